@@ -9,6 +9,7 @@
 //! - [`closing`]: how members that move on together finish their old configuration (EVS).
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
 //!   quarantine.
+//! - [`probes`]: whether the way to a member that was given up works again.
 //! - [`namesakes`]: which of two processes of one name gives way, and to what proof.
 //! - [`leave`]: the steps of a graceful leave.
 //! - [`bookmarks`]: where streams go on that a member no longer follows.
@@ -29,6 +30,7 @@ pub mod marks;
 pub mod namesakes;
 pub mod participation;
 pub mod peers;
+pub mod probes;
 pub mod send_queue;
 pub mod seq;
 pub mod timers;

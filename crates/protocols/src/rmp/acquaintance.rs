@@ -49,6 +49,9 @@ impl Rmp {
         announcement: Announcement,
     ) {
         self.peers.note_counter(announcement.config.counter);
+        if announcement.members.len() > 1 && announcement.heard.contains(&self.local) {
+            self.note_invitation(now, from);
+        }
         if self.peers.is_quarantined(now, from) {
             return;
         }
@@ -89,6 +92,15 @@ impl Rmp {
             }
             State::Joining(_) => self.note_group(&announcement),
             State::Standby(_) | State::Recovering(_) | State::Left(_) => {}
+        }
+    }
+
+    /// The member `from`, which is not alone, hears this one: one that is alone goes along with it,
+    /// whatever it thinks of it. The others decide how soon they try it again with this member: a
+    /// second quarantine, here, would only end at another time than theirs.
+    pub(super) fn note_invitation(&mut self, now: Time, from: MemberId) {
+        if !self.has_company() {
+            self.peers.release(now, from);
         }
     }
 

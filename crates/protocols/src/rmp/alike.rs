@@ -16,6 +16,7 @@ impl Hash for Rmp {
             state: phase,
             timers,
             peers,
+            probes,
             askers,
             namesakes,
             leaving,
@@ -28,7 +29,7 @@ impl Hash for Rmp {
             transitions: _,
             counters: _,
         } = self;
-        (local, rng, phase, timers, peers, askers).hash(state);
+        (local, rng, phase, timers, peers, probes, askers).hash(state);
         (namesakes, leaving, flow, timing, queue, unordered).hash(state);
     }
 }

@@ -138,8 +138,8 @@ groupcast_core::settings! {
         /// happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the group over and over. Too large: a member that recovered waits.";
-        /// The longest quarantine.
-        pub quarantine_max: Duration = Duration::from_secs(5)
+        /// The longest quarantine. It ends sooner when probes show that something was repaired.
+        pub quarantine_max: Duration = Duration::from_secs(20)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";
         /// A graceful leave that cannot finish with the others is finished without them after this
@@ -196,7 +196,7 @@ impl RmpConfig {
             alone_after: lan.alone_after * 6,
             announce_interval: lan.announce_interval * 6,
             quarantine_min: lan.quarantine_min * 6,
-            quarantine_max: lan.quarantine_max * 6,
+            quarantine_max: lan.quarantine_max * 2,
             leave_timeout: lan.leave_timeout * 6,
             ..lan
         }

@@ -45,6 +45,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::List(_)) => of("list", Role::Control),
         Ok(Message::Listed(_)) => of("listed", Role::Control),
         Ok(Message::Leave { .. }) => of("leave", Role::Control),
+        Ok(Message::Probe { .. }) => of("probe", Role::Control),
         Ok(Message::Name(_)) => of("name in use", Role::Control),
         Err(_) => of("junk", Role::Control),
     }

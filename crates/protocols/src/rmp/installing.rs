@@ -159,9 +159,11 @@ impl Rmp {
             events.extend(numbers.into_iter().map(|number| refused(local, number)));
         }
         config.plants().restart(&mut self.queue, &own_early);
-        for member in recovering.excluded() {
-            let (min, max) = (config.quarantine_min, config.quarantine_max);
+        let excluded = recovering.excluded();
+        let (min, max) = (config.quarantine_min, config.quarantine_max);
+        for member in excluded {
             self.peers.quarantine(now, member, min, max);
+            self.accuse(now, member);
         }
         self.begin(now, order);
     }
@@ -172,7 +174,7 @@ impl Rmp {
         self.flow.restart();
         self.timing.restart();
         self.askers.clear();
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         let gone = core::mem::take(&mut self.state.expect_recovering().gone);
         self.transition("all have accepted", |_| {

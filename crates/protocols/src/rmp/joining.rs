@@ -122,7 +122,7 @@ impl Rmp {
             return false;
         }
         let config = group.config;
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         self.transition("a group hears it", |before| {
             State::Joining(
                 Joining {
@@ -242,7 +242,7 @@ impl Rmp {
         self.peers.note_installed(order.id.counter);
         self.flow.restart();
         self.askers.clear();
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         self.transition("let in by a list", |_| {
             State::Operational(Operational::new(order).into())

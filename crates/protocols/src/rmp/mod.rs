@@ -81,6 +81,7 @@ mod patience;
 mod plan;
 mod planted;
 mod polling;
+mod probe;
 mod recovering;
 mod relaying;
 mod repair;
@@ -102,6 +103,7 @@ use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::participation::Transitions;
 use groupcast_core::mech::peers::Peers;
+use groupcast_core::mech::probes::Probes;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::trace::Transition;
@@ -151,6 +153,7 @@ pub struct Rmp {
     state: State,
     timers: Timers<Timer>,
     peers: Peers,
+    probes: Probes,
     askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
@@ -196,6 +199,13 @@ enum Timer {
     Lists,
     /// When to finish a graceful leave without the others, or to repeat the good-bye.
     Leave,
+    /// When to ask those in quarantine whether they can be reached.
+    Probe,
+}
+
+impl Timer {
+    /// Those that go on whatever the state.
+    const KEPT: &'static [Self] = &[Self::Leave, Self::Probe];
 }
 
 impl TimerKey for Timer {
@@ -214,6 +224,7 @@ impl TimerKey for Timer {
         Self::Announce,
         Self::Lists,
         Self::Leave,
+        Self::Probe,
     ];
 
     fn index(self) -> usize {
@@ -250,6 +261,7 @@ impl Rmp {
             state: State::Standby(Standby::default()),
             timers: Timers::default(),
             peers: Peers::default(),
+            probes: Probes::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,
@@ -294,6 +306,7 @@ impl Rmp {
             Timer::Announce => self.announce_by_turn(now),
             Timer::Lists => self.list_again(now),
             Timer::Leave => self.leave_timeout(now),
+            Timer::Probe => self.probe(now),
         }
     }
 
@@ -372,6 +385,7 @@ impl Rmp {
             Message::List(list) => self.handle_list(now, from, &list),
             Message::Listed(listed) => self.handle_listed(now, from, listed),
             Message::Leave { tag } => self.handle_leave_request(now, from, tag),
+            Message::Probe { answers, number } => self.handle_probe(now, from, answers, number),
         }
     }
 }

@@ -33,6 +33,15 @@ impl Outbox {
         self.queue.push_back((transmit, message.encode()));
     }
 
+    /// The same, which arrives where multicasts do.
+    pub(super) fn unicast_as_data(&mut self, member: MemberId, message: &Message) {
+        let transmit = Transmit {
+            destination: Destination::Member(member),
+            class: SocketClass::Data,
+        };
+        self.queue.push_back((transmit, message.encode()));
+    }
+
     /// Fills `buf` with as many equal segments as the front of the queue gives.
     pub(super) fn poll_transmit(&mut self, buf: &mut TransmitBuf) -> Option<Transmit> {
         let (transmit, body) = self.queue.pop_front()?;

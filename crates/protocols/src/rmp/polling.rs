@@ -80,7 +80,7 @@ impl Rmp {
         while wanted.len() > room {
             wanted.pop_last();
         }
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         self.peers.attempt = self.peers.attempt.next();
         self.transition(cause, |before| {
             let old = before.into_installed();
@@ -156,6 +156,9 @@ impl Rmp {
             return;
         };
         self.peers.note_counter(poll.counter);
+        if poll.wanted.len() > 2 && poll.wanted.contains(&self.local) {
+            self.note_invitation(now, from);
+        }
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
@@ -341,7 +344,7 @@ impl Rmp {
             true => "answers; the counter of another member is too high",
             false => "answers",
         };
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         let local = self.local;
         self.transition(cause, |before| {
             let mut recovering = Recovering::new(proposal, local, inventories, before);

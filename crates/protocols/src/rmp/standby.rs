@@ -173,7 +173,7 @@ impl Rmp {
             false => BTreeMap::new(),
         };
         inventories.insert(local, self.answer(from, proposal.attempt).inventory);
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         self.transition("proposal", |before| {
             State::Recovering(Recovering::new(proposal, local, inventories, before).into())
         });
@@ -215,7 +215,7 @@ impl Rmp {
             standby.left.extend(poll.left.iter().take(room));
             standby.failed.remove(&from);
         }
-        self.timers.cancel_all_but(&[Timer::Leave]);
+        self.timers.cancel_all_but(Timer::KEPT);
         self.timers.set(Timer::Deadline, now + delay);
         self.transition(cause, |before| {
             let old = before.into_installed();

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::{Service, SocketClass};
+use groupcast_core::{ConfigurationKind, Service, SocketClass};
 use groupcast_protocols::rmp::{FAMILY, Rmp};
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 use groupcast_sim::{Block, Cluster};
@@ -52,6 +52,83 @@ fn who_does_not_hear_a_member_learns_from_others_what_that_one_holds() {
             cluster.heal();
             cluster.check_at_rest();
         }
+    }
+}
+
+/// Every host says something five times a second, for so many seconds.
+fn chat(cluster: &mut Cluster<Rmp>, seconds: u32) {
+    for _ in 0..seconds * 5 {
+        for host in 0..cluster.hosts() {
+            let id = cluster.submit(host, Service::Agreed, "a few words");
+            id.expect("there is room");
+        }
+        cluster.run_for(Duration::from_millis(200));
+    }
+}
+
+fn regular(cluster: &Cluster<Rmp>, host: usize) -> usize {
+    let all = cluster.configurations(host).iter();
+    let regular = all.filter(|it| it.kind == ConfigurationKind::Regular);
+    regular.count()
+}
+
+/// A member that one of the four others hears alone cannot be in their configuration, but that one
+/// lets it in again and again: with quarantines of five seconds some twenty times a minute. Nothing
+/// was repaired while its probes fail, and something was when they are answered again.
+#[test]
+fn a_member_that_one_other_hears_is_tried_seldom_and_let_in_soon_when_all_do() {
+    for seed in 900..904 {
+        let mut cluster = formed(5, seed);
+        (1..4).for_each(|deaf| cluster.block(0, deaf));
+        chat(&mut cluster, 40);
+        let before = [1, 2, 3].map(|host| regular(&cluster, host));
+        chat(&mut cluster, 60);
+        for (host, before) in [1, 2, 3].into_iter().zip(before) {
+            let changes = regular(&cluster, host) - before;
+            assert!(
+                changes <= 6,
+                "{changes} configurations in a minute at {host}"
+            );
+        }
+        cluster.heal();
+        cluster.must(
+            "one configuration",
+            Cluster::all_in_one_configuration,
+            Duration::from_secs(8),
+        );
+        cluster.check_at_rest();
+    }
+}
+
+/// A host that stops and goes on, again and again, is alone each time: the others find soon that it
+/// answers again, and it must not keep them waiting then.
+#[test]
+fn a_member_that_was_stopped_often_is_back_soon_after_the_last_time() {
+    for seed in 61..71 {
+        let mut cluster = formed(5, seed);
+        for _ in 0..8 {
+            cluster.pause(1);
+            chat_but(&mut cluster, 1, 7);
+            cluster.resume(1);
+            chat_but(&mut cluster, 1, 4);
+        }
+        cluster.must(
+            "one configuration",
+            Cluster::all_in_one_configuration,
+            Duration::from_secs(4),
+        );
+        cluster.check();
+    }
+}
+
+/// Every host but one says something, so many times, every 200 ms.
+fn chat_but(cluster: &mut Cluster<Rmp>, silent: usize, times: u32) {
+    for _ in 0..times {
+        for host in (0..cluster.hosts()).filter(|host| *host != silent) {
+            let id = cluster.submit(host, Service::Agreed, "a few words");
+            id.expect("there is room");
+        }
+        cluster.run_for(Duration::from_millis(200));
     }
 }
 

@@ -74,6 +74,12 @@ pub(super) enum Message {
     Wanted(Wanted),
     /// The marks of others.
     Relayed(Relayed),
+    /// Whether a member that was given up can be reached.
+    Probe {
+        /// It answers the probe of this number.
+        answers: bool,
+        number: u64,
+    },
 }
 
 #[derive(Clone, Copy)]
@@ -103,6 +109,7 @@ enum Kind {
     AnswerListed = 54,
     Wanted = 55,
     Relayed = 56,
+    Probe = 57,
 }
 
 impl Message {
@@ -162,6 +169,10 @@ impl Message {
             54 => Self::Answer(membership::answer(&mut reader, true)?),
             55 => Self::Wanted(marks::wanted(&mut reader)?),
             56 => Self::Relayed(marks::relayed(&mut reader)?),
+            57 => Self::Probe {
+                answers: reader.u8("flags")? & 1 != 0,
+                number: reader.u64("number")?,
+            },
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -229,6 +240,10 @@ impl Message {
             Self::Listed(it) => lists::put_listed(&mut writer, it),
             Self::Leave { tag } => {
                 writer.u8(Kind::Leave as u8).u64(tag.0);
+            }
+            Self::Probe { answers, number } => {
+                let writer = writer.u8(Kind::Probe as u8).u8(u8::from(*answers));
+                writer.u64(*number);
             }
             Self::Name(NameMessage::InUse { uptime_ms }) => {
                 writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);

@@ -235,6 +235,10 @@ fn examples() -> Vec<Message> {
             asks: true,
         }),
         Message::Leave { tag },
+        Message::Probe {
+            answers: true,
+            number: 7,
+        },
         Message::Answer(answer_listed()),
     ]
 }

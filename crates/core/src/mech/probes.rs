@@ -1,0 +1,195 @@
+//! Probes: whether the way to a member that was given up, and back, works again.
+//!
+//! A member that gave up another one asks it now and then while it is in quarantine, several times
+//! at once, and wants its answers in the time in which a token must pass. Where they failed to
+//! come, and then come again and again, something was repaired, and the quarantine is over. So a
+//! quarantine can be long, as a fault that lasts needs it, and a group is whole soon after the
+//! fault is gone. A few answers that are lost, as on any network, are no sign of a closed way:
+//! taken for one, they would end the quarantine of a member that cannot be in the configuration.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::id::MemberId;
+use crate::time::Time;
+
+/// Members that this one has given up itself, and what is known of the ways to them.
+#[derive(Clone, Hash, Debug, Default)]
+pub struct Probes {
+    given_up: BTreeMap<MemberId, Probed>,
+    /// The number of the last probes.
+    number: u64,
+}
+
+/// What is known of the way to a member that was given up.
+#[derive(Clone, Copy, Hash, Debug)]
+struct Probed {
+    /// When it was last asked.
+    asked: Time,
+    /// How many of the last probes it answered in time.
+    answers: u32,
+    /// How many it did not, since it last answered enough of them.
+    missed: u32,
+    /// Whether it missed so many once that the way was closed.
+    failed: bool,
+    /// How many times in a row it has answered enough of them.
+    rounds: u32,
+}
+
+impl Probed {
+    fn new(now: Time) -> Self {
+        Self {
+            asked: now,
+            answers: 0,
+            missed: 0,
+            failed: false,
+            rounds: 0,
+        }
+    }
+
+    /// The time for answers is over. Whether the way was repaired.
+    fn judge(&mut self) -> bool {
+        if self.answers < ENOUGH {
+            self.missed += Probes::BURST.saturating_sub(self.answers);
+            self.rounds = 0;
+        } else {
+            self.missed = 0;
+            self.rounds += 1;
+        }
+        self.failed |= self.missed >= MISSED;
+        self.failed && self.rounds >= ROUNDS
+    }
+}
+
+/// At most so many are probed.
+const PROBED_MAX: usize = 16;
+/// So many answers to the probes of one time are enough; some may be lost.
+const ENOUGH: u32 = 6;
+/// A member that missed so many, without answering enough of them meanwhile, could not be reached:
+/// all of one time, or three times in a row three. With 2 % loss one pair of members sees that by
+/// chance once in a month, with 5 % once in half an hour.
+const MISSED: u32 = Probes::BURST;
+/// So many times in a row, after they failed to come, answers show that something was repaired.
+const ROUNDS: u32 = 5;
+
+impl Probes {
+    /// So many probes are sent at once: a slow host does not answer them all at once.
+    pub const BURST: u32 = 8;
+
+    /// The number that probes which are sent now carry.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Whether nobody is probed.
+    pub fn is_empty(&self) -> bool {
+        self.given_up.is_empty()
+    }
+
+    /// `member` is given up: whether it is to be asked at once.
+    pub fn begin(&mut self, now: Time, member: MemberId) -> bool {
+        let begins = self.given_up.len() < PROBED_MAX && !self.given_up.contains_key(&member);
+        if begins {
+            self.given_up.insert(member, Probed::new(now));
+        }
+        begins
+    }
+
+    /// An answer of `from` to the probes of this number, which are answered within `patience`.
+    pub fn answered(&mut self, now: Time, from: MemberId, number: u64, patience: Duration) {
+        if number == self.number
+            && let Some(probed) = self.given_up.get_mut(&from)
+            && now.since(probed.asked) <= patience
+        {
+            probed.answers += 1;
+        }
+    }
+
+    /// Judges the answers that came within `patience`: the members that answer again, after they
+    /// had not.
+    pub fn judge(&mut self, now: Time, patience: Duration) -> Vec<MemberId> {
+        let mut repaired = Vec::new();
+        for (member, probed) in &mut self.given_up {
+            // One that was given up just now had no time yet.
+            if now.since(probed.asked) >= patience && probed.judge() {
+                repaired.push(*member);
+            }
+        }
+        repaired
+    }
+
+    /// Forgets all members but those that `keeps` says to keep; they are to be asked now, with the
+    /// next number.
+    pub fn next(&mut self, now: Time, keeps: impl Fn(MemberId) -> bool) -> Vec<MemberId> {
+        self.given_up.retain(|member, _| keeps(*member));
+        self.number += 1;
+        for probed in self.given_up.values_mut() {
+            (probed.asked, probed.answers) = (now, 0);
+        }
+        self.given_up.keys().copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Incarnation, NodeId};
+
+    /// Whether a member that answers so many probes each time counts as repaired in the end.
+    fn repaired(answers: &[u32]) -> bool {
+        let mut probed = Probed::new(Time::ZERO);
+        let judge = |answers: &u32| {
+            probed.answers = *answers;
+            probed.judge()
+        };
+        answers.iter().map(judge).last() == Some(true)
+    }
+
+    #[test]
+    fn a_way_is_repaired_when_answers_come_again_that_failed_to_come() {
+        assert!(repaired(&[0, 6, 7, 8, 8, 6]));
+        assert!(repaired(&[5, 5, 5, 8, 8, 8, 8, 8]));
+        assert!(!repaired(&[0, 6, 7, 8, 8]), "too few times");
+        assert!(!repaired(&[0, 8, 8, 8, 5, 8]), "not in a row");
+        assert!(!repaired(&[8; 20]), "it never failed");
+    }
+
+    #[test]
+    fn a_few_answers_that_are_lost_show_no_closed_way() {
+        assert!(!repaired(&[5, 8, 8, 8, 8, 8]));
+        assert!(!repaired(&[8, 4, 8, 5, 5, 8, 8, 8, 8, 8]));
+    }
+
+    #[test]
+    fn answers_count_for_the_last_probes_in_time_and_the_table_is_bounded() {
+        let member = |node| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        };
+        let patience = Duration::from_millis(20);
+        let mut probes = Probes::default();
+        let begun = (0..40).filter(|node| probes.begin(Time::ZERO, member(*node)));
+        assert_eq!(begun.count(), PROBED_MAX);
+        assert!(!probes.begin(Time::ZERO, member(3)), "it is asked already");
+        let mut ends = Vec::new();
+        for round in 1..=8 {
+            let now = Time::from_millis(round * 200);
+            ends.extend(
+                probes
+                    .judge(now, patience)
+                    .into_iter()
+                    .map(|it| (round, it)),
+            );
+            let asked = probes.next(now, |it| it.node.0 < 3);
+            assert_eq!(asked, [member(0), member(1), member(2)]);
+            let number = probes.number();
+            for _ in 0..Probes::BURST {
+                probes.answered(now + patience, member(0), number, patience);
+                probes.answered(now + patience, member(1), number - 1, patience);
+                probes.answered(now + patience * 2, member(2), number, patience);
+            }
+        }
+        assert_eq!(ends, [(6, member(0)), (7, member(0)), (8, member(0))]);
+    }
+}
