@@ -11,7 +11,8 @@ use super::wire::Message;
 use super::{Rmp, Timer};
 
 impl Rmp {
-    /// `member` was excluded: this member asks it at once, and then as long as its quarantine lasts.
+    /// `member` was excluded: this member asks it at once, and then as long as its quarantine
+    /// lasts.
     pub(super) fn accuse(&mut self, now: Time, member: MemberId) {
         if self.probes.begin(now, member) {
             self.ask_whether_heard(member);
