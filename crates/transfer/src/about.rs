@@ -162,6 +162,23 @@ pub(crate) struct AboutRequest {
 impl AboutRequest {
     const KIND: u8 = 2;
 
+    /// The stream of a request: its bytes, and one that ends it. What members work on begins with
+    /// that one, so that it can be held back whatever the request is, an empty one included.
+    pub(crate) fn stream(request: &[u8]) -> Bytes {
+        [request, &[0]].concat().into()
+    }
+
+    /// The length of the stream of a request of `len` bytes.
+    pub(crate) fn stream_len(len: usize) -> u64 {
+        len as u64 + 1
+    }
+
+    /// The request that a whole stream is of.
+    pub(crate) fn request_of(mut stream: Vec<u8>) -> Bytes {
+        stream.pop();
+        stream.into()
+    }
+
     /// Whether an announcement is that of a request.
     pub(crate) fn is_announced(bytes: &[u8]) -> bool {
         bytes.starts_with(&[About::VERSION, Self::KIND])
@@ -453,5 +470,16 @@ mod tests {
             ..about
         };
         assert!(About::decode(&absurd.encode(), None, &limits).is_err());
+    }
+
+    #[test]
+    fn a_request_has_an_end_that_can_be_held_back() {
+        for request in [&b""[..], b"what?"] {
+            let stream = AboutRequest::stream(request);
+            assert_eq!(stream.len() as u64, AboutRequest::stream_len(request.len()));
+            assert!(stream.len() > request.len());
+            assert_eq!(AboutRequest::request_of(stream.to_vec()), request);
+        }
+        assert!(AboutRequest::request_of(Vec::new()).is_empty());
     }
 }

@@ -143,7 +143,7 @@ pub fn answer(
 /// A request at this member.
 struct Work {
     requester: String,
-    request: Vec<u8>,
+    stream: Vec<u8>,
     /// The requester counts this member in, and the request is here whole. An empty one is here
     /// before anybody is counted in.
     is_enrolled: bool,
@@ -220,7 +220,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                     let len = bytes.len() as u64;
                     self.host.bulk().consumed(now, id, len);
                     if let Some(work) = self.requests.get_mut(&id) {
-                        work.request.extend_from_slice(&bytes);
+                        work.stream.extend_from_slice(&bytes);
                     }
                 }
                 Notice::Enrolled { id } => self.note(id, |work| work.is_enrolled = true),
@@ -260,7 +260,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         };
         let requester = printable(about.host.as_bytes());
         let most = self.answering.request_max;
-        if length.is_none_or(|length| length > most as u64) {
+        if length.is_none_or(|length| length > AboutRequest::stream_len(most)) {
             let reason = format!("a request has at most {most} bytes here");
             return self.refuse(id, &requester, &reason, tell);
         }
@@ -277,7 +277,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         if self.host.bulk().accept(now, id, &acceptance).is_ok() {
             let work = Work {
                 requester,
-                request: Vec::new(),
+                stream: Vec::new(),
                 is_enrolled: false,
                 is_received: false,
                 over: Arc::default(),
@@ -309,7 +309,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 continue;
             };
             let asked = Asked {
-                bytes: std::mem::take(&mut work.request).into(),
+                bytes: AboutRequest::request_of(std::mem::take(&mut work.stream)),
                 requester: work.requester.clone(),
                 over: Arc::clone(&work.over),
             };

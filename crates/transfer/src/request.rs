@@ -31,7 +31,8 @@ pub struct Requesting {
     /// Only members in one of these subgroups are asked, and answer. Of all 64: everybody.
     pub subgroups: Subgroups,
     /// If given, members see no byte of the request from here on before all that were there at the
-    /// start, or are required, hold it whole. One that is gone before ends the request for all.
+    /// start, or are required, hold it whole, and not that it is whole before that either. One that
+    /// is gone before ends the request for all.
     pub deliver_to: Option<u64>,
     /// From now until the last reply. Whoever has not replied whole by then has not replied.
     pub timeout: Duration,
@@ -207,7 +208,8 @@ pub fn request(
 struct Requester {
     host: BulkHost,
     id: TransferId,
-    bytes: Bytes,
+    /// The request, and what ends it.
+    stream: Bytes,
     reply_max: usize,
     names: BTreeMap<MemberId, String>,
     required: BTreeMap<NodeId, String>,
@@ -253,15 +255,20 @@ impl Requester {
         let about = AboutRequest {
             host: requesting.link.name,
         };
+        let stream = AboutRequest::stream(&requesting.bytes);
         let transfer = Transfer {
             about: about.encode(),
-            length: Some(requesting.bytes.len() as u64),
+            length: Some(stream.len() as u64),
             rewindable: true,
             receivers,
             subgroups: requesting.subgroups,
             confirm: false,
             deliver_to: match requesting.deliver_to {
-                Some(first) => DeliverTo::UpTo { first, step: None },
+                // Never beyond the byte that ends the request: that is what members wait for.
+                Some(first) => DeliverTo::UpTo {
+                    first: first.min(requesting.bytes.len() as u64),
+                    step: None,
+                },
                 None => DeliverTo::AtOnce,
             },
             replies: true,
@@ -271,7 +278,7 @@ impl Requester {
         Ok(Self {
             host,
             id,
-            bytes: requesting.bytes,
+            stream,
             reply_max: requesting.reply_max,
             names: BTreeMap::new(),
             required,
@@ -290,9 +297,9 @@ impl Requester {
     /// Offers what is wanted of the request.
     fn supply(&mut self, now: Time) {
         while let Some(wanted) = self.host.bulk().wanted(self.id) {
-            let end = (wanted.end as usize).min(self.bytes.len());
+            let end = (wanted.end as usize).min(self.stream.len());
             let start = (wanted.start as usize).min(end);
-            let part = self.bytes.slice(start..end);
+            let part = self.stream.slice(start..end);
             // The request may end with any offer; its notices say so.
             if part.is_empty() || self.host.bulk().offer(now, self.id, part).is_err() {
                 return;
