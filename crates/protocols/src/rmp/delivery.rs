@@ -48,6 +48,9 @@ struct View<'a> {
     bound: Bound<'a>,
     /// A list that was not passed: nothing from there on is delivered.
     end: Option<Seq>,
+    /// Up to where an ACK that was heard settles places, with `order = heard`, while the
+    /// configuration is finished.
+    heard_to: Seq,
     /// The version of the list that the user is in.
     version: u8,
     /// Messages that come early in packets of the next version are read, too: that list comes to
@@ -120,7 +123,8 @@ impl Held for View<'_> {
                     .copied()
                     .unwrap_or_default()
                     .known;
-                let settled = self.rule == OrderRule::Heard || place.number <= known;
+                let heard = self.rule == OrderRule::Heard && seq <= self.heard_to;
+                let settled = heard || place.number <= known;
                 together.has(seq) && settled
             }
         };
@@ -290,8 +294,17 @@ impl Order {
         emit: &mut dyn FnMut(Event),
         with: impl FnOnce(&mut Cursor<Record>, &mut View<'_>),
     ) {
+        let heard_to = match bound {
+            Bound::Ready(_) => Seq::MAX,
+            // By what all of them know, so that it is the same at all.
+            Bound::Together(together) => self.lists.heard_settles_to(|index| {
+                let member = together.members.get(index);
+                member.map(|it| it.ready).unwrap_or_default()
+            }),
+        };
         let mut view = View {
             end: self.lists.pending(),
+            heard_to,
             version: self.lists.version,
             any_version: false,
             present: &self.present,

@@ -6,7 +6,8 @@
 //! messages have no place, when all members have said up to which packet of theirs those belong to
 //! the configuration before (ours). Nobody says before that it is ready for what is behind the
 //! list, or knows it: so nothing behind it is delivered anywhere that relies on a member which has
-//! not passed it. The rules, with their reasons: `docs/rmp.md`.
+//! not passed it. With `order = heard` a newcomer, which relies on nobody, waits for one that has.
+//! The rules, with their reasons: `docs/rmp.md`.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -55,6 +56,22 @@ impl Lists {
     /// The position of the list that was not passed.
     pub(super) fn pending(&self) -> Option<Seq> {
         self.change.as_ref().map(|change| change.list.at())
+    }
+
+    /// Up to where an ACK that is heard settles places, with `order = heard`, as far as `ready`
+    /// says of each index: to no place behind a join before a member that was there already has
+    /// passed its list (ours). Until then a reformation may end the list, and all behind it.
+    pub(super) fn heard_settles_to(&self, ready: impl Fn(usize) -> Seq) -> Seq {
+        let Some(last) = &self.last else {
+            return Seq::MAX;
+        };
+        let (at, list) = (last.at(), &last.list);
+        // Only a newcomer is behind a list without having passed it.
+        let newcomer = list.roster.len() - usize::from(list.gone == List::NOBODY);
+        match (0..newcomer).any(|index| ready(index) >= at) {
+            true => Seq::MAX,
+            false => at,
+        }
     }
 
     /// The version that own packets bear.

@@ -531,9 +531,19 @@ impl Order {
             return true;
         };
         place.is_list()
-            || self.rule == OrderRule::Heard
+            || self.rule == OrderRule::Heard && seq <= self.heard_settles_to()
             || self.plants.settles_at_once()
             || self.known(place.origin) >= place.number
+    }
+
+    /// Up to where an ACK that is heard settles places, with `order = heard`.
+    fn heard_settles_to(&self) -> Seq {
+        // What this member says of itself may not be noted yet.
+        self.lists
+            .heard_settles_to(|index| match index == self.me.at() {
+                true => self.ready,
+                false => self.sites[index].marks.ready,
+            })
     }
 
     /// Up to which number the member is known to know the places of its packets.

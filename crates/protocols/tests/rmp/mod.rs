@@ -5,6 +5,7 @@ mod faults;
 mod figures;
 mod joining;
 mod lasting;
+mod newcomers;
 mod order;
 mod reforming;
 mod seeds;
