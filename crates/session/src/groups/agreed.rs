@@ -63,10 +63,6 @@ impl Engine {
             at,
         };
         let group = |group: GroupRef<'_>| roster.group(group).map_err(text);
-        let is_in = |group: &str| {
-            let client = roster.clients.get(&client);
-            client.is_some_and(|client| client.groups.contains(group))
-        };
         match op {
             GuestOp::Request {
                 guest,
@@ -83,7 +79,9 @@ impl Engine {
                     group: group(to)?,
                     payload: bytes.slice(payload_at..),
                 };
-                self.guests.apply_request(by, request);
+                let (table, to) = (&self.order.table, request.group.clone());
+                let is_member = |party: Party| is_in(table.roster(party.daemon), party.client, &to);
+                self.guests.apply_request(by, request, is_member);
             }
             GuestOp::Answer { guest, number } => {
                 let payload = bytes.slice(payload_at..);
@@ -97,7 +95,7 @@ impl Engine {
                 group: of,
             } => {
                 let group = group(of)?;
-                match is_in(&group) {
+                match is_in(Some(roster), client, &group) {
                     true => self.guests.apply_claim(by, (&group, role), token, may_wait),
                     false => self.guests.refuse_stranger(party, (&group, role), token),
                 }
@@ -123,18 +121,17 @@ impl Engine {
         at: OrderPlace,
     ) {
         if !self.defers_roles {
-            self.guests.apply_leave(party, group, at);
-            self.tell_guests(now);
+            self.guests.leave_roles(party, group, at);
         }
+        self.guests.apply_leave(party, group);
+        self.tell_guests(now);
     }
 
     /// This daemon's part of the state of roles and guests, as of all that was delivered to it.
     pub(super) fn own_part(&self, held: &[&Delivery], roster: &Roster) -> Part {
         let ops = held.iter().filter_map(|delivery| self.held_op(delivery));
-        self.guests.part(ops, |client, group| {
-            let client = roster.clients.get(&client);
-            client.is_some_and(|client| client.groups.contains(group))
-        })
+        self.guests
+            .part(ops, |client, group| is_in(Some(roster), client, group))
     }
 
     /// What a held message means for that part.
@@ -259,4 +256,10 @@ impl Engine {
         self.hand_over(now, id, &head, payload, Service::Agreed, limits);
         self.scratch = head;
     }
+}
+
+/// Whether a client of the daemon is in the group.
+fn is_in(roster: Option<&Roster>, client: u64, group: &str) -> bool {
+    let client = roster.and_then(|roster| roster.clients.get(&client));
+    client.is_some_and(|client| client.groups.contains(group))
 }

@@ -12,7 +12,7 @@
 //! | 4 join | client number, ref | agreed |
 //! | 5 leave | client number, ref | agreed |
 //! | 6 disconnect | client number | agreed |
-//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {ref, count, {client number, token, flags `u8`, role, config, seq}}; count, {guest `u64`, number, seq, member, client number, present `u8`} | agreed |
+//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {ref, count, {client number, token, flags `u8`, role, config, seq}}; count, {guest `u64`, number, seq, member, client number, flags `u8` (1: present, 2: blank), if blank: number above which, and up to which} | agreed |
 //! | 9 labelled data | as data, but before the count: syntax `u8`, tag as a name | the message's |
 //! | 10 accept, 11 reject | client number, token, ref, pattern as a name | agreed |
 //! | 12 identify | client number, token, id or an empty name | agreed |

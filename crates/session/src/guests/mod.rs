@@ -30,6 +30,7 @@ use groupcast_core::{MemberId, OrderPlace, Time};
 use self::asked::Asked;
 pub use self::asked::{ASKED_ALL_MAX, ASKED_MAX};
 pub use self::effect::{Effect, Ending, Role, RoleNotice, RoleState};
+pub(crate) use self::numbers::Blank;
 use self::numbers::{Admission, Numbered, Numbers};
 pub use self::numbers::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId};
 use self::open::NOT_TAKEN;
@@ -184,8 +185,13 @@ impl Guests {
         Some((given.guest, given.number))
     }
 
-    /// A request comes in the order.
-    pub(crate) fn apply_request(&mut self, by: By<'_>, request: Request) {
+    /// A request comes in the order. `is_member` says whether a client is in its group there.
+    pub(crate) fn apply_request(
+        &mut self,
+        by: By<'_>,
+        request: Request,
+        is_member: impl Fn(Party) -> bool,
+    ) {
         let key = (request.guest, request.number);
         let numbered = Numbered {
             guest: request.guest,
@@ -206,9 +212,9 @@ impl Guests {
             admission = Admission::New;
         }
         let ending = match admission {
-            Admission::New => return self.ask(by, request, is_own),
+            Admission::New => return self.ask(by, request, is_own, is_member),
             // What is open here goes on.
-            Admission::Repeated if self.open.is_placed(key) => return,
+            Admission::Repeated | Admission::Unknown if self.open.is_placed(key) => return,
             Admission::Repeated => Ending::Repeated,
             Admission::Unknown => Ending::Unknown,
             Admission::Full => Ending::Refused,
@@ -218,7 +224,13 @@ impl Guests {
         }
     }
 
-    fn ask(&mut self, by: By<'_>, request: Request, is_own: bool) {
+    fn ask(
+        &mut self,
+        by: By<'_>,
+        request: Request,
+        is_own: bool,
+        is_member: impl Fn(Party) -> bool,
+    ) {
         let key = (request.guest, request.number);
         let role = match request.handler {
             Some(number) if self.planted != Some(Planted::HandlerIsAll) => Role::Handler(number),
@@ -227,6 +239,8 @@ impl Guests {
         let asked: Vec<(Party, Arc<str>)> = self
             .roles
             .holders(&request.group, role)
+            // Where roles are settled later, who has left has its role still.
+            .filter(|claim| is_member(claim.party))
             .map(|claim| (claim.party, claim.name.clone()))
             .collect();
         for (party, name) in &asked {
@@ -362,13 +376,18 @@ impl Guests {
         self.notice(by.party, group, role, token, state);
     }
 
-    /// A client has left `group` at this place; without one it has disconnected.
-    pub(crate) fn apply_leave(&mut self, party: Party, group: Option<&str>, at: OrderPlace) {
+    /// A client has left `group` at this place, or all without one: its roles there end.
+    pub(crate) fn leave_roles(&mut self, party: Party, group: Option<&str>, at: OrderPlace) {
         if group.is_some() || self.planted != Some(Planted::Outlives) {
             for ended in self.roles.leave(party, group) {
                 self.ended(ended, at);
             }
         }
+    }
+
+    /// A client has left `group`; without one it has disconnected. What waits for its answers waits
+    /// no more.
+    pub(crate) fn apply_leave(&mut self, party: Party, group: Option<&str>) {
         self.open.member_gone(party, group);
         if group.is_none() {
             self.numbers.client_gone(party);

@@ -21,12 +21,23 @@ pub struct GuestId(pub u64);
 pub(super) struct Entry {
     /// Its highest number.
     pub(super) last: u64,
+    /// Of its numbers up to `last`, those of which nobody here can know whether they came.
+    pub(super) blank: Option<Blank>,
     /// Where in the order that came.
     pub(super) at: u64,
     /// The client by which it came last.
     pub(super) home: Party,
     /// That client is still there.
     pub(super) present: bool,
+}
+
+/// Numbers that may have come elsewhere, and were never admitted here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Blank {
+    /// They are above this one.
+    pub(crate) above: u64,
+    /// The last of them.
+    pub(crate) upto: u64,
 }
 
 /// What the table says of a request.
@@ -75,20 +86,28 @@ impl Numbers {
             if !self.make_room(home.daemon) {
                 return Admission::Full;
             }
-            let last = floor.max(number);
-            self.set(guest, Entry::new(last, at, home));
+            let mut entry = Entry::new(floor.max(number), at, home);
+            entry.blank = Blank::of(0, floor);
+            self.set(guest, entry);
             return match repeats {
                 true => Admission::Unknown,
                 false => Admission::New,
             };
         };
-        let last = known.last.max(number);
-        self.set(guest, Entry::new(last, at, home));
-        match number > known.last {
-            false => Admission::Repeated,
-            true if repeats && handled => Admission::Unknown,
-            true => Admission::New,
-        }
+        let mut entry = Entry::new(known.last.max(number), at, home);
+        entry.blank = known.blank;
+        let admission = if known.is_blank(number) {
+            Admission::Unknown
+        } else if number <= known.last {
+            Admission::Repeated
+        } else if repeats && handled {
+            entry.blank = Blank::of(known.reach(), number);
+            Admission::Unknown
+        } else {
+            Admission::New
+        };
+        self.set(guest, entry);
+        admission
     }
 
     /// The client is gone; its guest may come again.
@@ -105,8 +124,8 @@ impl Numbers {
         self.entries.iter().map(|(guest, entry)| (*guest, *entry))
     }
 
-    /// The table of several daemons together: of each guest the highest number, and the newest
-    /// home. Guests whose client is not `there` are gone.
+    /// The table of several daemons together: of each guest the highest number, what is blank in
+    /// all of them, and the newest home. Guests whose client is not `there` are gone.
     pub(super) fn merge(
         parts: impl Iterator<Item = (GuestId, Entry)>,
         there: impl Fn(Party) -> bool,
@@ -116,11 +135,14 @@ impl Numbers {
             entry.present &= there(entry.home);
             let known = merged.entry(guest).or_insert(entry);
             let last = known.last.max(entry.last);
+            let blanks = [known.blank, entry.blank].into_iter().flatten();
+            let upto = blanks.map(|blank| blank.upto).max().unwrap_or_default();
+            let blank = Blank::of(known.reach().max(entry.reach()), upto);
             let rank = |entry: &Entry| (entry.present, entry.at, entry.home);
             if rank(&entry) > rank(known) {
                 *known = entry;
             }
-            known.last = last;
+            (known.last, known.blank) = (last, blank);
         }
         let mut table = Self::default();
         for (guest, entry) in merged {
@@ -193,10 +215,27 @@ impl Entry {
     fn new(last: u64, at: u64, home: Party) -> Self {
         Self {
             last,
+            blank: None,
             at,
             home,
             present: true,
         }
+    }
+
+    fn is_blank(&self, number: u64) -> bool {
+        let blank = self.blank;
+        blank.is_some_and(|blank| blank.above < number && number <= blank.upto)
+    }
+
+    /// Up to here every number has come, or never will.
+    fn reach(&self) -> u64 {
+        self.blank.map_or(self.last, |blank| blank.above)
+    }
+}
+
+impl Blank {
+    fn of(above: u64, upto: u64) -> Option<Self> {
+        (above < upto).then_some(Self { above, upto })
     }
 }
 
@@ -242,19 +281,44 @@ mod tests {
     fn what_was_asked_before_is_unknown_where_the_guest_is_or_a_handler_is_asked() {
         let mut table = Numbers::default();
         let one = home(1, 1);
-        assert_eq!(table.admit(1, one, plain(7, 2, 3)), Admission::Unknown);
-        assert_eq!(table.admit(2, one, plain(7, 3, 3)), Admission::Repeated);
-        assert_eq!(table.admit(3, one, plain(7, 4, 3)), Admission::New);
+        for (at, number) in [(1, 2), (2, 3), (3, 2)] {
+            let admission = table.admit(at, one, plain(7, number, 3));
+            assert_eq!(admission, Admission::Unknown, "{number} never came here");
+        }
+        assert_eq!(table.admit(4, one, plain(7, 4, 3)), Admission::New);
+        assert_eq!(table.admit(5, one, plain(7, 3, 4)), Admission::Unknown);
+        assert_eq!(table.admit(6, one, plain(7, 4, 4)), Admission::Repeated);
         let handled = Numbered {
             handled: true,
             ..plain(7, 5, 5)
         };
-        assert_eq!(table.admit(4, one, handled), Admission::Unknown);
+        assert_eq!(table.admit(7, one, handled), Admission::Unknown);
+        assert_eq!(table.admit(8, one, handled), Admission::Unknown);
         let handled = Numbered {
             number: 6,
             ..handled
         };
-        assert_eq!(table.admit(5, one, handled), Admission::New);
+        assert_eq!(table.admit(9, one, handled), Admission::New);
+        assert_eq!(table.admit(10, one, plain(7, 5, 6)), Admission::Unknown);
+        assert_eq!(table.admit(11, one, plain(7, 6, 6)), Admission::Repeated);
+    }
+
+    #[test]
+    fn what_is_unknown_to_one_table_is_known_to_another() {
+        let mut whole = Numbers::default();
+        for number in 1..=4 {
+            let admission = whole.admit(number, home(1, 1), plain(7, number, 0));
+            assert_eq!(admission, Admission::New);
+        }
+        let mut late = Numbers::default();
+        let other = home(2, 1);
+        let admission = late.admit(9, other, plain(7, 4, 5));
+        assert_eq!(admission, Admission::Unknown);
+        let both = whole.entries().chain(late.entries());
+        let mut table = Numbers::merge(both, |_| true);
+        assert_eq!(table.admit(10, other, plain(7, 4, 5)), Admission::Repeated);
+        assert_eq!(table.admit(11, other, plain(7, 5, 5)), Admission::Unknown);
+        assert_eq!(table.admit(12, other, plain(7, 6, 5)), Admission::New);
     }
 
     #[test]
@@ -284,6 +348,7 @@ mod tests {
     fn parts_together_know_the_highest_number_and_stay_within_the_limits() {
         let entry = |last, at, home, present| Entry {
             last,
+            blank: None,
             at,
             home,
             present,

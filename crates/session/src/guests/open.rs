@@ -218,12 +218,8 @@ impl Open {
                 asked: asked.len() as u32,
             });
         }
-        let nobody = asked.is_empty();
         request.placed = Some((group, asked));
-        match nobody {
-            true => self.end(key, Ending::Nobody),
-            false => self.check(key),
-        }
+        self.check(key);
     }
 
     /// An answer has come in the order.
@@ -397,14 +393,12 @@ impl Open {
             0 => request.answered as usize >= asked.len(),
             wanted => request.answered >= u32::from(wanted),
         };
-        if enough {
+        if asked.is_empty() {
+            self.end(key, Ending::Nobody);
+        } else if enough {
             self.end(key, Ending::Complete);
         } else if request.left == 0 {
-            let ending = match asked.is_empty() {
-                true => Ending::Nobody,
-                false => Ending::Short,
-            };
-            self.end(key, ending);
+            self.end(key, Ending::Short);
         }
     }
 

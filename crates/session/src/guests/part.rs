@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use groupcast_core::OrderPlace;
 
-use super::numbers::{Entry, Numbered, Numbers};
+use super::numbers::{Blank, Entry, Numbered, Numbers};
 use super::roles::{Claim, Roles};
 use super::{By, GuestId, Guests, Parts, Party, Planted, Request, Role, RoleState};
 use super::{not_held, taken, too_many};
@@ -68,6 +68,7 @@ impl PartClaim {
 pub(crate) struct PartGuest {
     pub(crate) guest: GuestId,
     pub(crate) last: u64,
+    pub(crate) blank: Option<Blank>,
     pub(crate) at: u64,
     pub(crate) home: Party,
     pub(crate) present: bool,
@@ -135,6 +136,7 @@ impl Guests {
         let guests = numbers.entries().map(|(guest, entry)| PartGuest {
             guest,
             last: entry.last,
+            blank: entry.blank,
             at: entry.at,
             home: entry.home,
             present: entry.present,
@@ -159,6 +161,7 @@ impl Guests {
         let guests = guests.flat_map(|part| &part.guests).map(|it| {
             let entry = Entry {
                 last: it.last,
+                blank: it.blank,
                 at: it.at,
                 home: it.home,
                 present: it.present,

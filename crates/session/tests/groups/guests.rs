@@ -414,6 +414,101 @@ fn what_another_part_may_have_carried_out_ends_as_unknown() {
     judge(&world);
 }
 
+/// What ends as unknown says nothing of the requests beside it.
+#[test]
+fn all_that_a_guest_repeats_where_it_is_not_known_ends_as_unknown() {
+    let (mut world, mut rng, [al, _, cy]) = world();
+    claim(&mut world, &mut rng, al, Role::Answering, false);
+    introduce(&mut world, &mut rng, cy, 77, 5);
+    for number in 3..=5 {
+        say(&mut world, &mut rng, cy, request(number, 0, None));
+        let unknown = format!("{number} ends Unknown with 0");
+        assert_eq!(heard(&mut world, cy), [unknown]);
+    }
+    say(&mut world, &mut rng, cy, request(6, 0, None));
+    assert_eq!(heard(&mut world, cy), ["6 asks 1"]);
+    judge(&world);
+}
+
+#[test]
+fn a_guest_that_is_away_when_its_request_ends_is_told_the_same_when_it_comes_back() {
+    let (mut world, mut rng, [_, _, mut cy]) = world();
+    for (floor, frame, told) in [
+        (5, request(5, 0, None), &["5 ends Unknown with 0"][..]),
+        (6, request(6, 0, Some(1)), &["6 ends Unknown with 0"]),
+        (
+            6,
+            request(7, 0, None),
+            &["7 asks 0", "7 ends Nobody with 0"],
+        ),
+    ] {
+        introduce(&mut world, &mut rng, cy, 77, floor);
+        world.act(cy.0, cy.1, |client| client.say(frame.clone()));
+        world.vanish(cy.0, cy.1);
+        world.run(&mut rng);
+        cy = (cy.0, world.connect(cy.0, "cy"));
+        introduce(&mut world, &mut rng, cy, 77, floor.max(7));
+        say(&mut world, &mut rng, cy, frame);
+        assert_eq!(heard(&mut world, cy), told);
+        world.vanish(cy.0, cy.1);
+        world.run(&mut rng);
+        cy = (cy.0, world.connect(cy.0, "cy"));
+    }
+    judge(&world);
+}
+
+/// A member leaves, or its connection goes, in an exchange that is interrupted; one request waits
+/// for it, and another comes behind that.
+#[test]
+fn who_leaves_while_daemons_exchange_states_is_asked_no_more_though_they_are_interrupted() {
+    for vanishes in [false, true] {
+        let (mut world, mut rng, [al, bo, cy]) = world();
+        for who in [al, bo] {
+            claim(&mut world, &mut rng, who, Role::Answering, false);
+        }
+        introduce(&mut world, &mut rng, cy, 77, 0);
+        say(&mut world, &mut rng, cy, request(1, 0, None));
+        assert_eq!(answer_all(&mut world, &mut rng, al), 1);
+        heard(&mut world, bo);
+        match vanishes {
+            true => world.vanish(bo.0, bo.1),
+            false => world.act(bo.0, bo.1, |client| client.leave("g")),
+        }
+        let second = request(2, 0, None);
+        world.act(cy.0, cy.1, |client| client.say(second));
+        let members = [al.0, bo.0, cy.0];
+        let all = |world: &mut World| {
+            for member in members {
+                while world.deliver(member) {}
+            }
+        };
+        world.divide(&[members.to_vec()], &mut rng);
+        all(&mut world);
+        for member in [bo.0, cy.0] {
+            assert!(world.order(member, &mut rng));
+        }
+        all(&mut world);
+        let status = world.daemon(al.0).engine.status();
+        assert_eq!(status.phase.name(), "exchanging");
+        world.divide(&[members.to_vec()], &mut rng);
+        world.run(&mut rng);
+        assert_eq!(
+            heard(&mut world, cy),
+            [
+                "1 asks 2",
+                "1 answered by al@h1",
+                "1 ends Short with 1",
+                "2 asks 1"
+            ]
+        );
+        assert_eq!(heard(&mut world, al), ["cy@h3 asks None question 2"]);
+        if !vanishes {
+            assert_eq!(heard(&mut world, bo), [""; 0]);
+        }
+        judge(&world);
+    }
+}
+
 #[test]
 fn a_client_has_so_many_roles_and_no_more() {
     let (mut world, mut rng, [al, ..]) = world();

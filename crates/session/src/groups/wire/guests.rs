@@ -8,7 +8,8 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use super::{GroupRef, count, put_ref, take_group, take_ref};
 use crate::guests::{
-    GUESTS_MAX, GuestId, PART_FLAGS, Part, PartClaim, PartGuest, Party, ROLES_PER_DAEMON_MAX, Role,
+    Blank, GUESTS_MAX, GuestId, PART_FLAGS, Part, PartClaim, PartGuest, Party,
+    ROLES_PER_DAEMON_MAX, Role,
 };
 
 pub(super) const REQUEST: u8 = 14;
@@ -139,6 +140,11 @@ fn take_role(reader: &mut Reader<'_>) -> Result<Role, DecodeError> {
     Role::from_code(kind, number).ok_or_else(|| reader.invalid("role", u64::from(kind)))
 }
 
+/// The client by which a guest came last is there.
+const PRESENT: u8 = 1;
+/// Two numbers follow: what is blank.
+const HAS_BLANK: u8 = 2;
+
 /// Appends a daemon's part. Without anything in it nothing: a daemon that is older than requests
 /// reads the state. Each group is written once, however many roles it has.
 pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part, numbers: &BTreeMap<&str, u64>) {
@@ -170,7 +176,12 @@ pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part, numbers: &BTreeMap<
             .varint(guest.last)
             .varint(guest.at);
         writer.member(guest.home.daemon).varint(guest.home.client);
-        writer.u8(u8::from(guest.present));
+        let present = if guest.present { PRESENT } else { 0 };
+        let blank = if guest.blank.is_some() { HAS_BLANK } else { 0 };
+        writer.u8(present | blank);
+        if let Some(blank) = guest.blank {
+            writer.varint(blank.above).varint(blank.upto);
+        }
     }
 }
 
@@ -202,15 +213,30 @@ pub(super) fn take_part(
 }
 
 fn take_part_guest(reader: &mut Reader<'_>) -> Result<PartGuest, DecodeError> {
+    let guest = GuestId(reader.u64("guest")?);
+    let (last, at) = (reader.varint("number")?, reader.varint("place")?);
+    let home = Party {
+        daemon: reader.member("home")?,
+        client: reader.varint("client number")?,
+    };
+    let flags = reader.u8("flags of a guest")?;
+    if flags & !(PRESENT | HAS_BLANK) != 0 {
+        return Err(reader.invalid("flags of a guest", u64::from(flags)));
+    }
+    let blank = match flags & HAS_BLANK {
+        0 => None,
+        _ => Some(Blank {
+            above: reader.varint("number")?,
+            upto: reader.varint("number")?,
+        }),
+    };
     Ok(PartGuest {
-        guest: GuestId(reader.u64("guest")?),
-        last: reader.varint("number")?,
-        at: reader.varint("place")?,
-        home: Party {
-            daemon: reader.member("home")?,
-            client: reader.varint("client number")?,
-        },
-        present: reader.u8("present")? != 0,
+        guest,
+        last,
+        blank,
+        at,
+        home,
+        present: flags & PRESENT != 0,
     })
 }
 

@@ -6,7 +6,7 @@ use crate::frame::FRAME_MAX;
 use crate::groups::EngineConfig;
 use crate::groups::roster::BusPart;
 use crate::guests::{
-    GUESTS_MAX, GuestId, PART_FLAGS, PartClaim, PartGuest, Party, ROLES_PER_DAEMON_MAX, Role,
+    Blank, GUESTS_MAX, GuestId, PART_FLAGS, PartClaim, PartGuest, Party, ROLES_PER_DAEMON_MAX, Role,
 };
 
 fn state() -> State {
@@ -147,9 +147,19 @@ fn a_state_with_roles_and_guests_comes_back() {
     with.part.guests.push(PartGuest {
         guest: GuestId(9),
         last: 300,
+        blank: None,
         at: 5,
         home,
         present: true,
+    });
+    let blank = Blank { above: 2, upto: 6 };
+    with.part.guests.push(PartGuest {
+        guest: GuestId(10),
+        last: 7,
+        blank: Some(blank),
+        at: 5,
+        home,
+        present: false,
     });
     let mut bytes = Vec::new();
     with.encode(&mut bytes);
@@ -160,8 +170,10 @@ fn a_state_with_roles_and_guests_comes_back() {
         0,
         1,  1,  1,  4, 7, 1,  1, 1, 2,
         0, 0, 0, 0, 0, 0, 0, 1,  0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  0xac, 2,
-        1,  0, 0, 0, 0, 0, 0, 0, 9,  0xac, 2,  5,
+        2,  0, 0, 0, 0, 0, 0, 0, 9,  0xac, 2,  5,
         0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  4,  1,
+        0, 0, 0, 0, 0, 0, 0, 10,  7,  5,
+        0, 0, 0, 0, 0, 0, 0, 2,  0, 0, 0, 0, 0, 0, 0, 3,  4,  2,  2, 6,
     ];
     assert_eq!(bytes, [&plain[..], &golden].concat());
     let Some(Envelope::State(decoded)) = Envelope::decode(&bytes).unwrap() else {
@@ -225,6 +237,10 @@ fn the_largest_state_of_the_default_limits_is_taken() {
         PartGuest {
             guest: GuestId(1),
             last: u64::MAX,
+            blank: Some(Blank {
+                above: u64::MAX - 1,
+                upto: u64::MAX,
+            }),
             at: u64::MAX,
             home,
             present: true,
@@ -251,7 +267,7 @@ fn the_largest_state_of_the_default_limits_is_taken() {
     without.encode(&mut shorter);
     let roles = bytes.len() - shorter.len();
     assert!(
-        roles < limits.roles_max * (64 + 257) + GUESTS_MAX * 64,
+        roles < limits.roles_max * (64 + 257) + GUESTS_MAX * 96,
         "{roles}"
     );
 }
@@ -305,6 +321,7 @@ fn claims_and_guests_beyond_the_limits_are_read_over() {
     let guest = PartGuest {
         guest: GuestId(9),
         last: 1,
+        blank: None,
         at: 5,
         home,
         present: true,
