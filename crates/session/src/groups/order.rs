@@ -73,6 +73,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use bytes::Bytes;
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Gap, MemberId, OrderPlace,
     Service, Time,
@@ -81,7 +82,7 @@ use groupcast_core::{
 use super::fact::PhaseName;
 use super::roster::Roster;
 use super::table::Table;
-use super::wire::{Envelope, State, StatePart, StateParts};
+use super::wire::{Envelope, GuestOp, State, StatePart, StateParts};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
 use crate::guests::Parts;
@@ -188,7 +189,8 @@ impl Exchange {
             Ok(Some(Envelope::StatePart(part))) => return segment.take_state_part(sender, &part),
             _ => {}
         }
-        if !(self.shed && Envelope::is_data(&delivery.payload)) {
+        let mut delivery = delivery;
+        if !self.shed || is_left(&mut delivery) {
             self.bytes += delivery.payload.len() + HELD_OVERHEAD;
             segment.held.push_back(delivery);
         }
@@ -200,9 +202,7 @@ impl Exchange {
         self.shed = true;
         self.bytes = 0;
         for segment in &mut self.segments {
-            segment
-                .held
-                .retain(|delivery| !Envelope::is_data(&delivery.payload));
+            segment.held.retain_mut(is_left);
         }
     }
 
@@ -479,6 +479,26 @@ impl Engine {
         for id in self.clients.ids() {
             self.disconnect(now, id, Disconnect::Overload, text.clone());
         }
+    }
+}
+
+/// Whether a held message stays where data is let go of. Of a request its number does: all daemons
+/// know which came.
+fn is_left(delivery: &mut Delivery) -> bool {
+    let head = match Envelope::decode(&delivery.payload) {
+        Ok(Some(Envelope::Guest {
+            op: GuestOp::Request { .. },
+            payload_at,
+            ..
+        })) => Some(payload_at),
+        _ => None,
+    };
+    match head.and_then(|head| delivery.payload.get(..head)) {
+        Some(head) => {
+            delivery.payload = Bytes::copy_from_slice(head);
+            true
+        }
+        None => !Envelope::is_data(&delivery.payload),
     }
 }
 

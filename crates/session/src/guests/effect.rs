@@ -106,7 +106,8 @@ pub enum RoleState {
     Released,
     /// The client had it, and another does now: parts of the network have merged.
     Lost {
-        /// The private name of who has it.
+        /// The private name of who has it; empty if nobody has, since the client or its daemon had
+        /// more roles than they may.
         holder: String,
     },
     /// What the client asked for is not done.

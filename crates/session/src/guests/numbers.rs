@@ -1,7 +1,7 @@
 //! The table of guests' numbers: of each guest the highest number of a request that came in the
 //! order, so that none is carried out twice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::MemberId;
 
@@ -25,9 +25,9 @@ pub(super) struct Entry {
     pub(super) blank: Option<Blank>,
     /// Where in the order that came.
     pub(super) at: u64,
-    /// The client by which it came last.
+    /// The client by which it came last, of those that are there.
     pub(super) home: Party,
-    /// That client is still there.
+    /// There is one.
     pub(super) present: bool,
 }
 
@@ -68,7 +68,10 @@ pub(super) struct Numbered {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     entries: BTreeMap<GuestId, Entry>,
-    by_home: BTreeMap<Party, GuestId>,
+    /// Which guest each client is that is there, and the other way round: a guest may come by
+    /// several, one of which may be on its way out.
+    by_client: BTreeMap<Party, GuestId>,
+    clients: BTreeMap<GuestId, BTreeSet<Party>>,
     by_daemon: BTreeMap<MemberId, usize>,
 }
 
@@ -106,17 +109,42 @@ impl Numbers {
         } else {
             Admission::New
         };
+        if home.daemon != known.home.daemon && !self.make_room_at(home.daemon) {
+            if admission == Admission::New {
+                return Admission::Full;
+            }
+            (entry.home, entry.present) = (known.home, known.present);
+        }
         self.set(guest, entry);
         admission
     }
 
-    /// The client is gone; its guest may come again.
+    /// The client is gone; its guest may come again, unless it is here by another one.
     pub(super) fn client_gone(&mut self, party: Party) {
-        if let Some(guest) = self.by_home.remove(&party)
-            && let Some(entry) = self.entries.get_mut(&guest)
-        {
-            entry.present = false;
+        let Some(guest) = self.by_client.remove(&party) else {
+            return;
+        };
+        let mut other = None;
+        if let Some(clients) = self.clients.get_mut(&guest) {
+            clients.remove(&party);
+            other = clients.last().copied();
+            if clients.is_empty() {
+                self.clients.remove(&guest);
+            }
         }
+        let Some(mut entry) = self.entries.get(&guest).copied() else {
+            return;
+        };
+        if entry.home != party {
+            return;
+        }
+        match other {
+            Some(other) if other.daemon == party.daemon || self.make_room_at(other.daemon) => {
+                entry.home = other;
+            }
+            _ => entry.present = false,
+        }
+        self.set(guest, entry);
     }
 
     /// All guests.
@@ -168,6 +196,11 @@ impl Numbers {
         self.entries.len() < GUESTS_MAX || self.forget(None)
     }
 
+    /// Room for a guest that moves to `daemon`.
+    fn make_room_at(&mut self, daemon: MemberId) -> bool {
+        self.count(daemon) < GUESTS_PER_DAEMON_MAX || self.forget(Some(daemon))
+    }
+
     /// Forgets the guest, of `daemon` or of any, that has been gone for longest; whether there was
     /// one.
     fn forget(&mut self, daemon: Option<MemberId>) -> bool {
@@ -184,23 +217,29 @@ impl Numbers {
     }
 
     fn set(&mut self, guest: GuestId, entry: Entry) {
-        self.remove(guest);
-        // One client is one guest: whoever it was before is gone.
-        self.client_gone(entry.home);
+        self.uncount(guest);
         *self.by_daemon.entry(entry.home.daemon).or_default() += 1;
-        if entry.present {
-            self.by_home.insert(entry.home, guest);
-        }
         self.entries.insert(guest, entry);
+        if entry.present && self.by_client.get(&entry.home) != Some(&guest) {
+            // One client is one guest: whoever it was before is gone.
+            self.client_gone(entry.home);
+            self.by_client.insert(entry.home, guest);
+            self.clients.entry(guest).or_default().insert(entry.home);
+        }
     }
 
     fn remove(&mut self, guest: GuestId) {
+        self.uncount(guest);
+        for client in self.clients.remove(&guest).into_iter().flatten() {
+            self.by_client.remove(&client);
+        }
+    }
+
+    /// Takes a guest's entry out, and from the count of its daemon.
+    fn uncount(&mut self, guest: GuestId) {
         let Some(entry) = self.entries.remove(&guest) else {
             return;
         };
-        if entry.present {
-            self.by_home.remove(&entry.home);
-        }
         let daemon = entry.home.daemon;
         if let Some(count) = self.by_daemon.get_mut(&daemon) {
             *count -= 1;
@@ -342,6 +381,43 @@ mod tests {
             !known(3) && known(5),
             "the one that asked first is forgotten"
         );
+    }
+
+    #[test]
+    fn a_guest_is_there_as_long_as_one_of_its_clients_is() {
+        let mut table = Numbers::default();
+        let (old, new) = (home(1, 1), home(2, 1));
+        assert_eq!(table.admit(1, old, plain(7, 1, 0)), Admission::New);
+        assert_eq!(table.admit(2, new, plain(7, 2, 1)), Admission::New);
+        // A copy that was on its way over the old connection.
+        assert_eq!(table.admit(3, old, plain(7, 1, 0)), Admission::Repeated);
+        table.client_gone(old);
+        let of = |table: &Numbers| table.entries().next().unwrap().1;
+        assert_eq!((of(&table).home, of(&table).present), (new, true));
+        assert_eq!((table.count(old.daemon), table.count(new.daemon)), (0, 1));
+        table.client_gone(new);
+        assert!(!of(&table).present);
+        assert!(table.by_client.is_empty() && table.clients.is_empty());
+    }
+
+    #[test]
+    fn a_guest_that_moves_counts_for_the_daemon_that_it_moves_to() {
+        let mut table = Numbers::default();
+        let share = GUESTS_PER_DAEMON_MAX as u64;
+        for guest in 0..share {
+            let admission = table.admit(guest, home(1, guest), plain(guest, 1, 0));
+            assert_eq!(admission, Admission::New);
+        }
+        let (there, here) = (home(2, 1), home(1, share));
+        let mover = |number, floor| plain(share, number, floor);
+        assert_eq!(table.admit(share, there, mover(1, 0)), Admission::New);
+        assert_eq!(table.admit(share, here, mover(1, 1)), Admission::Repeated);
+        assert_eq!(table.admit(share, here, mover(2, 1)), Admission::Full);
+        assert_eq!(table.count(here.daemon), GUESTS_PER_DAEMON_MAX);
+        table.client_gone(home(1, 5));
+        assert_eq!(table.admit(share, here, mover(2, 1)), Admission::New);
+        assert_eq!(table.count(here.daemon), GUESTS_PER_DAEMON_MAX);
+        assert_eq!(table.count(there.daemon), 0);
     }
 
     #[test]

@@ -49,9 +49,6 @@ const STRANGER: u8 = 16;
 /// All of them.
 pub(crate) const FLAGS: u8 = 31;
 
-/// The claims to a role, of all hosts.
-type Queue = Vec<(Party, PartClaim)>;
-
 impl PartClaim {
     fn is(&self, flag: u8) -> bool {
         self.flags & flag != 0
@@ -170,41 +167,38 @@ impl Guests {
         });
         self.numbers = Numbers::merge(guests, |party| name(party).is_some());
         self.roles = Roles::default();
-        let mut queues: BTreeMap<(Arc<str>, Role), Queue> = BTreeMap::new();
+        let mut claims: Vec<(Party, PartClaim)> = Vec::new();
         for (daemon, part) in parts {
-            for claim in part.claims {
-                let party = Party {
-                    daemon,
-                    client: claim.client,
-                };
-                let key = (claim.group.clone(), claim.role);
-                queues.entry(key).or_default().push((party, claim));
-            }
+            claims.extend(part.claims.into_iter().map(|claim| {
+                let client = claim.client;
+                (Party { daemon, client }, claim)
+            }));
         }
-        for ((group, role), mut queue) in queues {
-            let own_first = self.planted == Some(Planted::OwnFirst);
-            let rank = |(party, claim): &(Party, PartClaim)| {
-                let later = own_first && party.daemon != self.local;
-                (later, claim.since.seq, claim.since.config, *party)
+        let own_first = self.planted == Some(Planted::OwnFirst);
+        // Who had a role goes first, so that neither who waited for it nor the limits take it away.
+        claims.sort_by_key(|(party, claim)| {
+            let later = own_first && party.daemon != self.local;
+            let since = (claim.since.seq, claim.since.config);
+            (later, !claim.is(GRANTED), since, *party)
+        });
+        let mut holders: BTreeMap<(Arc<str>, Role), Arc<str>> = BTreeMap::new();
+        for (party, claim) in claims {
+            let Some(name) = name(party) else { continue };
+            let by = By {
+                party,
+                name: &name,
+                at,
             };
-            queue.sort_by_key(rank);
-            let mut holder: Option<Arc<str>> = None;
-            for (party, claim) in queue {
-                let Some(name) = name(party) else { continue };
-                let by = By {
-                    party,
-                    name: &name,
-                    at,
-                };
-                let stands = self.settle(by, (&group, role), &claim, holder.as_ref());
-                if stands && role.is_exclusive() {
-                    holder.get_or_insert(name);
-                }
+            let key = (claim.group.clone(), claim.role);
+            let holder = holders.get(&key);
+            let stands = self.settle(by, (&key.0, key.1), &claim, holder);
+            if stands && claim.role.is_exclusive() {
+                holders.entry(key).or_insert(name);
             }
         }
     }
 
-    /// One claim of a queue, behind those with earlier places; whether it stands.
+    /// One claim, behind those that go before it; whether it stands.
     fn settle(
         &mut self,
         by: By<'_>,
@@ -246,11 +240,11 @@ impl Guests {
             Some(holder) if waits => RoleState::Waits {
                 holder: holder.to_string(),
             },
-            Some(holder) if claim.is(GRANTED) => RoleState::Lost {
-                holder: holder.to_string(),
+            holder if claim.is(GRANTED) => RoleState::Lost {
+                holder: holder.map(ToString::to_string).unwrap_or_default(),
             },
-            Some(holder) => taken(role, holder),
-            None => too_many(full.map(|full| full.to_string()).unwrap_or_default()),
+            Some(holder) if full.is_none() || !claim.is(MAY_WAIT) => taken(role, holder),
+            _ => too_many(full.map(|full| full.to_string()).unwrap_or_default()),
         };
         self.notice(by.party, group, role, claim.token, state);
         holds || waits
@@ -431,5 +425,72 @@ mod tests {
         };
         assert!(!ask(2, 5_000));
         assert!(ask(1, 5_000));
+    }
+
+    /// What a client of daemon 1 hears when these parts have come, and who then has what.
+    fn installed(parts: [Vec<PartClaim>; 2]) -> (Vec<(Role, RoleState)>, Guests) {
+        let part = |claims| Part {
+            claims,
+            guests: Vec::new(),
+        };
+        let parts: Parts = (1..).map(daemon).zip(parts.map(part)).collect();
+        let mut guests = Guests::new(daemon(1));
+        guests.install(place(2_000), parts, name);
+        let mut told = Vec::new();
+        while let Some(effect) = guests.poll_effect() {
+            if let super::super::Effect::Role { notice, .. } = effect {
+                told.push((notice.role, notice.state));
+            }
+        }
+        (told, guests)
+    }
+
+    fn granted(claim: PartClaim) -> PartClaim {
+        let flags = claim.flags | GRANTED;
+        PartClaim { flags, ..claim }
+    }
+
+    fn asked_now(claim: PartClaim) -> PartClaim {
+        let flags = claim.flags | UNANSWERED;
+        PartClaim { flags, ..claim }
+    }
+
+    #[test]
+    fn what_a_client_has_counts_before_what_it_asks_for() {
+        let most = ROLES_PER_CLIENT_MAX as u16;
+        let has = (1..=most).map(|number| granted(claim(1, number, u64::from(number))));
+        // They come first by number, and last by place; another has one of them.
+        let late = [
+            asked_now(claim(1, 0, 1_000)),
+            asked_now(claim(1, most + 1, 1_001)),
+        ];
+        let others = vec![granted(claim(1, most + 1, 500))];
+        let (told, guests) = installed([late.into_iter().chain(has).collect(), others]);
+        let refused = |role| {
+            let state = told.iter().find(|(of, _)| *of == Role::Lock(role));
+            let code = match state {
+                Some((_, RoleState::Refused { code, .. })) => Some(*code),
+                _ => None,
+            };
+            code == Some(crate::frame::Reject::TooManyRoles)
+        };
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(refused(0) && refused(most + 1), "{told:?}");
+        assert_eq!(guests.roles.of_daemon(daemon(1)), ROLES_PER_CLIENT_MAX);
+    }
+
+    #[test]
+    fn who_had_a_role_has_it_before_who_waited_for_longer_and_who_loses_one_hears_that() {
+        let waits = vec![claim(1, 1, 20)];
+        let (told, guests) = installed([waits, vec![granted(claim(1, 1, 30))]]);
+        assert_eq!(told, []);
+        let group = Arc::from("g");
+        let has = guests.roles.holders(&group, Role::Lock(1)).next();
+        assert_eq!(has.map(|claim| claim.party.daemon), Some(daemon(2)));
+        let most = ROLES_PER_CLIENT_MAX as u16;
+        let has = (0..=most).map(|number| granted(claim(1, number, u64::from(number))));
+        let (told, _) = installed([has.collect(), Vec::new()]);
+        let holder = String::new();
+        assert_eq!(told, [(Role::Lock(most), RoleState::Lost { holder })]);
     }
 }

@@ -509,6 +509,37 @@ fn who_leaves_while_daemons_exchange_states_is_asked_no_more_though_they_are_int
     }
 }
 
+/// All daemons know which requests came, also where one lets go of what it holds.
+#[test]
+fn of_requests_that_are_let_go_of_the_number_stays() {
+    let (mut world, mut rng, [al, bo, cy]) = world_with(EngineConfig {
+        held_max: 4_096,
+        ..EngineConfig::default()
+    });
+    introduce(&mut world, &mut rng, cy, 77, 0);
+    world.act(cy.0, cy.1, |client| {
+        let mut frame = request(1, 0, None);
+        if let GuestFrame::Request { payload, .. } = &mut frame {
+            *payload = vec![b'x'; 6_000].into();
+        }
+        client.say(frame);
+    });
+    world.divide(&[vec![al.0, bo.0, cy.0]], &mut rng);
+    for member in [al.0, bo.0, cy.0] {
+        while world.deliver(member) {}
+    }
+    assert!(world.order(cy.0, &mut rng));
+    world.run(&mut rng);
+    for who in [al, bo, cy] {
+        assert!(world.client(who.0, who.1).disconnected.is_some());
+    }
+    let again = (bo.0, world.connect(bo.0, "again"));
+    introduce(&mut world, &mut rng, again, 77, 1);
+    say(&mut world, &mut rng, again, request(1, 0, None));
+    assert_eq!(heard(&mut world, again), ["1 ends Repeated with 0"]);
+    assert_eq!(world.daemon(bo.0).engine.counters().nonsense, 0);
+}
+
 #[test]
 fn a_client_has_so_many_roles_and_no_more() {
     let (mut world, mut rng, [al, ..]) = world();
