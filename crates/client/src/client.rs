@@ -112,6 +112,10 @@ impl Client {
 
     /// Becomes a member of `group`: the first thing that follows from it is a view that includes
     /// this client.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the group's name is none, and nothing was sent. Else the
+    /// connection has ended, or it does now.
     pub fn join(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join(group, false)?;
         self.flush()
@@ -124,6 +128,10 @@ impl Client {
     }
 
     /// Leaves `group`: the last thing that follows from it is a view without this client.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the group's name is none, and nothing was sent. Else the
+    /// connection has ended, or it does now.
     pub fn leave(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.leave(group)?;
         self.flush()

@@ -16,6 +16,11 @@ impl Client {
     /// [`Answer`](crate::ClientEvent::Answer) and, once, [`Ended`](crate::ClientEvent::Ended). What
     /// has not ended when the connection does is asked again by [`reconnect`](Self::reconnect), and
     /// is not carried out twice by any member. Waits for credit as [`publish`](Self::publish) does.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the group's name is none, the request is too long, or the daemon
+    /// is too old for requests; [`ClientError::Unread`] if it gives no credit while events wait to
+    /// be taken. Nothing was sent then. Else the connection has ended, or it does now.
     pub fn ask(&mut self, group: &str, ask: Ask, payload: &[u8]) -> Result<u64, ClientError> {
         loop {
             match self.connection().ask(group, ask, payload) {
@@ -31,6 +36,9 @@ impl Client {
 
     /// Answers a request that came as [`Asked`](crate::ClientEvent::Asked). Only the first answer
     /// counts. Waits for credit as [`publish`](Self::publish) does.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
     pub fn answer(&mut self, asked: &Asked, payload: &[u8]) -> Result<(), ClientError> {
         loop {
             match self.connection().answer(asked.place.seq, payload) {
@@ -45,6 +53,10 @@ impl Client {
     /// has it. Returns the number of this, with which [`Role`](crate::ClientEvent::Role) follows,
     /// now and when the role comes or goes. A role ends with the membership and with the
     /// connection; [`reconnect`](Self::reconnect) asks for [`Role::Answering`] again.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the group's name is none or the daemon is too old for roles, and
+    /// nothing was sent. Else the connection has ended, or it does now.
     pub fn claim(&mut self, group: &str, role: Role, may_wait: bool) -> Result<u64, ClientError> {
         let token = self.connection().claim(group, role, may_wait)?;
         self.flush()?;
@@ -53,6 +65,10 @@ impl Client {
 
     /// Gives a role back, or the wait for it. [`Role`](crate::ClientEvent::Role) follows with the
     /// number that is returned; a role that another has is refused, and the holder named.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the group's name is none or the daemon is too old for roles, and
+    /// nothing was sent. Else the connection has ended, or it does now.
     pub fn release(&mut self, group: &str, role: Role) -> Result<u64, ClientError> {
         let token = self.connection().release(group, role)?;
         self.flush()?;

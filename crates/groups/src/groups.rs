@@ -76,6 +76,10 @@ impl Groups {
 
     /// Becomes a member of `group`: the first thing that follows from it is a view that includes
     /// this program.
+    ///
+    /// # Errors
+    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
+    /// event. Nothing was sent.
     pub fn join(&mut self, group: &str) -> Result<(), GroupsError> {
         self.connection.join(group, false)?;
         self.exchange();
@@ -84,6 +88,10 @@ impl Groups {
 
     /// Leaves `group`: the last thing that follows from it is a view without this program. Its
     /// roles in it pass on.
+    ///
+    /// # Errors
+    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
+    /// event. Nothing was sent.
     pub fn leave(&mut self, group: &str) -> Result<(), GroupsError> {
         self.connection.leave(group)?;
         self.exchange();
@@ -133,6 +141,10 @@ impl Groups {
     /// Asks for a role in `group`, which this program is in: to answer requests, a handler or a
     /// lock; with `may_wait` it waits while another has it. Returns the number of this, with which
     /// [`Role`](ClientEvent::Role) follows, now and when the role comes or goes.
+    ///
+    /// # Errors
+    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
+    /// event. Nothing was sent.
     pub fn claim(&mut self, group: &str, role: Role, may_wait: bool) -> Result<u64, GroupsError> {
         let token = self.connection.claim(group, role, may_wait)?;
         self.exchange();
@@ -141,6 +153,10 @@ impl Groups {
 
     /// Gives a role back, or the wait for it. [`Role`](ClientEvent::Role) follows with the number
     /// that is returned; a role that another has is refused, and the holder named.
+    ///
+    /// # Errors
+    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
+    /// event. Nothing was sent.
     pub fn release(&mut self, group: &str, role: Role) -> Result<u64, GroupsError> {
         let token = self.connection.release(group, role)?;
         self.exchange();

@@ -70,8 +70,9 @@ pub enum Ending {
     Repeated = 4,
     /// It may have been carried out before, and nobody here can know.
     Unknown = 5,
-    /// The table of guests is full, or too many requests of the guest are open: it was not carried
-    /// out.
+    /// It was not carried out: the table of guests is full, too many requests are open, the guest
+    /// may not send to the group, the group is bimodal or its name is none, the request is too
+    /// long, or what orders the messages did not take it. The text says which.
     Refused = 6,
 }
 
