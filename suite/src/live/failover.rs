@@ -33,7 +33,7 @@ impl fmt::Display for Fault {
 
 /// How long the others are watched after a fault. A fail-over that takes longer is reported as this
 /// long.
-const WATCH: Duration = Duration::from_secs(4);
+pub const WATCH: Duration = Duration::from_secs(4);
 /// How often their outputs are looked at.
 const LOOK: Duration = Duration::from_millis(1);
 /// Messages a second that each host publishes, and their size.

@@ -1,21 +1,18 @@
-//! Five members under load, one dies or falls silent: the others deliver again within a second.
-//! Twice each here; twenty times each, with the median, in the soak (`cargo xtask soak failover`).
-
-use std::time::Duration;
+//! Five members under load, one dies or falls silent: the others deliver again. How fast is judged
+//! by the soak, twenty times each, with the median (`cargo xtask soak failover`): here others may use
+//! the machine.
 
 use groupcast_suite::live::cluster::{RING, RMP};
-use groupcast_suite::live::failover::{Fault, measure, median_and_max};
+use groupcast_suite::live::failover::{Fault, WATCH, measure, median_and_max};
 use groupcast_suite::live::{Outcome, live};
-
-const WORST: Duration = Duration::from_secs(1);
 
 fn fail_over(protocol: &str, fault: Fault) -> Outcome {
     live(|| {
         let durations = measure(5, protocol, fault, 2)?;
         println!("{protocol}, {fault}: {durations:?}");
         let (_, worst) = median_and_max(&durations);
-        if worst > WORST {
-            return Err(format!("{fault}: the others were held up for {worst:?}").into());
+        if worst >= WATCH {
+            return Err(format!("{fault}: the others deliver nothing for {WATCH:?}").into());
         }
         Ok(())
     })
