@@ -1,6 +1,6 @@
 //! Five members under load, one dies or falls silent: the others deliver again. How fast is judged
-//! by the soak, twenty times each, with the median (`cargo xtask soak failover`): here others may use
-//! the machine.
+//! by the soak, twenty times each, with the median (`cargo xtask soak failover`): here others may
+//! use the machine.
 
 use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::failover::{Fault, WATCH, measure, median_and_max};
