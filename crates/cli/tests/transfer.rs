@@ -524,6 +524,56 @@ fn together_means_everywhere_or_nowhere() {
 }
 
 #[test]
+fn strict_ends_it_for_all_when_one_goes_and_without_it_the_others_go_on() {
+    let group = Group::new();
+    // So slow that nobody is complete before one is stopped.
+    fs::write(group.path("image"), noise(12_000_000)).unwrap();
+    let options = ["image", "--rate", "1", "--no-compare"];
+    let strict = |audience: &[&str]| {
+        let mut one = group.receiver("one", &["--once", "--json"]);
+        let mut two = group.receiver("two", &["--once", "--json"]);
+        let mut command = group.command(&[&["send", "--strict", "--json"], &options[..]].concat());
+        let mut sender = group.host.launch("send", command.args(audience));
+        let begun = || {
+            group
+                .lines("two")
+                .iter()
+                .any(|it| it["event"] == "progress")
+        };
+        until("two has some of it", begun);
+        two.terminate();
+        assert_eq!((sender.wait(), one.wait()), (3, 1), "{audience:?}");
+        let done = group.lines("send").pop().unwrap();
+        assert_eq!(
+            (&done["event"], &done["complete"]),
+            (&"done".into(), &0.into())
+        );
+        let failed = done["failed"].as_array().unwrap().iter();
+        let mut names: Vec<&str> = failed.map(|it| it["receiver"].as_str().unwrap()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["one", "two"], "each is named");
+        let told = group.lines("one").pop().unwrap();
+        assert_eq!(told["event"], "failed");
+        told["reason"].as_str().unwrap().to_owned()
+    };
+    for audience in [&["--require", "one,two"][..], &["--to", "one,two"]] {
+        let reason = strict(audience);
+        assert!(reason.contains("has gone: two"), "{reason}");
+    }
+    let reason = strict(&["--receivers", "2"]);
+    assert!(reason.contains("only 1 is left"), "{reason}");
+    // What has come is kept, and nothing is in place.
+    assert!(!group.listing("one").contains(&"image".to_owned()));
+
+    let mut one = group.receiver("one", &["--once"]);
+    let _two = group.receiver("two", &["--once"]);
+    let required = ["image", "--strict", "--require", "one,three", "--wait", "2"];
+    let problems = ["one: cancelled", "two: cancelled", "three: never came"];
+    group.send(&required).fails_with(3, &problems);
+    assert_eq!(one.wait(), 1);
+}
+
+#[test]
 fn a_census_and_what_is_sent_follow_subgroups_and_who_is_gone_is_not_counted() {
     let group = Group::new();
     let census = |options: &[&str]| {

@@ -37,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         audience: Audience::Required(vec!["one".into(), "two".into()]),
         subgroups: Subgroups::ALL,
         together: false,
+        strict: false,
         failed_max: None,
         rates: None,
         compare: true,

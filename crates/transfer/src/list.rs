@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::MemberId;
-use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, Transfer, Wanted};
+use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, STOPPED, Transfer, Wanted};
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError};
 use crate::pace::Pace;
-use crate::send::{STOPPED, SendEvent};
+use crate::send::SendEvent;
 
 /// What became of a list at a receiver: who it is, what it is called, and how it ended.
 pub(crate) type Answer = (MemberId, Bytes, Outcome);
@@ -141,6 +141,7 @@ fn send(
         confirm: true,
         deliver_to: DeliverTo::AtOnce,
         replies: false,
+        strict: false,
     };
     let id = host.bulk().send(now, transfer)?;
     let mut answers = Vec::new();

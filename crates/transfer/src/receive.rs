@@ -15,7 +15,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::text::printable;
-use groupcast_protocols::bulk::{Acceptance, DeliverTo, Failure, Notice, Order, TransferId};
+use groupcast_protocols::bulk::{
+    Acceptance, DeliverTo, Failure, Notice, Order, STOPPED, TransferId,
+};
 use groupcast_protocols::xgm::Subgroups;
 
 pub use self::event::{Described, ReceiveEvent, Received};
@@ -26,7 +28,6 @@ use crate::disk::{Disk, Done, Expected, Job, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
-use crate::send::STOPPED;
 use crate::spool::Spool;
 
 /// Where transfers go.

@@ -11,14 +11,14 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    BulkConfig, DeliverTo, Listed, Multidriver, Notice, Outcome, Policy, Transfer, TransferId,
-    Wanted,
+    BulkConfig, DeliverTo, Listed, Multidriver, Notice, Outcome, Policy, STOPPED, Transfer,
+    TransferId, Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
 use crate::host::{BulkHost, TransferError, TransferLink};
-use crate::send::{Audience, STOPPED};
+use crate::send::Audience;
 
 /// A request to be made.
 #[derive(Clone, Debug)]
@@ -272,6 +272,7 @@ impl Requester {
                 None => DeliverTo::AtOnce,
             },
             replies: true,
+            strict: false,
         };
         let now = host.now();
         let id = host.bulk().send(now, transfer)?;

@@ -13,8 +13,8 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    DeliverTo, Listed, Notice, Outcome, PhaseKind, Progress, RateControl, Transfer, TransferId,
-    Wanted,
+    DeliverTo, Listed, Notice, Outcome, PhaseKind, Progress, RateControl, STOPPED, Transfer,
+    TransferId, Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -28,9 +28,6 @@ use crate::list::{self, Answers};
 use crate::manifest::Scan;
 use crate::pace::{Pace, Rates};
 use crate::read_ahead::{FileSource, PipeSource, Supply};
-
-/// What receivers are told if the sender was stopped: the same content may come again.
-pub(crate) const STOPPED: &str = "it was stopped";
 
 /// What is sent.
 pub enum Cargo {
@@ -76,6 +73,10 @@ pub struct Sending {
     /// at the start, has verified all of it. One that is gone before ends it for all. A pipe is
     /// refused.
     pub together: bool,
+    /// Whether it ends for all if a receiver that is waited for is gone: one that is named, or so
+    /// many that too few are left of those that are counted, or, with [`Audience::Anybody`], one
+    /// that was there at the start. The others are told who has gone.
+    pub strict: bool,
     /// The most receivers that may fail; one more ends it for all. What has come is kept there for
     /// the next attempt. Default: any number.
     pub failed_max: Option<usize>,
@@ -307,7 +308,8 @@ impl Sender {
                     if !is_anybody {
                         return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
                     }
-                    if !sending.together {
+                    // All that have to stay are waited for, and hear of it if one does not come.
+                    if !sending.together && !sending.strict {
                         settled = absent(&named);
                         settled.iter().for_each(|one| tell_settled(one, tell));
                         receivers = those_present(receivers, &named);
@@ -329,6 +331,7 @@ impl Sender {
             subgroups: sending.subgroups,
             confirm: true,
             replies: false,
+            strict: sending.strict,
             deliver_to: match sending.together {
                 true => DeliverTo::Aside,
                 false => DeliverTo::AtOnce,

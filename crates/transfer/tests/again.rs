@@ -73,6 +73,7 @@ fn run(scratch: &Path, required: &[&str]) -> SendReport {
             audience: Audience::Required(required.iter().map(|it| (*it).into()).collect()),
             subgroups: Subgroups::ALL,
             together: false,
+            strict: false,
             failed_max: None,
             rates: None,
             compare: true,

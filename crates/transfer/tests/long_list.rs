@@ -82,6 +82,7 @@ fn a_list_of_files_longer_than_the_credit_arrives() {
             audience: Audience::Count(1),
             subgroups: Subgroups::ALL,
             together: false,
+            strict: false,
             failed_max: None,
             rates: None,
             compare: true,

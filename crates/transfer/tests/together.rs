@@ -77,6 +77,7 @@ fn send_to_two(scratch: &Path, audience: Audience) -> (SendReport, [Received; 2]
             audience,
             subgroups: Subgroups::ALL,
             together: true,
+            strict: false,
             failed_max: None,
             rates: None,
             compare: true,

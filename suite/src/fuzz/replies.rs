@@ -102,6 +102,7 @@ impl FuzzStage {
                 false => DeliverTo::AtOnce,
             },
             replies: true,
+            strict: false,
         };
         let id = members[0].send(now, transfer);
         Self {

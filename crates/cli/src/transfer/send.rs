@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// start, have verified all of it; if one is gone before, nobody does. Files only
     #[arg(long)]
     together: bool,
+    /// End it for all if a receiver that is waited for is gone, and tell them. Exit code 3
+    #[arg(long)]
+    strict: bool,
     /// End it for all when more than so many receivers have failed; what has come is kept there for
     /// the next attempt. Exit code 3
     #[arg(long, value_name = "N", conflicts_with = "together")]
@@ -198,6 +201,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         audience,
         subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
         together: args.together,
+        strict: args.strict,
         compare: !args.no_compare,
         failed_max: args.max_failed.map(usize::from),
         rates: Some(rates::follow(args.rate, args.rate_at)?),

@@ -253,11 +253,11 @@ impl Drop for Running {
     }
 }
 
-/// Waits for up to 10 s.
+/// Waits for up to a minute: what is slow is no fault here.
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < end, "not within 10 s: {what}");
+        assert!(Instant::now() < end, "not within 60 s: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

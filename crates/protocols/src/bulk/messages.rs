@@ -240,6 +240,7 @@ impl Messages {
             deliver_to: DeliverTo::AtOnce,
             confirm: false,
             replies: false,
+            strict: false,
         };
         let sent: Result<TransferId, SendError> = self.bulk.send(now, transfer);
         self.sending = sent.ok().map(|id| Sending {

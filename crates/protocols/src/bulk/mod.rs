@@ -125,7 +125,7 @@ use self::receiver::Receiver;
 use self::sender::Sender;
 pub use self::transfer::{
     Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Order,
-    Outcome, PhaseKind, Progress, ReceiverProgress, SendError, Transfer, TransferId,
+    Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Transfer, TransferId,
     UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Finish, Message};

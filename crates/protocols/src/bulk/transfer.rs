@@ -11,6 +11,10 @@ use groupcast_core::{MemberId, NodeId};
 
 use crate::xgm::Subgroups;
 
+/// With this begins the reason of a transfer that its sender [cancels](Failure::Cancelled) before
+/// its time, though the same content may come again: what has come of it is worth keeping.
+pub const STOPPED: &str = "it was stopped";
+
 /// A transfer: who sends it, and that member's own count.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TransferId {
@@ -40,6 +44,12 @@ pub struct Transfer {
     pub confirm: bool,
     /// When receivers deliver what they have.
     pub deliver_to: DeliverTo,
+    /// Whether the transfer ends for all if one goes that is waited for: one that is named, or so
+    /// many of all that too few are left, or, if nobody is named or counted, one that was there at
+    /// the start. Of those that have gone each is settled by what became of it, the others are
+    /// [cancelled](Outcome::Cancelled) and told who has gone. One that comes back under its node
+    /// before it is given up has stayed. With marks, until the last one is told.
+    pub strict: bool,
     /// Whether receivers are to [reply](super::Bulk::reply): none is complete before its reply has
     /// ended and come. Of the policy `multidriver`.
     pub replies: bool,

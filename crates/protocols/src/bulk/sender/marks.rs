@@ -2,17 +2,14 @@
 //! mark and hold the rest. It is raised only after every receiver has said that it holds what lies
 //! below, and told again until each has echoed it.
 //!
-//! A receiver that is counted in and goes before the last mark ends the transfer for all: what it
-//! would have been waited for cannot come true.
+//! A receiver that is counted in and goes before the last mark ends the transfer for all
+//! (`required.rs`): what it would have been waited for cannot come true.
 
-use alloc::collections::BTreeSet;
 use core::time::Duration;
-
-use groupcast_core::{MemberId, NodeId};
 
 use super::super::context::Context;
 use super::super::numbers::PacketNumber;
-use super::super::transfer::{DeliverTo, Outcome, Wanted};
+use super::super::transfer::{DeliverTo, Outcome};
 use super::super::wire::Message;
 use super::peer::Peer;
 use super::{Sender, State, Timer};
@@ -23,28 +20,21 @@ pub(super) struct Marks {
     deliver_to: DeliverTo,
     /// The mark that the receivers were told; `None`: they deliver nothing.
     told: Option<u64>,
-    /// The receivers that have to hold what is delivered.
-    required: BTreeSet<NodeId>,
-    /// Whether one of them has gone too early.
-    is_broken: bool,
     /// How long until the mark is told again.
     wait: Duration,
 }
 
 impl Marks {
     /// The marks of a transfer, if it has any.
-    pub(super) fn of(deliver_to: DeliverTo, wanted: &Wanted) -> Option<Self> {
+    pub(super) fn of(deliver_to: DeliverTo) -> Option<Self> {
         let told = match deliver_to {
             DeliverTo::AtOnce => return None,
             DeliverTo::UpTo { first, .. } => Some(first),
             DeliverTo::Aside => None,
         };
-        let required = required_of(wanted);
         Some(Self {
             deliver_to,
             told,
-            required,
-            is_broken: false,
             wait: Duration::ZERO,
         })
     }
@@ -69,55 +59,13 @@ impl Marks {
     }
 }
 
-/// The receivers that a transfer names.
-fn required_of(wanted: &Wanted) -> BTreeSet<NodeId> {
-    match wanted {
-        Wanted::Members(nodes) => nodes.iter().copied().collect(),
-        _ => BTreeSet::new(),
-    }
-}
-
 impl Sender {
-    /// The list has changed before the first pass: who is on it has to hold what is delivered.
-    pub(super) fn require_listed(&mut self) {
-        if let Some(marks) = &mut self.marks
-            && matches!(self.state, State::Announcing(_))
-        {
-            marks.required = required_of(&self.transfer.receivers);
-        }
-    }
-
-    /// The receivers of the first pass are counted in.
-    pub(super) fn require_roster(&mut self) {
-        let roster = self.roster().iter().map(|member| member.node);
-        let roster: BTreeSet<NodeId> = roster.collect();
-        if let Some(marks) = &mut self.marks {
-            marks.required.extend(roster);
-        }
-    }
-
-    /// A receiver is settled: if it is required and the last mark is not told, none will be.
-    pub(super) fn look_for_break(&mut self, receiver: MemberId, outcome: &Outcome) {
+    /// Whether every receiver was told that it may deliver everything.
+    pub(super) fn are_all_told(&self) -> bool {
         let length = self.stream.length;
-        let returns = self.peers.keys().any(|peer| peer.node == receiver.node);
-        if let Some(marks) = &mut self.marks {
-            if *outcome == Outcome::Excluded {
-                // Nobody has to wait for it any more.
-                marks.required.remove(&receiver.node);
-            }
-            let is_required = marks.required.contains(&receiver.node) && !returns;
-            let has_gone = is_required && *outcome != Outcome::Complete;
-            marks.is_broken |= has_gone && !marks.is_last(length);
-        }
-    }
-
-    /// Ends a transfer of which a required receiver has gone; whether it did.
-    pub(super) fn ends_broken(&mut self, context: &mut Context<'_>) -> bool {
-        let is_broken = self.marks.as_ref().is_some_and(|marks| marks.is_broken);
-        if is_broken && !self.is_over() {
-            self.end_undelivered(context, "a receiver that is required has gone");
-        }
-        is_broken
+        self.marks
+            .as_ref()
+            .is_some_and(|marks| marks.is_last(length))
     }
 
     fn end_undelivered(&mut self, context: &mut Context<'_>, why: &'static str) {

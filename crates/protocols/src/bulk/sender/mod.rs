@@ -18,8 +18,8 @@
 //! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
-//! `list.rs` keeps the transfer list, `marks.rs` says how far receivers deliver, `returns.rs` takes
-//! in what their users reply.
+//! `list.rs` keeps the transfer list, `required.rs` who has to stay, `marks.rs` says how far
+//! receivers deliver, `returns.rs` takes in what their users reply.
 
 mod buckets;
 mod flow;
@@ -32,6 +32,7 @@ mod peer;
 mod registration;
 mod repair;
 mod reports;
+mod required;
 mod returns;
 mod rounds;
 mod slow;
@@ -52,6 +53,7 @@ use groupcast_core::{MemberId, Time};
 use self::list::TransferList;
 use self::marks::Marks;
 use self::peer::Peer;
+use self::required::Required;
 use self::returns::Returns;
 use self::state::{Announcing, State};
 use self::stream::Stream;
@@ -88,6 +90,8 @@ pub(super) struct Sender {
     looked: Time,
     /// Who is served.
     list: TransferList,
+    /// Who has to stay, if anybody has.
+    required: Option<Required>,
     /// How far receivers deliver, if that is bounded.
     marks: Option<Marks>,
     /// What receivers return, if that is wanted.
@@ -188,7 +192,8 @@ impl Sender {
             round_trip: Estimate::default(),
             looked: context.now,
             list,
-            marks: Marks::of(transfer.deliver_to, &transfer.receivers),
+            required: Required::of(&transfer),
+            marks: Marks::of(transfer.deliver_to),
             returns: Returns::of(&transfer, config),
             set_size,
             backoff_for: Self::first_backoff(config.policy, set_size),
@@ -256,11 +261,12 @@ impl Sender {
     /// Takes every step that is due after something has changed.
     fn advance(&mut self, context: &mut Context<'_>) {
         loop {
-            if self.ends_broken(context) {
+            let is_begun = !matches!(self.state, State::Announcing(_));
+            if is_begun && self.ends_broken(context) {
                 return;
             }
             self.raise_mark(context);
-            if !matches!(self.state, State::Announcing(_)) {
+            if is_begun {
                 self.settle_complete(context);
                 if self.peers.is_empty() {
                     return self.end(context);
@@ -317,8 +323,8 @@ impl Sender {
         name: Bytes,
     ) {
         self.peers.remove(&receiver);
-        self.look_for_break(receiver, &outcome);
         self.settled.insert(receiver, outcome == Outcome::Complete);
+        self.look_for_break(receiver, &outcome);
         context.notify(Notice::Settled {
             id: self.id,
             receiver,

@@ -319,8 +319,8 @@ impl Sender {
     pub(super) fn gives_up_too_few(&mut self, context: &mut Context<'_>) -> bool {
         let min = match self.transfer.receivers {
             Wanted::Between { min, .. } => min,
-            // What is delivered together is delivered by as many as are asked for.
-            Wanted::Count(count) if self.marks.is_some() => count,
+            // Of those that have to stay, all have to be there.
+            Wanted::Count(count) if self.required.is_some() => count,
             _ => return false,
         };
         let came = self.peers.len();

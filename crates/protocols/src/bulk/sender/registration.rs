@@ -78,6 +78,7 @@ impl Sender {
         peer.subgroups = report.subgroups;
         peer.read(context.now, report, stamp);
         self.peers.insert(from, peer);
+        self.note_name(from, &report.name);
         context.notify(Notice::Registered {
             id: self.id,
             receiver: from,
@@ -179,7 +180,9 @@ impl Sender {
         let complete = self.have_all_registered(context);
         if complete {
             self.timers.cancel(Timer::Begin);
-            self.begin_pass(context, "all have registered");
+            if !self.ends_broken(context) {
+                self.begin_pass(context, "all have registered");
+            }
         }
         complete
     }

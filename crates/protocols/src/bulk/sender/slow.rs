@@ -41,6 +41,11 @@ impl Sender {
         };
         // If many held back the others, it would be the others that are fast.
         let few = self.peers.values().filter(|peer| holds(peer)).count() * 3 <= count;
+        // Who has to stay is not set aside while it is silent: it may be gone, and then the others
+        // are not to be served without it.
+        let waits_for_silent = self.required.is_some();
+        let is_silent =
+            |peer: &Peer| waits_for_silent && context.now - peer.heard >= config.slow_after / 2;
         let mut slow = Vec::new();
         for (member, peer) in &mut self.peers {
             if few && holds(peer) {
@@ -48,7 +53,7 @@ impl Sender {
             } else {
                 peer.holds_back = peer.holds_back.saturating_sub(passed / 2);
             }
-            if peer.gates && peer.holds_back >= config.slow_after {
+            if peer.gates && peer.holds_back >= config.slow_after && !is_silent(peer) {
                 slow.push(*member);
             }
         }

@@ -13,5 +13,6 @@ mod parity;
 mod rate;
 mod replies;
 mod resume;
+mod strict;
 mod transitions;
 mod xtp;

@@ -86,6 +86,7 @@ pub(super) fn file(length: usize, receivers: Wanted) -> Transfer {
         confirm: false,
         deliver_to: DeliverTo::AtOnce,
         replies: false,
+        strict: false,
     }
 }
 
