@@ -14,8 +14,8 @@
 //! - [`record`]: a run as it is kept: data, verdict, and the commit, host and seeds that they came
 //!   from.
 //! - [`kept`]: the runs kept in docs/lab, and their index.
-//! - [`calc`]: rows in closed form. [`rmp`], [`lan`], [`ring`], [`gossip`]: the figures of 000,
-//!   001, 002, 004.
+//! - [`calc`]: rows in closed form. [`rmp`], [`lan`], [`ring`], [`xtp`], [`gossip`]: the figures of
+//!   000 to 004.
 //!
 //! # The skeleton
 //!
@@ -44,12 +44,14 @@ pub mod kept;
 pub mod lan;
 mod models;
 pub mod plot;
+mod points;
 pub mod record;
 pub mod registry;
 pub mod ring;
 pub mod rmp;
 pub mod rows;
 pub mod verdict;
+pub mod xtp;
 
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Which rows can be run, and by what. One line a row.
 
-use super::{Reproduction, Row, calc, gossip, lan, ring, rmp, rows};
+use super::{Reproduction, Row, calc, gossip, lan, ring, rmp, rows, xtp};
 
 /// The row called `id`.
 pub fn row(id: &str) -> Option<&'static Row> {
@@ -74,6 +74,8 @@ pub fn reproduction(id: &str) -> Option<&'static dyn Reproduction> {
         "ring-fig5" => &ring::FIG5,
         "ring-fig6" => &ring::FIG6,
         "ring-fig7" => &ring::FIG7,
+        "xtp-damping" => &xtp::DAMPING,
+        "xtp-bucket" => &xtp::BUCKET,
         _ => return None,
     };
     Some(found)

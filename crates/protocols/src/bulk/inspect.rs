@@ -33,3 +33,23 @@ pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])
     };
     Inspected { kind, role }
 }
+
+/// As [`inspect`], with data that asks every receiver for a report told apart: `asking data` and
+/// `asking repair`. For prices by kind, and for who loses what.
+pub fn inspect_requests(
+    class: SocketClass,
+    body: &[u8],
+    payload: &mut dyn FnMut(&[u8]),
+) -> Inspected {
+    let told = inspect(class, body, payload);
+    let asks = match Message::decode(&Bytes::copy_from_slice(body)) {
+        Ok((_, Message::Data(data))) => data.header.answer && data.header.parity.is_none(),
+        _ => false,
+    };
+    let kind = match told.kind {
+        "data" if asks => "asking data",
+        "repair" if asks => "asking repair",
+        kind => kind,
+    };
+    Inspected { kind, ..told }
+}

@@ -119,7 +119,7 @@ pub use self::config::{
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::family::FAMILY;
-pub use self::inspect::inspect;
+pub use self::inspect::{inspect, inspect_requests};
 pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
 use self::sender::Sender;

@@ -1,9 +1,9 @@
 //! What to draw of 000's figures.
 
 use super::super::plot::{Axis, Point, Series};
+use super::super::points::Points;
 use super::super::{Data, Plot};
 use super::judge::{self, WIRE};
-use super::points::Points;
 
 /// The mean of a column at each value of another, with the range over seeds as bars.
 fn barred(points: &Points<'_>, x: &str, y: &str) -> Vec<Point> {

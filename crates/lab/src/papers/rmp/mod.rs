@@ -6,7 +6,6 @@
 //! - `stage`: the Ethernet, the hosts, RMP's settings.
 //! - `compare`: RPC and MBus I. `bus_layer`: what MBus II costs above RMP.
 //! - `timed`: RMP whose packets are timed.
-//! - `points`: what can be said of many points.
 //! - `transcript`: Fig. 6, packet by packet. `failure`: how long a crash goes unnoticed.
 //!
 //! What does not come out, and why:
@@ -27,7 +26,6 @@ mod failure;
 mod judge;
 mod plan;
 mod point;
-mod points;
 mod sim;
 mod stage;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Latency (Fig. 14), and what K adds to it (text p. 91).
 
+use super::super::super::points::{Points, line};
 use super::super::super::{Data, Verdict};
-use super::super::points::{Points, line};
 use super::{is_near, list};
 
 /// Fig. 14: a message of one byte.

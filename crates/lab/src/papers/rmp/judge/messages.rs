@@ -1,7 +1,7 @@
 //! How many datagrams a message takes (ch. 8).
 
+use super::super::super::points::Points;
 use super::super::super::{Data, Verdict};
-use super::super::points::Points;
 use super::{is_near, list};
 
 /// What a message takes where every receiver acknowledges it: sender and receivers are `sites`, and

@@ -1,7 +1,7 @@
 //! Throughput and use of the cable (Table 2, Fig. 12, 13, 15).
 
+use super::super::super::points::{Points, median};
 use super::super::super::{Data, Verdict};
-use super::super::points::{Points, median};
 use super::{is_near, list};
 
 /// What the cable carries, in KB/s.

@@ -1,8 +1,8 @@
 //! What can be said of many points: those of a system, of a load, and their means.
 
-use super::super::Data;
-use super::super::data::RecordRef;
-use super::super::figure::POINTS;
+use super::Data;
+use super::data::RecordRef;
+use super::figure::POINTS;
 
 /// Some rows of the table of points: one a point and seed.
 #[derive(Clone)]
