@@ -11,7 +11,12 @@ pub(super) struct Points<'a>(Vec<RecordRef<'a>>);
 impl<'a> Points<'a> {
     /// All of them.
     pub(super) fn read(data: &'a Data) -> Self {
-        Self(data.table(POINTS).records().collect())
+        Self::of_table(data, POINTS)
+    }
+
+    /// All of another table.
+    pub(super) fn of_table(data: &'a Data, table: &str) -> Self {
+        Self(data.table(table).records().collect())
     }
 
     /// Those whose column `name` holds the word `word`.

@@ -104,6 +104,7 @@ fn lay(section: &Section<'_>, under: &HostConfig) -> Result<HostConfig> {
         receive: cost("receive", under.receive)?,
         send: cost("send", under.send)?,
         copy: cost("copy", under.copy)?,
+        kinds: under.kinds,
         submit: cost("submit", under.submit)?,
         deliver: cost("deliver", under.deliver)?,
         wait: section.or("wait", under.wait, Entry::duration)?,

@@ -55,6 +55,10 @@ fn what_is_right_is_read() {
         scenario(&format!("kind = \"switch\"\nhosts = 3\n{LINK}"), RING),
         scenario("kind = \"bus\"\nhosts = 3", FLOOD),
         scenario(
+            "kind = \"token-ring\"\nhosts = 3\nholding = \"5 ms\"",
+            FLOOD,
+        ),
+        scenario(
             &format!(
                 "kind = \"tree\"\nbranching = 3\nsize = 1000\nmembers = 100\ninclude = [0]\nmulticast = \"core\"\n{LINK}"
             ),

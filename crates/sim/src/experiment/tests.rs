@@ -11,6 +11,7 @@ use groupcast_core::{
 
 use super::{Change, Experiment, ExperimentConfig, ProcessChange};
 use crate::fabric::Multicast;
+use crate::host::config::{Effect, HostConfig, KindPrice};
 use crate::link::{LinkSpec, Loss};
 use crate::measure::Measures;
 use crate::source::{Arrivals, SourceConfig};
@@ -170,6 +171,42 @@ fn on_a_quiet_tree_everybody_has_everything_after_serialisation_and_propagation(
         );
         assert!(near > 0.005_21 && near < 0.005_35, "{near}");
     }
+}
+
+#[test]
+fn a_kind_costs_its_senders_and_its_receivers_what_they_pay_for_it() {
+    let price = |kind| KindPrice {
+        kind,
+        send: 2 * MILLISECOND,
+        receive: 3 * MILLISECOND,
+    };
+    let latency = |kinds: Vec<KindPrice>| {
+        let mut config = ExperimentConfig::new(tree(), inspect, 1);
+        config.hosts = HostConfig {
+            effect: Effect::End,
+            kinds,
+            ..HostConfig::free()
+        };
+        let mut experiment = Experiment::new(config, |member, _, _| Caster::new(member));
+        experiment.start_all();
+        let arrivals = Arrivals::Constant { rate: 20.0 };
+        let source = SourceConfig {
+            count: Some(20),
+            ..SourceConfig::new(arrivals, 210, Service::Unreliable)
+        };
+        experiment.add_source(0, source).expect("a valid source");
+        experiment.run_to(at(2_000));
+        let measures = experiment.finish().expect("no captures");
+        let host = &measures.hosts[1];
+        let latency = host.latency.max().expect("messages came");
+        (latency, host.usage.cpu_busy)
+    };
+    let (free, busy) = latency(vec![price("another")]);
+    assert_eq!(busy, Duration::ZERO);
+    let (paid, busy) = latency(vec![price("data")]);
+    // Of the twenty datagrams the first comes from a host that is not known yet.
+    assert_eq!(busy, 20 * 3 * MILLISECOND);
+    assert!((paid - free - 0.005).abs() < 1e-9, "{paid} beside {free}");
 }
 
 #[test]

@@ -9,9 +9,11 @@
 //! time and leave in `Effects` what happens later and what arrived. The world owns the agenda.
 //!
 //! - `route`: which ways a packet takes from where it is.
+//! - `shared`: media on which stations wait for each other.
 //! - `tap`: packets on their way into a pcap file.
 
 mod route;
+mod shared;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -25,11 +27,13 @@ use groupcast_core::{Rng, Time};
 
 pub use self::route::Multicast;
 use self::route::Router;
+use self::shared::{SharedMedium, SharedStep};
 use self::tap::Tap;
 use crate::host::Datagram;
-use crate::link::bus::{Bus, BusCounters, BusStep, Delivered};
+use crate::link::bus::{Bus, BusCounters, Delivered};
 use crate::link::ip::{self, Reassembly, ReassemblyConfig};
 use crate::link::pcap::Pcap;
+use crate::link::token_ring::TokenRing;
 use crate::link::{Arrival, LinkCounters, LinkSpec, LinkState, Passage, SwitchBuffer};
 use crate::measure::LinkUse;
 use crate::topology::{EdgeId, Kind, Topology, Vertex, Way};
@@ -78,8 +82,8 @@ pub(crate) struct Packet {
 pub(crate) enum Hop {
     /// A packet is at the far end of a way.
     Over { way: Way, packet: Packet },
-    /// A shared Ethernet has something to do.
-    Bus { vertex: Vertex, step: BusStep },
+    /// A shared Ethernet or a token ring has something to do.
+    Shared { vertex: Vertex, step: SharedStep },
 }
 
 /// A datagram that is whole at a host.
@@ -108,7 +112,7 @@ pub struct Fabric {
     config: FabricConfig,
     links: Vec<LinkState>,
     buffers: BTreeMap<Vertex, SwitchBuffer>,
-    buses: BTreeMap<Vertex, Bus<Packet>>,
+    shared: BTreeMap<Vertex, SharedMedium<Packet>>,
     /// Packets of datagrams that are not whole yet, by host.
     reassembly: Vec<Reassembly<u64>>,
     /// Which component each host is in, while the hosts are cut apart.
@@ -124,7 +128,7 @@ impl Fabric {
     /// All links idle, all hosts in the group.
     pub(crate) fn new(config: FabricConfig, rng: &Rng) -> Self {
         let topology = &config.topology;
-        let (mut buffers, mut buses) = (BTreeMap::new(), BTreeMap::new());
+        let (mut buffers, mut shared) = (BTreeMap::new(), BTreeMap::new());
         for vertex in topology.vertices() {
             match topology.kind(vertex) {
                 Kind::Plain => {}
@@ -134,7 +138,13 @@ impl Fabric {
                 Kind::Bus(spec) => {
                     let rng = rng.fork("bus").fork_index(u64::from(vertex.0));
                     let stations = topology.ways_from(vertex).count();
-                    buses.insert(vertex, Bus::new(spec, stations, rng));
+                    let bus = Bus::new(spec, stations, rng);
+                    shared.insert(vertex, SharedMedium::Bus(bus));
+                }
+                Kind::TokenRing(spec) => {
+                    let stations = topology.ways_from(vertex).count();
+                    let ring = TokenRing::new(spec, stations);
+                    shared.insert(vertex, SharedMedium::TokenRing(ring));
                 }
             }
         }
@@ -142,7 +152,7 @@ impl Fabric {
         Self {
             links: vec![LinkState::new(); topology.ways().len()],
             buffers,
-            buses,
+            shared,
             reassembly: vec![Reassembly::new(ReassemblyConfig::default()); hosts],
             components: None,
             router: Router::new(config.multicast, topology),
@@ -201,10 +211,10 @@ impl Fabric {
         self.router.delays_from(&self.config.topology, host)
     }
 
-    /// The shared Ethernets and what they did.
+    /// The shared Ethernets and token rings, and what they did.
     pub fn buses(&self) -> impl Iterator<Item = (Vertex, BusCounters)> + '_ {
-        let counters = |(vertex, bus): (&Vertex, &Bus<Packet>)| (*vertex, bus.counters());
-        self.buses.iter().map(counters)
+        let all = self.shared.iter();
+        all.map(|(vertex, medium)| (*vertex, medium.counters()))
     }
 
     // Traffic.
@@ -268,7 +278,7 @@ impl Fabric {
     pub(crate) fn handle(&mut self, now: Time, hop: Hop, effects: &mut Effects) {
         match hop {
             Hop::Over { way, packet } => self.arrive(now, way, packet, effects),
-            Hop::Bus { vertex, step } => self.work_bus(now, vertex, step, effects),
+            Hop::Shared { vertex, step } => self.work_shared(now, vertex, step, effects),
         }
     }
 
@@ -315,8 +325,8 @@ impl Fabric {
     ) -> Option<Time> {
         let topology = &self.config.topology;
         let (tail, head) = (topology.tail(way), topology.head(way));
-        if !self.buses.is_empty() && self.buses.contains_key(&head) {
-            self.enter_bus(now, way, packet, effects);
+        if !self.shared.is_empty() && self.shared.contains_key(&head) {
+            self.enter_shared(now, way, packet, effects);
             return None;
         }
         let (spec, bytes) = (topology.spec(way), packet.bytes);
@@ -385,30 +395,30 @@ impl Fabric {
         meant && self.components.as_ref().is_none_or(reaches)
     }
 
-    // Shared Ethernets.
+    // Shared media.
 
-    /// A packet is to go into a shared Ethernet by its tap, of which the loss counts and nothing
-    /// else: what it costs to send is the cable's business.
-    fn enter_bus(&mut self, now: Time, tap: Way, packet: Packet, effects: &mut Effects) {
+    /// A packet is to go into a shared medium by its tap, of which the loss counts and nothing else:
+    /// what it costs to send is the medium's business.
+    fn enter_shared(&mut self, now: Time, tap: Way, packet: Packet, effects: &mut Effects) {
         let topology = &self.config.topology;
         let (from, at) = (topology.tail(tap), topology.head(tap));
         let (spec, bytes) = (topology.spec(tap), packet.bytes);
         let passage = self.links[tap.index()].pass(now, bytes, spec, &mut self.rng);
         let station = topology.ways_from(at).position(|(_, head)| head == from);
         if let (Passage::Through { .. }, Some(station)) = (passage, station)
-            && let Some(bus) = self.buses.get_mut(&at)
+            && let Some(medium) = self.shared.get_mut(&at)
         {
-            bus.enqueue(now, station, bytes, packet);
-            plan(at, bus, effects);
+            medium.enqueue(now, station, bytes, packet);
+            plan(at, medium, effects);
         }
     }
 
-    fn work_bus(&mut self, now: Time, at: Vertex, step: BusStep, effects: &mut Effects) {
-        let Some(bus) = self.buses.get_mut(&at) else {
+    fn work_shared(&mut self, now: Time, at: Vertex, step: SharedStep, effects: &mut Effects) {
+        let Some(medium) = self.shared.get_mut(&at) else {
             return;
         };
-        let delivered = bus.handle(now, step);
-        plan(at, bus, effects);
+        let delivered = medium.handle(now, step);
+        plan(at, medium, effects);
         let Some(Delivered { station, frame }) = delivered else {
             return;
         };
@@ -473,10 +483,10 @@ impl Fabric {
     }
 }
 
-/// Puts what a bus is going to do on the agenda.
-fn plan(vertex: Vertex, bus: &mut Bus<Packet>, effects: &mut Effects) {
-    while let Some((at, step)) = bus.poll() {
-        effects.later.push((at, Hop::Bus { vertex, step }));
+/// Puts what a shared medium is going to do on the agenda.
+fn plan(vertex: Vertex, medium: &mut SharedMedium<Packet>, effects: &mut Effects) {
+    while let Some((at, step)) = medium.poll() {
+        effects.later.push((at, Hop::Shared { vertex, step }));
     }
 }
 

@@ -177,6 +177,26 @@ fn stations_of_a_shared_ethernet_hear_each_other() {
 }
 
 #[test]
+fn stations_of_a_token_ring_hear_each_other_one_after_the_other() {
+    let ring = crate::link::TokenRingSpec::default();
+    let mut topology = generate::token_ring(4, ring).expect("four stations");
+    topology.place_hosts(topology.vertices().skip(1));
+    let mut bench = Bench::new(topology, Multicast::SourceTrees);
+    bench.send(2, Target::All, 1_000);
+    assert_eq!(bench.reached(), [0, 1, 3].into());
+    bench.send(3, Target::Host(1), 1_000);
+    bench.send(0, Target::Host(3), 1_000);
+    bench.run();
+    let [(first, _), (second, _)] = bench.arrived[..] else {
+        panic!("{:?}", bench.arrived);
+    };
+    // 1,000 B, 28 of UDP and IP, 29 around them.
+    assert!(second - first >= ring.frame_time(1_028));
+    let (_, counters) = bench.fabric.buses().next().expect("a ring");
+    assert_eq!((counters.frames, counters.bytes), (3, 3 * 1_057));
+}
+
+#[test]
 fn what_a_tap_loses_nobody_hears() {
     let mut topology = generate::bus(3, crate::link::BusSpec::default()).expect("three stations");
     topology.place_hosts(topology.vertices().skip(1));

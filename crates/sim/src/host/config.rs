@@ -66,6 +66,18 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// What a datagram of a kind costs beyond what every datagram does: the work on what it says, such
+/// as the crossings between the parts of a driver.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KindPrice {
+    /// The kind.
+    pub kind: &'static str,
+    /// For sending one.
+    pub send: Duration,
+    /// For receiving one.
+    pub receive: Duration,
+}
+
 /// How much a socket's receive buffer holds; what comes when it is full is dropped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BufferLimit {
@@ -191,6 +203,12 @@ pub struct HostConfig {
     /// host's processors (a bridge of namespaces): as many copies as there are other hosts for a
     /// multicast, one for a unicast. Default free.
     pub copy: Cost,
+    /// What datagrams of some kinds cost on top, as [`inspect`] names kinds; of a kind that is named
+    /// twice both. Only in an [experiment](crate::experiment::Experiment), which reads datagrams.
+    /// Default none.
+    ///
+    /// [`inspect`]: groupcast_core::trace::Inspect
+    pub kinds: Vec<KindPrice>,
     /// Taking messages from the user: a call takes one from a user in the same process, all that
     /// wait from clients. Default free.
     pub submit: Cost,
@@ -250,6 +268,7 @@ impl Default for HostConfig {
             receive: Cost::per_call(Duration::from_micros(2)),
             send: Cost::per_call(Duration::from_micros(1)),
             copy: Cost::FREE,
+            kinds: Vec::new(),
             submit: Cost::FREE,
             deliver: Cost::FREE,
             wait: Duration::ZERO,

@@ -154,7 +154,7 @@ pub enum SpecError {
         /// What it was.
         value: f64,
     },
-    /// A bus must have a bandwidth above zero.
+    /// A shared Ethernet and a token ring must have a bandwidth above zero.
     NoBandwidth,
     /// A bus is longer than the smallest frame: a sender would be done before it hears of a
     /// collision.
@@ -180,7 +180,7 @@ impl fmt::Display for SpecError {
             ),
             Self::NoBandwidth => write!(
                 f,
-                "a shared bus needs a bandwidth above 0, in bits per second"
+                "a shared medium needs a bandwidth above 0, in bits per second"
             ),
             Self::BusTooLong { propagation, most } => write!(
                 f,

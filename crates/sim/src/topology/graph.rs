@@ -182,11 +182,12 @@ impl Topology {
     }
 
     /// How long a small packet takes along a way that is free: the delay of the link, and the
-    /// propagation of the cable if it leads into a shared Ethernet.
+    /// propagation of the cable if it leads into a shared Ethernet, or a hop of a token ring.
     pub fn delay(&self, way: Way) -> Duration {
         let link = self.spec(way).delay;
         match &self.vertices[self.head(way).index()].kind {
             Kind::Bus(bus) => link + bus.propagation,
+            Kind::TokenRing(ring) => link + ring.hop,
             Kind::Plain | Kind::Switch { .. } => link,
         }
     }

@@ -47,7 +47,7 @@ pub use graph::{NameTaken, Topology};
 pub use multicast::MulticastTree;
 pub use routes::Routes;
 
-use crate::link::BusSpec;
+use crate::link::{BusSpec, TokenRingSpec};
 
 /// A place where links meet, by its number: 0 for the first that was added.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -116,4 +116,7 @@ pub enum Kind {
     /// The cable of a shared Ethernet. Its edges are taps, one a station: what is sent into it is
     /// heard at all others.
     Bus(BusSpec),
+    /// A token ring. Its edges are taps, one a station, in the order in which the token goes; what
+    /// is sent into it is heard at all others.
+    TokenRing(TokenRingSpec),
 }

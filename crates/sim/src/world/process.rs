@@ -131,7 +131,11 @@ impl<P: Instrumented> World<P> {
                     host.awake = false;
                     return;
                 };
-                let cost = host.task_cost(&task);
+                let kinds = match &task {
+                    Task::Receive(batch) => self.kinds_received(index, batch),
+                    Task::Submit(_) | Task::Deliver(_) => Duration::ZERO,
+                };
+                let cost = self.hosts[index].task_cost(&task) + kinds;
                 if self.compute(index, cost) > now {
                     self.hosts[index].task = Some(task);
                 } else {
@@ -175,16 +179,17 @@ impl<P: Instrumented> World<P> {
         host.busy_until
     }
 
-    /// A sending call with datagrams of these lengths, which the network copies so often; when they
-    /// leave.
+    /// A sending call with datagrams of these lengths, which the network copies so often and whose
+    /// kinds cost so much; when they leave.
     pub(super) fn pay_for_sending(
         &mut self,
         index: usize,
         lens: impl Iterator<Item = usize>,
         copies: u64,
+        kinds: Duration,
     ) -> Time {
         let config = &self.hosts[index].config;
-        let (effect, cost) = (config.effect, config.send_cost(lens, copies));
+        let (effect, cost) = (config.effect, config.send_cost(lens, copies) + kinds);
         let done = self.compute(index, cost);
         match effect {
             Effect::Begin => self.agenda.now(),
@@ -195,9 +200,10 @@ impl<P: Instrumented> World<P> {
     /// Takes a datagram with a call of its own: first the effect, then the cost.
     fn receive(&mut self, index: usize, received: Received) {
         let len = received.datagram.bytes.len();
+        let kinds = self.kinds_received(index, std::slice::from_ref(&received));
         self.handle(index, received);
         let cost = self.hosts[index].config.receive_cost([len].into_iter());
-        self.compute(index, cost);
+        self.compute(index, cost + kinds);
         self.drain(index);
     }
 

@@ -46,7 +46,10 @@ impl<P: Instrumented> World<P> {
         for (number, segment) in buf.iter().enumerate() {
             if number % batch == 0 {
                 let call = buf.iter().skip(number).take(batch);
-                departs = self.pay_for_sending(from, call.map(<[u8]>::len), copies as u64);
+                let same = buf.iter().skip(number).take(batch);
+                let kinds = self.kinds_sent(from, class, same);
+                let lens = call.map(<[u8]>::len);
+                departs = self.pay_for_sending(from, lens, copies as u64, kinds);
             }
             self.hash.absorb(now.as_nanos() ^ (from as u64) << 48);
             self.hash.absorb(tail(segment));

@@ -5,16 +5,23 @@
 //!
 //! - `damping`: how many answers a request brings (3.3.3). `bucket`: receivers whose answers come
 //!   too late (3.3.3, 4.2).
+//! - `transfer`: a transfer over the token ring of 5.5, `machines` what it costs 003's machines.
+//!   `latency`: Tables 5.1 to 5.3. `files`: Tables 5.4 to 5.7.
 //! - `stage`: a network in which a row decides on single datagrams.
 
 mod bucket;
 mod damping;
+mod files;
+mod latency;
+mod machines;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod transfer;
 
 use self::bucket::BucketPoint;
 use self::damping::DampingPoint;
+use self::transfer::RingPoint;
 use super::LabHost;
 use super::figure::Figure;
 
@@ -38,4 +45,46 @@ pub const BUCKET: Figure<BucketPoint> = Figure {
     sweep: None,
     judge: bucket::judge,
     draw: bucket::draw,
+};
+
+/// Messages of a byte.
+pub const TABLE1: Figure<RingPoint> = Figure {
+    title: "1-byte messages to 1 to 12 receivers",
+    hosts: &[LabHost::Sim],
+    seeds: 1..4,
+    plan: latency::plan,
+    sweep: None,
+    judge: latency::judge,
+    draw: latency::draw,
+};
+
+/// A file, list-based and by unicast.
+pub const TABLE4: Figure<RingPoint> = Figure {
+    title: "500 KB to 1 to 5 receivers, list-based and by sequential unicast",
+    hosts: &[LabHost::Sim],
+    seeds: 1..4,
+    plan: files::table4,
+    sweep: Some(files::table4_others),
+    judge: files::judge4,
+    draw: files::draw4,
+};
+
+/// A fast sender.
+pub const TABLE6: Figure<RingPoint> = Figure {
+    title: "500 KB from a fast sender to slow receivers",
+    plan: files::table6,
+    sweep: Some(files::table6_others),
+    judge: files::judge6,
+    draw: files::draw6,
+    ..TABLE4
+};
+
+/// The two Multidrivers.
+pub const TABLE7: Figure<RingPoint> = Figure {
+    title: "500 KB by the Multidriver and list-based",
+    plan: files::table7,
+    sweep: Some(files::table7_others),
+    judge: files::judge7,
+    draw: files::draw7,
+    ..TABLE4
 };

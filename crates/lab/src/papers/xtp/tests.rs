@@ -2,7 +2,7 @@
 
 use super::super::context::options;
 use super::super::{Cell, Context, Data, LabHost, Options, Reproduction, Verdict};
-use super::{BUCKET, DAMPING};
+use super::{BUCKET, DAMPING, TABLE1, TABLE4, TABLE6, TABLE7};
 
 fn run(row: &dyn Reproduction) -> Data {
     let options = Options {
@@ -48,8 +48,32 @@ fn a_release_is_early_exactly_if_answers_are_and_who_is_not_named_is_seen() {
 }
 
 #[test]
+fn the_model_is_what_it_is_fitted_to() {
+    for row in [&TABLE1, &TABLE4] {
+        let verdict = row.judge(&run(row));
+        let fitted = verdict.checks.iter();
+        let fitted: Vec<_> = fitted
+            .filter(|it| it.claim.starts_with("calibration"))
+            .collect();
+        assert!(fitted.len() >= 3, "{}", row.title);
+        assert!(fitted.iter().all(|check| check.held), "{fitted:#?}");
+    }
+}
+
+#[test]
+fn a_list_that_is_ahead_of_the_multidriver_is_seen() {
+    let mut data = run(&TABLE7);
+    assert!(TABLE7.judge(&data).passed());
+    spoil(&mut data, "throughput", 900.0, |row| {
+        row[0] == Cell::from("list-based")
+    });
+    assert_eq!(failed(&TABLE7.judge(&data)), 1);
+}
+
+#[test]
 fn what_was_not_measured_passes_no_judge() {
-    for row in [&DAMPING as &dyn Reproduction, &BUCKET] {
+    let rows: [&dyn Reproduction; 6] = [&DAMPING, &BUCKET, &TABLE1, &TABLE4, &TABLE6, &TABLE7];
+    for row in rows {
         let mut data = Data::new();
         data.push(super::super::Table::new("points", &[("means", "")]));
         let verdict = row.judge(&data);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use groupcast_core::Rng;
 use groupcast_core::settings::suggest::alternatives;
-use groupcast_sim::link::{BusSpec, LinkSpec};
+use groupcast_sim::link::{BusSpec, LinkSpec, TokenRingSpec};
 use groupcast_sim::topology::{EdgeListError, ShapeError, Topology, TransitStub, edges, generate};
 
 use crate::scenario::error::{ErrorSpan, ScenarioError, Source};
@@ -29,6 +29,10 @@ pub(super) enum Shape {
     Bus {
         hosts: u32,
         bus: BusSpec,
+    },
+    TokenRing {
+        hosts: u32,
+        ring: TokenRingSpec,
     },
     Star {
         size: u32,
@@ -87,6 +91,7 @@ pub(super) struct EdgeList {
 pub(super) const KINDS: &[(&str, &[&str])] = &[
     ("switch", &["hosts", "buffer", "link"]),
     ("bus", &["hosts", "bandwidth", "propagation"]),
+    ("token-ring", &["hosts", "bandwidth", "hop", "holding"]),
     ("star", &["size", "link"]),
     ("chain", &["size", "link"]),
     ("mesh", &["size", "link"]),
@@ -122,7 +127,10 @@ pub(super) enum Impossible {
 impl Shape {
     /// Whether all vertices but the first are hosts, and it is none.
     pub(super) fn has_stations(&self) -> bool {
-        matches!(self, Self::Switch { .. } | Self::Bus { .. })
+        matches!(
+            self,
+            Self::Switch { .. } | Self::Bus { .. } | Self::TokenRing { .. }
+        )
     }
 
     /// A network without hosts.
@@ -134,6 +142,7 @@ impl Shape {
                 link,
             } => generate::switch(*hosts, *buffer, *link),
             Shape::Bus { hosts, bus } => generate::bus(*hosts, *bus),
+            Shape::TokenRing { hosts, ring } => generate::token_ring(*hosts, *ring),
             Shape::Star { size, link } => generate::star(*size, *link),
             Shape::Chain { size, link } => generate::chain(*size, *link),
             Shape::Mesh { size, link } => generate::mesh(*size, *link),
@@ -194,6 +203,10 @@ pub(super) fn read(section: &Section<'_>, kind: &str, base: &Path) -> Result<Sha
         "bus" => Shape::Bus {
             hosts: section.required("hosts", count)?,
             bus: bus(section)?,
+        },
+        "token-ring" => Shape::TokenRing {
+            hosts: section.required("hosts", count)?,
+            ring: token_ring(section)?,
         },
         "star" => Shape::Star {
             size: size()?,
@@ -283,6 +296,23 @@ fn bus(section: &Section<'_>) -> Result<BusSpec> {
                 None => section.wrong(error.to_string(), help),
             })
         }
+    }
+}
+
+fn token_ring(section: &Section<'_>) -> Result<TokenRingSpec> {
+    let default = TokenRingSpec::default();
+    let ring = TokenRingSpec {
+        bandwidth: section.or("bandwidth", default.bandwidth, Entry::bandwidth)?,
+        hop: section.or("hop", default.hop, Entry::duration)?,
+        holding: section.or("holding", default.holding, Entry::duration)?,
+        ..default
+    };
+    match (ring.check(), section.get("bandwidth")) {
+        (Ok(()), _) => Ok(ring),
+        (Err(error), Some(entry)) => {
+            Err(entry.wrong(error.to_string(), "the standard's ring has \"4 Mb/s\""))
+        }
+        (Err(error), None) => Err(section.wrong(error.to_string(), "leave it out")),
     }
 }
 

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 pub use self::random::{TransitStub, random, transit_stub};
 use super::{Kind, Topology, Vertex};
-use crate::link::{BusSpec, LinkSpec};
+use crate::link::{BusSpec, LinkSpec, TokenRingSpec};
 
 /// The most vertices of a generated or imported network: about a million.
 pub const VERTICES_MAX: u64 = 1 << 20;
@@ -94,6 +94,15 @@ pub fn switch(stations: u32, buffer: u64, link: LinkSpec) -> Result<Topology, Sh
 /// `stations` is 0 or too large.
 pub fn bus(stations: u32, bus: BusSpec) -> Result<Topology, ShapeError> {
     around(stations, Kind::Bus(bus), LinkSpec::ideal(0, Duration::ZERO))
+}
+
+/// Vertex 0 is a token ring of `stations`. The taps themselves take no time and lose nothing.
+///
+/// # Errors
+/// `stations` is 0 or too large.
+pub fn token_ring(stations: u32, ring: TokenRingSpec) -> Result<Topology, ShapeError> {
+    let tap = LinkSpec::ideal(0, Duration::ZERO);
+    around(stations, Kind::TokenRing(ring), tap)
 }
 
 fn around(stations: u32, middle: Kind, link: LinkSpec) -> Result<Topology, ShapeError> {

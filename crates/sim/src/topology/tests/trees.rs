@@ -232,7 +232,7 @@ fn ethernet(topology: &mut Topology, hosts: usize) -> Vec<Vertex> {
 /// A packet on an Ethernet costs 1, on another link its delay in milliseconds.
 fn price(topology: &Topology, way: Way) -> u64 {
     match topology.kind(topology.head(way)) {
-        Kind::Bus(_) => 1,
+        Kind::Bus(_) | Kind::TokenRing(_) => 1,
         Kind::Plain | Kind::Switch { .. } => topology.delay(way).as_millis() as u64,
     }
 }
