@@ -397,8 +397,8 @@ impl Fabric {
 
     // Shared media.
 
-    /// A packet is to go into a shared medium by its tap, of which the loss counts and nothing else:
-    /// what it costs to send is the medium's business.
+    /// A packet is to go into a shared medium by its tap, of which the loss counts and nothing
+    /// else: what it costs to send is the medium's business.
     fn enter_shared(&mut self, now: Time, tap: Way, packet: Packet, effects: &mut Effects) {
         let topology = &self.config.topology;
         let (from, at) = (topology.tail(tap), topology.head(tap));

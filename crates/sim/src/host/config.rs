@@ -203,9 +203,9 @@ pub struct HostConfig {
     /// host's processors (a bridge of namespaces): as many copies as there are other hosts for a
     /// multicast, one for a unicast. Default free.
     pub copy: Cost,
-    /// What datagrams of some kinds cost on top, as [`inspect`] names kinds; of a kind that is named
-    /// twice both. Only in an [experiment](crate::experiment::Experiment), which reads datagrams.
-    /// Default none.
+    /// What datagrams of some kinds cost on top, as [`inspect`] names kinds; of a kind that is
+    /// named twice both. Only in an [experiment](crate::experiment::Experiment), which reads
+    /// datagrams. Default none.
     ///
     /// [`inspect`]: groupcast_core::trace::Inspect
     pub kinds: Vec<KindPrice>,

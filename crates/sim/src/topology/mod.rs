@@ -18,12 +18,10 @@
 //! use groupcast_sim::link::LinkSpec;
 //! use groupcast_sim::topology::{MulticastTree, Routes, Vertex, generate};
 //!
-//! let link = LinkSpec::ideal(1_500_000, Duration::from_millis(5));
-//! let mut tree = generate::filled_tree(3, 1_000, link)?;
-//! tree.place_hosts([Vertex(0), Vertex(500), Vertex(999)]);
-//! let mut routes = Routes::new();
-//! let (delay, hops) = routes.distance(&tree, Vertex(500), Vertex(999)).expect("a tree is connected");
-//! assert_eq!(delay, Duration::from_millis(5) * hops);
+//! let link = LinkSpec::ideal(1_500_000, Duration::from_millis(5)); let mut tree =
+//! generate::filled_tree(3, 1_000, link)?; tree.place_hosts([Vertex(0), Vertex(500), Vertex(999)]);
+//! let mut routes = Routes::new(); let (delay, hops) = routes.distance(&tree, Vertex(500),
+//! Vertex(999)).expect("a tree is connected"); assert_eq!(delay, Duration::from_millis(5) * hops);
 //! let shared = MulticastTree::core(&tree, &mut routes, Vertex(0), tree.hosts());
 //! assert!(shared.contains(Vertex(500)) && !shared.contains(Vertex(501)));
 //! # Ok::<(), groupcast_sim::topology::ShapeError>(())

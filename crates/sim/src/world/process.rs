@@ -2,9 +2,9 @@
 //! timeouts, and drains the node after each.
 //!
 //! ```text
-//!  datagram ─▶ buffer ─┐                        ┌─▶ handled, node drained ─▶ sends, each call with its own cost
-//!  offer ────▶ queue ──┼─▶ next task ─ its cost ┼─▶ submitted
-//!  delivery ─▶ outbox ─┘   (one processor)      └─▶ given to the clients
+//! datagram ─▶ buffer ─┐                        ┌─▶ handled, node drained ─▶ sends, each call with
+//! its own cost offer ────▶ queue ──┼─▶ next task ─ its cost ┼─▶ submitted delivery ─▶ outbox ─┘
+//! (one processor)      └─▶ given to the clients
 //! ```
 //!
 //! With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see

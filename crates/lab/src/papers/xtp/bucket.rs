@@ -1,9 +1,9 @@
 //! Receivers that are slower than a bucket lives (003 3.3.3 and 4.2): the sender acts without their
 //! answers, and releases what they may miss. 003 drops them silently; ours are told, and named.
 //!
-//! Eight receivers, of which the last becomes slow while the transfer runs: from then on its answers
-//! take longer. What it loses besides, if it loses anything, are packets that do not ask: it hears
-//! every request, and answers it.
+//! Eight receivers, of which the last becomes slow while the transfer runs: from then on its
+//! answers take longer. What it loses besides, if it loses anything, are packets that do not ask:
+//! it hears every request, and answers it.
 
 use std::time::Duration;
 

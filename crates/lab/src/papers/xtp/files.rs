@@ -232,6 +232,10 @@ pub(super) fn judge6(data: &Data, verdict: &mut Verdict) {
          Zeniths from both: {}",
         same.join(", ")
     ));
+    verdict.note(
+        "the slowest receiver sets the pace here: a second Zenith costs multicast nothing and sequential unicast \
+         as much again, a Zenith beside a Flex less than that. 003's multicast to two loses more than ours",
+    );
     let unicast = points.system("unicast").of("sender", Flex.name());
     verdict.note(format!(
         "unicast from a Flex to a Zenith: {:.0} Kbit/s, a prediction; 003: roughly 350",

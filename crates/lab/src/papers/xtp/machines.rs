@@ -44,7 +44,8 @@ pub(super) enum System {
 const ENGINE: f64 = 978.0;
 /// The user's call: what is left of 5.7 ms.
 const CALL: f64 = 1_340.0;
-/// A crossing between engine and driver, with the driver's work on the tag: what is left of 17.5 ms.
+/// A crossing between engine and driver, with the driver's work on the tag: what is left of 17.5
+/// ms.
 const CROSSING: f64 = 1_900.0;
 /// Opening and closing a context: what is left of 19.8 ms.
 const CONTEXT: f64 = 900.0;
