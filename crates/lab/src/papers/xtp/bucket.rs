@@ -139,6 +139,7 @@ impl BucketPoint {
             receivers: Wanted::Count(RECEIVERS),
             subgroups: Subgroups::ALL,
             confirm: false,
+            strict: false,
             deliver_to: DeliverTo::AtOnce,
             replies: false,
         };
