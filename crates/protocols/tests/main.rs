@@ -1,7 +1,9 @@
 //! The protocols in the simulator: scenarios of the ring, and protocols that report what they miss;
-//! and what ordered ones do about another process with their name.
+//! and what ordered ones do about another process with their name,
+//! and for a majority.
 
 mod gapped;
+mod majority;
 mod names;
 mod ring;
 mod rmp;

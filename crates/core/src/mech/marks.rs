@@ -73,11 +73,11 @@ pub const fn majority(of: usize) -> usize {
     of / 2 + 1
 }
 
-/// MaxN of a new configuration of `members` (000 ch. 2). `unstable` has, for each old configuration
-/// of which a message may not be held by all yet, its MaxN, and how many of its members are in the
+/// MaxN of a new configuration of `members` (000 ch. 2). `old` has, for each configuration that
+/// they come from, its MaxN less those that have left since, and how many of its members are in the
 /// new one. It outlives a change to which no majority of it came.
-pub fn next_max_n(members: usize, unstable: impl Iterator<Item = (usize, usize)>) -> usize {
-    let owed = unstable.filter(|(max_n, along)| *along < majority(*max_n));
+pub fn next_max_n(members: usize, old: impl Iterator<Item = (usize, usize)>) -> usize {
+    let owed = old.filter(|(max_n, along)| *along < majority(*max_n));
     let owed = owed.map(|(max_n, _)| max_n).max().unwrap_or(0);
     if members >= majority(owed) {
         members

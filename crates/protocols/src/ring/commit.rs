@@ -87,7 +87,7 @@ impl Ring {
         part.body_max = self.config.body_max as u16;
         part.holding = Some(self.holding());
         if let Some(ring) = self.state.installed() {
-            ring.declare_marks(&mut commit.marks);
+            ring.declare_marks(&commit.left, &mut commit.marks);
         }
     }
 

@@ -131,14 +131,14 @@ impl Recovery {
     }
 }
 
-/// MaxN of the ring that `commit` forms: of each old ring in which resilient messages were about,
-/// as many members come as have declared to be of it.
+/// MaxN of the ring that `commit` forms: of each old ring as many members come as have declared to
+/// be of it.
 fn max_n_after(commit: &Commit, holdings: &[(MemberId, Holding)]) -> usize {
-    let unstable = commit.marks.iter().map(|old| {
+    let old = commit.marks.iter().map(|old| {
         let along = holdings.iter().filter(|(_, it)| it.config == old.ring);
         (usize::from(old.max_n), along.count())
     });
-    next_max_n(holdings.len(), unstable)
+    next_max_n(holdings.len(), old)
 }
 
 impl Ring {

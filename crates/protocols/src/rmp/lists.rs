@@ -156,11 +156,12 @@ impl Order {
                 gone = index;
             }
         }
-        let along = match wish {
-            Wish::Join(_) => self.members.len(),
-            Wish::Leave(_) => self.members.len() - 1,
+        let left = match wish {
+            Wish::Join(_) => 0,
+            Wish::Leave(_) => 1,
         };
-        let max_n = next_max_n(ring.len(), [(self.max_n, along)].into_iter());
+        let old = (self.max_n - left, self.members.len() - left);
+        let max_n = next_max_n(ring.len(), [old].into_iter());
         let place = ring.iter().position(|other| *other == me)? + 1;
         let mut ack = self.ack(Vec::new());
         ack.next = ring[place % ring.len()];

@@ -13,9 +13,7 @@ use groupcast_core::{Event, MemberId};
 use super::numbers::{Number, Packets};
 use super::order::Order;
 use super::repair::{add_packet, runs};
-use super::stream::Stream;
 use super::wire::{Declared, Inventory, Nack};
-use crate::packing::waits_for_marks;
 
 /// What the members that finish a configuration together hold of it, all together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -196,7 +194,7 @@ impl Order {
                 safe: self.safe().min(self.held),
                 obligations: self.obligations,
             },
-            max_n: self.unstable_max_n(),
+            max_n: self.max_n as u16,
             members: self.declared(),
             passed: self.lists.passed.clone(),
             size: (self.lists.newest() > 0).then_some(self.members.len() as u16),
@@ -225,19 +223,6 @@ impl Order {
             },
         };
         (0..self.roster.len()).map(of).collect()
-    }
-
-    /// MaxN, if a message is about that some members must hold and not all are known to hold yet,
-    /// or if a majority is missing since an older configuration; else 0.
-    fn unstable_max_n(&self) -> u16 {
-        let blocked = self.cursor.blocked().map(|record| record.service);
-        let about = self.resilient_to > self.safe()
-            || blocked.is_some_and(waits_for_marks)
-            || self.streams.iter().any(Stream::is_resilient);
-        match about || self.is_minority() {
-            true => self.max_n as u16,
-            false => 0,
-        }
     }
 
     /// Others may rely from now on on what those that go along know `together`, on what is `safe`,

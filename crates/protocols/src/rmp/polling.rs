@@ -316,7 +316,15 @@ impl Rmp {
         };
         let plants = self.config.plants();
         let polling = self.state.expect_polling();
+        let gone = polling.old.as_ref().map(|old| {
+            let left = polling.left.iter();
+            (
+                old.id,
+                left.filter(|it| old.index_of(**it).is_some()).count(),
+            )
+        });
         let answers = core::mem::take(&mut polling.answers);
+        let max_n = max_n_after(&answers, gone);
         let unaccepted = core::mem::take(&mut polling.unaccepted);
         let highest = answers.values().map(|it| it.inventory.holding.high).max();
         let mut start = highest.unwrap_or_default();
@@ -326,7 +334,7 @@ impl Rmp {
             config,
             start,
             body_max: answers.values().map(|it| it.body_max).min().unwrap_or(0),
-            max_n: max_n_after(&answers),
+            max_n,
             left: polling.left.iter().copied().collect(),
             members: answers
                 .iter()
@@ -355,8 +363,9 @@ impl Rmp {
     }
 }
 
-/// MaxN of a configuration of those that gave `answers` (000 ch. 2).
-fn max_n_after(answers: &BTreeMap<MemberId, Answer>) -> u16 {
+/// MaxN of a configuration of those that gave `answers` (000 ch. 2); `gone` says of which
+/// configuration members have left, and how many.
+fn max_n_after(answers: &BTreeMap<MemberId, Answer>, gone: Option<(ConfigId, usize)>) -> u16 {
     let mut old: BTreeMap<ConfigId, (usize, usize)> = BTreeMap::new();
     for (member, answer) in answers {
         let inventory = &answer.inventory;
@@ -365,6 +374,11 @@ fn max_n_after(answers: &BTreeMap<MemberId, Answer>) -> u16 {
         let (max_n, along) = old.entry(from).or_default();
         *max_n = usize::from(inventory.max_n).max(*max_n);
         *along += 1;
+    }
+    if let Some((from, left)) = gone
+        && let Some((max_n, _)) = old.get_mut(&from)
+    {
+        *max_n = max_n.saturating_sub(left);
     }
     next_max_n(answers.len(), old.into_values()) as u16
 }

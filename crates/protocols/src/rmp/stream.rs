@@ -12,7 +12,7 @@ use bytes::Bytes;
 use groupcast_core::Service;
 
 use super::numbers::Number;
-use crate::packing::{Record, Unpacker, waits_for_marks};
+use crate::packing::{Record, Unpacker};
 
 /// Whether a message of `service` has a promise, and none of a place in the total order: it is
 /// carried through a reformation once anybody may have delivered it.
@@ -158,12 +158,6 @@ impl Stream {
         while let Some((_, record)) = self.waiting.pop_front_if(is_fifo) {
             emit(record);
         }
-    }
-
-    /// Whether a message waits that some members must hold, and not all.
-    pub(super) fn is_resilient(&self) -> bool {
-        let mut waiting = self.waiting.iter();
-        waiting.any(|(_, record)| waits_for_marks(record.service))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use groupcast_core::Service;
+use groupcast_core::MemberId;
 use groupcast_core::mech::marks::majority;
 
 use super::Ordering;
@@ -45,12 +45,12 @@ impl Ordering {
         self.members.len() < majority(self.max_n)
     }
 
-    /// Adds what is known of this ring's marks to what other members of it have declared, if
-    /// messages are about that are delivered by them, or a majority is missing since an older ring.
-    pub(in crate::ring) fn declare_marks(&self, declared: &mut Vec<OldMarks>) {
-        let waits = self.cursor.blocked().map(|record| record.service);
-        let waits = waits.is_some_and(|service| service != Service::Safe);
-        if !waits && !self.waits_for_marks() && !self.is_minority() {
+    /// Adds what is known of this ring's marks, and MaxN without those that have `left`, to what
+    /// other members of it have declared.
+    pub(in crate::ring) fn declare_marks(&self, left: &[MemberId], declared: &mut Vec<OldMarks>) {
+        let gone = left.iter().filter(|it| self.members.contains(it)).count();
+        let max_n = self.max_n.saturating_sub(gone).max(1);
+        if max_n == 1 {
             return;
         }
         let marks = self.marks.as_slice();
@@ -63,7 +63,7 @@ impl Ordering {
             Some(_) => {}
             None => declared.push(OldMarks {
                 ring: self.id,
-                max_n: self.max_n as u16,
+                max_n: max_n as u16,
                 marks: marks.to_vec(),
             }),
         }
@@ -74,13 +74,9 @@ impl Ordering {
 mod tests {
     use alloc::vec;
 
-    use groupcast_core::Event;
-
     use super::*;
-    use crate::packing::{Packer, Record};
-    use crate::ring::numbers::{REPRESENTATIVE, Round, Seq};
+    use crate::ring::numbers::Seq;
     use crate::ring::ordering::tests::{hold, order, token};
-    use crate::ring::wire::Packet;
 
     fn marks(token: &Token) -> Option<(u64, Vec<u64>)> {
         let known = token.resilience.as_ref()?;
@@ -147,14 +143,13 @@ mod tests {
 
     fn declared(ring: &Ordering) -> Vec<OldMarks> {
         let mut declared = Vec::new();
-        ring.declare_marks(&mut declared);
+        ring.declare_marks(&[], &mut declared);
         declared
     }
 
     #[test]
-    fn marks_are_declared_while_they_matter_and_each_member_adds_what_it_knows() {
+    fn each_member_adds_what_it_knows_to_the_marks_that_are_declared() {
         let mut ring = order(3, 0);
-        assert_eq!(declared(&ring), []);
         ring.exchange_marks(&mut token(&order(3, 0), 104), true);
         hold(&mut ring, 101..=102);
         ring.exchange_marks(&mut token(&order(3, 0), 104), false);
@@ -176,7 +171,7 @@ mod tests {
             ..own.clone()
         };
         let mut all = vec![foreign.clone(), other];
-        ring.declare_marks(&mut all);
+        ring.declare_marks(&[], &mut all);
         assert_eq!(all[0], foreign);
         assert_eq!(all[1].marks, [102, 103, 100].map(Seq));
         assert_eq!(all.len(), 2);
@@ -186,43 +181,24 @@ mod tests {
             ..own
         };
         let mut all = vec![wrong.clone()];
-        ring.declare_marks(&mut all);
+        ring.declare_marks(&[], &mut all);
         assert_eq!(all, [wrong]);
     }
 
     #[test]
-    fn a_minority_declares_its_marks_too() {
-        let mut ring = order(2, 0);
-        ring.max_n = 3;
-        assert!(!ring.is_minority());
-        assert_eq!(declared(&ring), []);
-        ring.max_n = 4;
-        assert!(ring.is_minority());
-        let of: Vec<u16> = declared(&ring).iter().map(|old| old.max_n).collect();
-        assert_eq!(of, [4]);
-    }
-
-    #[test]
-    fn a_message_that_waits_for_some_members_makes_marks_matter_and_one_for_all_does_not() {
-        for (service, matters) in [(Service::KResilient(1), true), (Service::Safe, false)] {
-            let mut packer = Packer::default();
-            packer.push(Record {
-                service,
-                number: 1,
-                payload: "x".into(),
-            });
-            let mut ring = order(3, 0);
-            let packet = Packet {
-                origin: REPRESENTATIVE,
-                round: Round::default(),
-                recovered: None,
-                body: packer.pack(100).expect("one waits"),
-            };
-            ring.window.insert(Seq(101), packet);
-            let mut delivered = Vec::new();
-            ring.deliver(&mut |event: Event| delivered.push(event));
-            assert_eq!(delivered, []);
-            assert_eq!(!declared(&ring).is_empty(), matters, "{service:?}");
-        }
+    fn max_n_is_declared_without_those_that_have_left() {
+        let mut ring = order(3, 0);
+        ring.max_n = 5;
+        let stranger = MemberId {
+            node: groupcast_core::NodeId(99),
+            ..ring.members[0]
+        };
+        let mut declared = Vec::new();
+        ring.declare_marks(&[ring.members[2], stranger], &mut declared);
+        assert_eq!(declared[0].max_n, 4);
+        let alone = order(1, 0);
+        declared.clear();
+        alone.declare_marks(&[], &mut declared);
+        assert_eq!(declared, []);
     }
 }

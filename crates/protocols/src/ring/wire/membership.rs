@@ -46,7 +46,7 @@ pub(in crate::ring) struct Commit {
     pub(in crate::ring) ring: ConfigId,
     pub(in crate::ring) left: Vec<MemberId>,
     pub(in crate::ring) members: Vec<CommitMember>,
-    /// Of the old rings in which resilient messages were about.
+    /// Of the old rings that had several members, or should have.
     pub(in crate::ring) marks: Vec<OldMarks>,
 }
 

@@ -53,7 +53,7 @@ pub(in crate::rmp) struct Declared {
 pub(in crate::rmp) struct Inventory {
     /// The configuration, and how far all is held.
     pub(in crate::rmp) holding: Holding,
-    /// MaxN of that configuration, if messages may be about that a majority must hold; else 0.
+    /// MaxN of that configuration; 0 if there is none.
     pub(in crate::rmp) max_n: u16,
     /// What is known of each member of that configuration.
     pub(in crate::rmp) members: Vec<Declared>,
