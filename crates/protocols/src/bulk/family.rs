@@ -61,10 +61,15 @@ pub const FAMILY: Family = Family {
     trial: Trial {
         messages: 100,
         services: Some(&[Service::Fifo]),
-        progress_within: Duration::from_secs(60),
+        progress_within: PROGRESS_WITHIN,
+        settings_progress_within: Some(progress_within),
         ..Trial::new(vary)
     },
 };
+
+/// Within which time all that was accepted arrives. With go-back-N a message of many packets takes
+/// a round trip for every few of them where any of several receivers loses one (seed 202059).
+const PROGRESS_WITHIN: Duration = Duration::from_secs(240);
 
 /// The settings of the transfers come first, as documents have them.
 impl GroupConfig for MessagesConfig {
@@ -165,6 +170,14 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
         let messages = Messages::new(member, settings.clone(), rng);
         Box::new(messages.expect("settings within their ranges"))
     })
+}
+
+/// With selective repeat it is sooner.
+fn progress_within(rng: Rng, situation: &Situation) -> Duration {
+    match settings(rng, situation).repair {
+        Repair::GoBackN => PROGRESS_WITHIN,
+        Repair::Selective => PROGRESS_WITHIN / 4,
+    }
 }
 
 /// A policy and settings of its own for each seed.
