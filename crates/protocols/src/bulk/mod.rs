@@ -88,6 +88,7 @@ mod cauchy;
 mod config;
 mod context;
 mod counters;
+mod describe;
 mod family;
 mod inspect;
 mod known;
@@ -118,6 +119,7 @@ pub use self::config::{
 };
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
+pub use self::describe::describe;
 pub use self::family::FAMILY;
 pub use self::inspect::{inspect, inspect_requests};
 pub use self::messages::{Messages, MessagesConfig};

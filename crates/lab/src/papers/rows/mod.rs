@@ -44,6 +44,6 @@ mod tests {
                 assert!(!text.trim().is_empty(), "{}", row.id);
             }
         }
-        assert_eq!(seen.len(), 71);
+        assert_eq!(seen.len(), 73);
     }
 }

@@ -9,6 +9,23 @@ pub(super) const SETUP: &str = "5 hosts on a 4 Mb/s token ring (a medium of its 
 
 pub(super) const ROWS: &[Row] = &[
     Row {
+        id: "xtp-fig2",
+        paper: Paper::Xtp,
+        place: "Fig. 5.2",
+        setup: "a sender and three receivers, nothing lost: a transaction under the Multidriver, with \
+            replies and marks",
+        finding: "the exchange as a transcript: opening, tags, replies, deliver-to, close",
+    },
+    Row {
+        id: "xtp-prune",
+        paper: Paper::Xtp,
+        place: "§ 5.4",
+        setup: "a sender and three receivers in subgroups of their own, list-based; after the first round one \
+            subgroup is pruned",
+        finding: "the exchange as a transcript: the vector rides in the next packet, the pruned receiver leaves \
+            at once, the others go on",
+    },
+    Row {
         id: "xtp-table1",
         paper: Paper::Xtp,
         place: "Table 5.1–5.3",

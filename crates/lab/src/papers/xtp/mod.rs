@@ -7,6 +7,8 @@
 //!   too late (3.3.3, 4.2).
 //! - `transfer`: a transfer over the token ring of 5.5, `machines` what it costs 003's machines.
 //!   `latency`: Tables 5.1 to 5.3. `files`: Tables 5.4 to 5.7.
+//! - `compare`: the policies beside each other, as far as they are built (ch. 3, 6.2).
+//! - `transcript`: Fig. 5.2 and a prune (5.4), datagram by datagram.
 //! - `stage`: a network in which a row decides on single datagrams.
 //!
 //! What does not come out, and why:
@@ -18,6 +20,7 @@
 //!   sender, because 003 measured with other receivers there. To the same ones it is stable.
 
 mod bucket;
+mod compare;
 mod damping;
 mod files;
 mod latency;
@@ -25,10 +28,13 @@ mod machines;
 mod stage;
 #[cfg(test)]
 mod tests;
+mod transcript;
 mod transfer;
 
 use self::bucket::BucketPoint;
+use self::compare::ComparePoint;
 use self::damping::DampingPoint;
+pub use self::transcript::{FIG2, PRUNE};
 use self::transfer::RingPoint;
 use super::LabHost;
 use super::figure::Figure;
@@ -95,4 +101,15 @@ pub const TABLE7: Figure<RingPoint> = Figure {
     judge: files::judge7,
     draw: files::draw7,
     ..TABLE4
+};
+
+/// The policies beside each other.
+pub const COMPARE: Figure<ComparePoint> = Figure {
+    title: "Policies beside each other, 2 to 200 receivers",
+    hosts: &[LabHost::Sim],
+    seeds: 1..4,
+    plan: compare::plan,
+    sweep: None,
+    judge: compare::judge,
+    draw: compare::draw,
 };

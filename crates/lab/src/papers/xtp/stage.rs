@@ -13,7 +13,7 @@ use groupcast_core::{
     Destination, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
 };
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, BulkConfig, Notice, Order, Transfer, TransferId, inspect_requests,
+    Acceptance, Bulk, BulkConfig, Notice, Order, Transfer, TransferId, describe, inspect_requests,
 };
 
 use super::super::RunError;
@@ -29,6 +29,16 @@ pub(super) struct Leaving {
     pub(super) kind: &'static str,
 }
 
+/// A datagram that was sent.
+pub(super) struct Spoken {
+    pub(super) at: Time,
+    pub(super) from: usize,
+    /// All, if `None`.
+    pub(super) to: Option<usize>,
+    /// What it says.
+    pub(super) what: String,
+}
+
 /// How much longer a datagram takes; `None`: it is lost.
 pub(super) type Way = Box<dyn FnMut(&Leaving) -> Option<Duration>>;
 
@@ -40,6 +50,12 @@ pub(super) struct Stage {
     pub(super) notices: Vec<Vec<(Time, Notice)>>,
     /// How many bytes each receiver's user was given.
     pub(super) received: Vec<u64>,
+    /// All that was said, if it is recorded.
+    pub(super) said: Option<Vec<Spoken>>,
+    /// When which receiver's user had how many bytes.
+    pub(super) delivered: Vec<(Time, usize, u64)>,
+    /// What each receiver's user replies when it has everything.
+    pub(super) reply: Bytes,
     way: Way,
     stream: Bytes,
     id: Option<TransferId>,
@@ -74,6 +90,9 @@ impl Stage {
             endpoints: endpoints?,
             notices: vec![Vec::new(); receivers + 1],
             received: vec![0; receivers + 1],
+            said: None,
+            delivered: Vec::new(),
+            reply: Bytes::new(),
             way,
             stream: Bytes::new(),
             id: None,
@@ -103,6 +122,18 @@ impl Stage {
         false
     }
 
+    /// Runs until `done`, or for `within`.
+    pub(super) fn run_until(&mut self, done: impl Fn(&Self) -> bool, within: Duration) {
+        let end = self.now + within;
+        while self.now < end {
+            self.drain();
+            if done(self) {
+                return;
+            }
+            self.step(end);
+        }
+    }
+
     /// Lets some time pass.
     pub(super) fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
@@ -111,6 +142,11 @@ impl Stage {
             self.step(end);
         }
         self.drain();
+    }
+
+    /// The transfer that is sent, and its sender.
+    pub(super) fn sending(&mut self) -> Option<(TransferId, &mut Bulk)> {
+        Some((self.id?, &mut self.endpoints[0]))
     }
 
     fn is_sent(&self) -> bool {
@@ -151,6 +187,14 @@ impl Stage {
                         Destination::Group => None,
                         Destination::Member(member) => Some(member.node.0 as usize - 1),
                     };
+                    if let Some(said) = &mut self.said {
+                        said.push(Spoken {
+                            at: self.now,
+                            from,
+                            to,
+                            what: describe(&body),
+                        });
+                    }
                     self.fly(from, to, kind, &body);
                 }
                 buf.clear();
@@ -211,8 +255,18 @@ impl Stage {
                 Notice::Data { id, bytes, .. } => {
                     let len = bytes.len() as u64;
                     self.received[index] += len;
+                    self.delivered.push((self.now, index, self.received[index]));
                     self.endpoints[index].consumed(self.now, *id, len);
                     continue;
+                }
+                Notice::Received { id, .. } if self.endpoints[index].wants_reply(*id) => {
+                    let endpoint = &mut self.endpoints[index];
+                    endpoint.reply(self.now, *id, &self.reply);
+                    endpoint.finish_reply(self.now, *id, 0);
+                }
+                Notice::Reply { id, bytes, .. } => {
+                    let len = bytes.len() as u64;
+                    self.endpoints[index].reply_consumed(self.now, *id, len);
                 }
                 _ => {}
             }

@@ -2,7 +2,7 @@
 
 use super::super::context::options;
 use super::super::{Cell, Context, Data, LabHost, Options, Reproduction, Verdict};
-use super::{BUCKET, DAMPING, TABLE1, TABLE4, TABLE6, TABLE7};
+use super::{BUCKET, COMPARE, DAMPING, FIG2, PRUNE, TABLE1, TABLE4, TABLE6, TABLE7};
 
 fn run(row: &dyn Reproduction) -> Data {
     let options = Options {
@@ -71,8 +71,34 @@ fn a_list_that_is_ahead_of_the_multidriver_is_seen() {
 }
 
 #[test]
+fn policies_send_as_many_acknowledgements_as_is_known_and_one_more_is_seen() {
+    let mut data = run(&COMPARE);
+    // That on collectors, which are not there.
+    assert_eq!(failed(&COMPARE.judge(&data)), 1);
+    spoil(&mut data, "control at the sender", 25.0, |row| {
+        row[0] == Cell::from("nak") && row[2] == Cell::from(500_000_u32)
+    });
+    assert_eq!(failed(&COMPARE.judge(&data)), 2);
+}
+
+#[test]
+fn transcripts_are_as_003_tells_and_one_without_a_reply_is_not() {
+    for (row, without) in [(&FIG2, "acknowledges"), (&PRUNE, "excludes")] {
+        let mut data = run(row);
+        let verdict = row.judge(&data);
+        assert!(verdict.passed(), "{:#?}", verdict.checks);
+        let table = &mut data.tables[0];
+        let said = |row: &Vec<Cell>| format!("{:?}", row[3]).contains(without);
+        table.rows.retain(|row| !said(row));
+        assert_eq!(failed(&row.judge(&data)), 1, "{}", row.title());
+    }
+}
+
+#[test]
 fn what_was_not_measured_passes_no_judge() {
-    let rows: [&dyn Reproduction; 6] = [&DAMPING, &BUCKET, &TABLE1, &TABLE4, &TABLE6, &TABLE7];
+    let rows: [&dyn Reproduction; 7] = [
+        &COMPARE, &DAMPING, &BUCKET, &TABLE1, &TABLE4, &TABLE6, &TABLE7,
+    ];
     for row in rows {
         let mut data = Data::new();
         data.push(super::super::Table::new("points", &[("means", "")]));

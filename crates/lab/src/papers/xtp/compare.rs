@@ -1,0 +1,450 @@
+//! The policies beside each other (003 ch. 3 and 6.2): control packets at the sender, latency and
+//! throughput, to 2 to 200 receivers, without loss.
+//!
+//! Of what 003 compares these are not built: CP, NAPP, VMTP, MTP, and collectors, with which the
+//! row's finding is about. So it does not pass.
+
+use std::time::Duration;
+
+use groupcast_core::{Service, Time};
+use groupcast_protocols::bulk::{
+    self, BulkConfig, Control, Damping, Messages, MessagesConfig, Multidriver, Policy, Wanted, Xtp,
+};
+use groupcast_sim::HostConfig;
+use groupcast_sim::experiment::{Experiment, ExperimentConfig};
+use groupcast_sim::link::LinkSpec;
+use groupcast_sim::measure::{HostMeasures, Measures, MeterConfig};
+use groupcast_sim::source::{Arrivals, SourceConfig};
+use groupcast_sim::topology::generate;
+
+use super::super::plot::{Axis, Series};
+use super::super::points::Points;
+use super::super::{Cell, Context, Data, Plot, RunError, Verdict, figure};
+
+/// Bytes of a large transfer, and of a packet.
+const LARGE: u32 = 500_000;
+const PACKET: u32 = 1_400;
+/// Packets of the window: a ring needs more than there are receivers.
+const WINDOW: u32 = 256;
+/// From one poll to the next, 85 % of the window; receivers of a chain; from one request to the
+/// next.
+const POLL: u32 = 217;
+const HEIGHT: u32 = 6;
+const EVERY: u32 = 16;
+/// Of all: a bucket of XTP lives as long.
+const LEAST_TIME_OUT: Duration = Duration::from_millis(10);
+const FIRST_TIME_OUT: Duration = Duration::from_millis(100);
+/// When the measured transfer begins: a first one has gone to all.
+const BEGIN: Duration = Duration::from_secs(4);
+/// How long it may take.
+const WITHIN: Duration = Duration::from_secs(60);
+/// Bits a second of every link, and what it takes besides.
+const BANDWIDTH: u64 = 100_000_000;
+const DELAY: Duration = Duration::from_micros(5);
+/// What the switch keeps for all its ports.
+const SWITCH: u64 = 8 << 20;
+
+/// What is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum System {
+    Ack,
+    Nak,
+    Ring,
+    Tree,
+    /// With our defaults.
+    Xtp,
+    /// As 003 has it: one bucket releases, damping by rseq.
+    Xtp003,
+    /// Undamped, at once.
+    XtpPlain,
+    Multidriver,
+    List,
+}
+
+impl System {
+    pub(super) const ALL: [Self; 9] = [
+        Self::Ack,
+        Self::Nak,
+        Self::Ring,
+        Self::Tree,
+        Self::Xtp,
+        Self::Xtp003,
+        Self::XtpPlain,
+        Self::Multidriver,
+        Self::List,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ack => "ack",
+            Self::Nak => "nak",
+            Self::Ring => "ring",
+            Self::Tree => "tree",
+            Self::Xtp => "xtp",
+            Self::Xtp003 => "xtp, 003",
+            Self::XtpPlain => "xtp, undamped",
+            Self::Multidriver => "multidriver",
+            Self::List => "list",
+        }
+    }
+
+    fn policy(self) -> Policy {
+        let ours = Xtp {
+            every: EVERY,
+            ..Xtp::for_window(WINDOW)
+        };
+        let rounds = Multidriver {
+            every: EVERY,
+            ..Multidriver::for_window(WINDOW)
+        };
+        match self {
+            Self::Ack => Policy::Ack,
+            Self::Nak => Policy::Nak { poll: POLL },
+            Self::Ring => Policy::Ring,
+            Self::Tree => Policy::Tree { height: HEIGHT },
+            Self::Xtp => Policy::Xtp(ours),
+            Self::Xtp003 => Policy::Xtp(Xtp {
+                agree: 1,
+                control: Control {
+                    damping: Damping::Rseq,
+                    ..ours.control
+                },
+                ..ours
+            }),
+            Self::XtpPlain => Policy::Xtp(Xtp {
+                control: Control {
+                    damping: Damping::Off,
+                    slot: None,
+                    ..ours.control
+                },
+                ..ours
+            }),
+            Self::Multidriver => Policy::Multidriver(rounds),
+            Self::List => Policy::List(rounds),
+        }
+    }
+
+    /// Acknowledgements of `packets` packets that come to the sender, if that is a number that does
+    /// not depend on time (001 Table 2).
+    fn exact(self, packets: f64, receivers: f64) -> Option<f64> {
+        match self {
+            Self::Ack => Some(receivers * packets),
+            Self::Nak => Some(receivers * (packets / f64::from(POLL)).ceil()),
+            Self::Ring => Some(packets + receivers - 1.0),
+            Self::Tree => Some(packets * (receivers / f64::from(HEIGHT)).ceil()),
+            _ => None,
+        }
+    }
+}
+
+/// One point.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct ComparePoint {
+    system: System,
+    receivers: u32,
+    bytes: u32,
+}
+
+/// What was measured of one transfer.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Measured {
+    /// From the offer until the sender knows that all have it, in milliseconds.
+    time: f64,
+    packets: f64,
+    /// Acknowledgements, answers and replies that came to the sender.
+    arrived: f64,
+    /// Control packets that the sender sent meanwhile: requests, polls, acknowledgements.
+    sent: f64,
+    /// Requests of XTP or rounds of the Multidriver.
+    requests: f64,
+    repairs: f64,
+    /// Datagrams that found the sender's sockets full.
+    overflowed: f64,
+}
+
+pub(super) fn plan(quick: bool) -> Vec<ComparePoint> {
+    let receivers: &[u32] = if quick {
+        &[2, 12]
+    } else {
+        &[2, 5, 10, 20, 50, 100, 200]
+    };
+    let each = System::ALL.iter().flat_map(|system| {
+        let sized = move |bytes| {
+            receivers.iter().map(move |receivers| ComparePoint {
+                system: *system,
+                receivers: *receivers,
+                bytes,
+            })
+        };
+        sized(1).chain(sized(LARGE))
+    });
+    each.collect()
+}
+
+impl ComparePoint {
+    fn settings(&self) -> MessagesConfig {
+        MessagesConfig {
+            bulk: BulkConfig {
+                reserve: false,
+                rto_min: LEAST_TIME_OUT,
+                rto_initial: FIRST_TIME_OUT,
+                ..BulkConfig::paper(self.system.policy(), PACKET as usize, WINDOW)
+            },
+            receivers: Wanted::Count(self.receivers as usize),
+            ..MessagesConfig::default()
+        }
+    }
+
+    fn measure(&self, seed: u64) -> Result<Measured, RunError> {
+        let failed = |error: &dyn std::fmt::Display| RunError::Failed(error.to_string());
+        let link = LinkSpec::ethernet(BANDWIDTH, DELAY);
+        let topology = generate::switch(self.receivers + 1, SWITCH, link);
+        let mut topology = topology.map_err(|error| failed(&error))?;
+        let stations: Vec<_> = topology.vertices().skip(1).collect();
+        topology.place_hosts(stations);
+        let mut config = ExperimentConfig::new(topology, bulk::inspect, seed);
+        config.hosts = HostConfig::pentium_650();
+        config.acquainted = self.receivers as usize;
+        config.measure = MeterConfig {
+            warm_up: BEGIN,
+            ..MeterConfig::default()
+        };
+        let settings = self.settings();
+        settings.bulk.validate().map_err(|error| failed(&error))?;
+        let mut experiment = Experiment::new(config, move |local, rng, _| {
+            Messages::new(local, settings.clone(), rng).expect("the settings were checked")
+        });
+        experiment.start_all();
+        for (start, bytes) in [(Duration::from_millis(600), 1), (BEGIN, self.bytes)] {
+            let arrivals = Arrivals::Trace([(Duration::ZERO, bytes)].into());
+            let source = SourceConfig {
+                start: Time::ZERO + start,
+                ..SourceConfig::new(arrivals, 0, Service::Reliable)
+            };
+            experiment
+                .add_source(0, source)
+                .map_err(|error| failed(&error))?;
+        }
+        experiment.run_to(Time::ZERO + BEGIN + WITHIN);
+        let measures = experiment.finish().map_err(|error| failed(&error))?;
+        Ok(read(&measures))
+    }
+}
+
+fn read(measures: &Measures) -> Measured {
+    let sender = &measures.hosts[0];
+    let sent = |kinds: &[&str]| {
+        let of = sender.kinds.iter().filter(|it| kinds.contains(&it.kind));
+        of.map(|count| count.packets.sent).sum::<u64>() as f64
+    };
+    let received = |host: &HostMeasures, kinds: &[&str]| {
+        let of = host.kinds.iter().filter(|it| kinds.contains(&it.kind));
+        of.map(|count| count.packets.received).sum::<u64>() as f64
+    };
+    let counter = |name: &str| sender.usage.counter(name).unwrap_or_default() as f64;
+    let is_whole = measures.hosts.iter().all(|host| host.delivered == 1);
+    let time = sender.latency.mean().filter(|_| is_whole);
+    Measured {
+        time: time.unwrap_or(f64::NAN) * 1e3,
+        packets: sent(&["data"]),
+        arrived: received(sender, &["report", "nak"]),
+        sent: sent(&["request", "tag", "poll", "acknowledgement"]),
+        requests: counter("rounds") + counter("requests sent"),
+        repairs: sent(&["repair"]),
+        overflowed: sender.usage.overflowed as f64,
+    }
+}
+
+impl figure::Point for ComparePoint {
+    type Measured = Measured;
+
+    fn conditions(_: &Context<'_>, _: &[Self], data: &mut Data) {
+        data.condition(
+            "network",
+            "a switch with 8 MiB, links of 100 Mb/s, hosts of the preset pentium-650 (001's); nothing is \
+             lost but in full sockets",
+        );
+        data.condition(
+            "transfers",
+            "1 B and 500,000 B, each a connection of its own, in packets of 1,400 B and a window of 256; \
+             go-back-N, time-outs of 10 ms at least and 100 ms at first",
+        );
+        data.condition(
+            "systems",
+            "nak polls every 217th packet; trees are of height 6; xtp, multidriver and list ask with every 16th \
+             packet. xtp: our defaults (4 buckets agree, damping within a request, slots of 2 ms); xtp, 003: one \
+             bucket, damping by rseq; undamped: no slots either",
+        );
+        data.condition(
+            "not there",
+            "CP, NAPP, VMTP, MTP, and collectors under any of these",
+        );
+    }
+
+    fn simulate(&self, _: &Context<'_>, seed: u64) -> Result<Measured, RunError> {
+        self.measure(seed)
+    }
+
+    fn on_sockets(_: &Context<'_>, _: &[Self]) -> Result<Vec<(Self, u64, Measured)>, RunError> {
+        Err(RunError::Unavailable(
+            "200 hosts of a like are in the simulator alone".to_owned(),
+        ))
+    }
+
+    fn columns() -> &'static [(&'static str, &'static str)] {
+        &[
+            ("system", ""),
+            ("receivers", ""),
+            ("size", "B"),
+            ("seed", ""),
+            ("time", "ms"),
+            ("throughput", "Mb/s"),
+            ("packets", ""),
+            ("control at the sender", ""),
+            ("exact", ""),
+            ("control by the sender", ""),
+            ("requests", ""),
+            ("repairs", ""),
+            ("overflowed", ""),
+        ]
+    }
+
+    fn row(&self, seed: u64, measured: &Measured) -> Vec<Cell> {
+        let packets = f64::from(self.bytes.div_ceil(PACKET));
+        let exact = self.system.exact(packets, self.receivers.into());
+        vec![
+            self.system.name().into(),
+            self.receivers.into(),
+            self.bytes.into(),
+            seed.into(),
+            measured.time.into(),
+            (f64::from(self.bytes) * 8.0 / measured.time / 1e3).into(),
+            measured.packets.into(),
+            measured.arrived.into(),
+            exact.unwrap_or(f64::NAN).into(),
+            measured.sent.into(),
+            measured.requests.into(),
+            measured.repairs.into(),
+            measured.overflowed.into(),
+        ]
+    }
+
+    fn sweep_columns() -> &'static [(&'static str, &'static str)] {
+        Self::columns()
+    }
+
+    fn sweep_row(&self, measured: &Measured) -> Vec<Cell> {
+        self.row(0, measured)
+    }
+}
+
+pub(super) fn judge(data: &Data, verdict: &mut Verdict) {
+    let points = Points::read(data);
+    let times = points.values("time");
+    let ended = times.iter().filter(|time| time.is_finite()).count();
+    verdict.check(
+        !times.is_empty() && ended == times.len(),
+        "every transfer ends, and every receiver has it",
+        format!("{ended} of {}", times.len()),
+    );
+    exact(data, verdict);
+    let most = points.different("receivers").last().copied();
+    let at = points
+        .at("receivers", most.unwrap_or(f64::NAN))
+        .at("size", LARGE.into());
+    let control = |system: &str| at.system(system).mean("control at the sender");
+    verdict.check(
+        control("xtp") < control("xtp, undamped"),
+        "to the most receivers, damping in slots cuts the answers that come to an XTP sender",
+        format!(
+            "{:.0} beside {:.0}",
+            control("xtp"),
+            control("xtp, undamped")
+        ),
+    );
+    verdict.check(
+        false,
+        "collectors hold the sender's control traffic at a constant, whatever the number of receivers",
+        "collectors are not built, nor are CP, NAPP, VMTP and MTP",
+    );
+    for (column, size, what) in [
+        (
+            "control at the sender",
+            LARGE,
+            "control packets that come to the sender for 500,000 B",
+        ),
+        ("time", 1, "ms for a byte"),
+        ("throughput", LARGE, "Mb/s for 500,000 B"),
+    ] {
+        let of = points.at("size", size.into());
+        let each = System::ALL.map(|system| {
+            let curve = of.system(system.name()).curve("receivers", column);
+            let each: Vec<String> = curve
+                .iter()
+                .map(|(n, value)| format!("{n}: {}", short(*value)))
+                .collect();
+            format!("{} {}", system.name(), each.join(", "))
+        });
+        verdict.note(format!("{what}, by receivers: {}", each.join("; ")));
+    }
+}
+
+/// The counts that are known beforehand, where no acknowledgement found a full socket.
+fn exact(data: &Data, verdict: &mut Verdict) {
+    let rows = data.table(figure::POINTS).records();
+    let known = rows.filter(|row| row.number("exact").is_finite());
+    let (mut clean, mut held, mut full) = (0, 0, 0);
+    for row in known {
+        let is_clean = row.number("overflowed") == 0.0 && row.number("repairs") == 0.0;
+        full += u32::from(!is_clean);
+        clean += u32::from(is_clean);
+        held += u32::from(is_clean && row.number("control at the sender") == row.number("exact"));
+    }
+    verdict.check(
+        clean > 0 && held == clean,
+        "ack, nak, ring and tree: as many acknowledgements as 001's Table 2 says, exactly, where none found a full \
+         socket",
+        format!("in {held} of {clean}; in {full} more some did"),
+    );
+}
+
+fn short(value: f64) -> String {
+    match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value if value >= 10.0 => format!("{value:.1}"),
+        value => format!("{value:.2}"),
+    }
+}
+
+pub(super) fn draw(data: &Data) -> Vec<Plot> {
+    let points = Points::read(data);
+    let drawn = |title: &str, column: &str, size: u32, y: Axis| {
+        let of = points.at("size", size.into());
+        let mut plot = Plot::new(title, Axis::log("receivers", ""), y);
+        for system in System::ALL {
+            let curve = of.system(system.name()).curve("receivers", column);
+            plot = plot.with(Series::line(system.name(), curve));
+        }
+        plot
+    };
+    vec![
+        drawn(
+            "control packets that come to the sender, 500,000 B",
+            "control at the sender",
+            LARGE,
+            Axis::log("control packets", "a transfer"),
+        ),
+        drawn(
+            "latency of a byte",
+            "time",
+            1,
+            Axis::log("until the sender knows", "ms"),
+        ),
+        drawn(
+            "throughput, 500,000 B",
+            "throughput",
+            LARGE,
+            Axis::linear("payload", "Mb/s").from(0.0),
+        ),
+    ]
+}
