@@ -18,6 +18,8 @@
 //!   reply costs its sender less here than there.
 //! - Table 5.6: to one receiver the gain over unicast is stable; to two it is larger from the fast
 //!   sender, because 003 measured with other receivers there. To the same ones it is stable.
+//! - The comparison: without collectors nothing holds the sender's control traffic at a constant.
+//!   CP, NAPP, VMTP and MTP are not built either.
 
 mod bucket;
 mod compare;
