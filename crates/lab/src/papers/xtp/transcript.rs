@@ -197,9 +197,9 @@ fn tables(stage: &Stage) -> [Table; 3] {
         ENDED,
         &[("receiver", ""), ("sender's word", ""), ("its own", "")],
     );
-    for index in 1..=RECEIVERS {
+    for (index, name) in NAMES.into_iter().enumerate().skip(1) {
         let (sender, receiver) = ended(stage, index);
-        outcomes.row([NAMES[index].into(), sender.into(), receiver.into()]);
+        outcomes.row([name.into(), sender.into(), receiver.into()]);
     }
     [said, delivered, outcomes]
 }
