@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use groupcast_core::{Delivery, MemberId, OrderPlace, Service, Time};
 
+use super::orders::OrderIndex;
 use super::output::Payload;
 use super::roster::Roster;
 use super::slow::SlowLimits;
@@ -17,6 +18,7 @@ impl Engine {
     /// Carries out what came in the order about requests and roles.
     pub(super) fn apply_guest(
         &mut self,
+        on: OrderIndex,
         now: Time,
         delivery: &Delivery,
         client: u64,
@@ -27,24 +29,30 @@ impl Engine {
             return;
         };
         let daemon = delivery.id.sender;
-        let is_local = daemon == self.local;
+        let is_local = daemon == self.orders[on].local;
         let asker = matches!(op, GuestOp::Request { .. } if is_local).then_some(ClientId(client));
         if is_local && matches!(op, GuestOp::Claim { .. }) {
-            self.claims_on_their_way = self.claims_on_their_way.saturating_sub(1);
+            self.orders[on].claims_on_their_way =
+                self.orders[on].claims_on_their_way.saturating_sub(1);
         }
         let roles = matches!(op, GuestOp::Claim { .. } | GuestOp::Release { .. });
-        if roles && self.defers_roles {
+        if roles && self.orders[on].defers_roles {
             return;
         }
-        let result = self.apply_guest_op(daemon, client, op, at, &delivery.payload, payload_at);
+        let result = self.apply_guest_op(on, daemon, client, op, at, &delivery.payload, payload_at);
         if let Err(error) = result {
             self.nonsense(daemon, error);
         }
-        self.tell_guests_of(now, asker);
+        self.tell_guests_of(on, now, asker);
     }
 
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a different fact about the message"
+    )]
     fn apply_guest_op(
         &mut self,
+        on: OrderIndex,
         daemon: MemberId,
         client: u64,
         op: GuestOp<'_>,
@@ -53,7 +61,9 @@ impl Engine {
         payload_at: usize,
     ) -> Result<(), String> {
         let text = |error: super::roster::OpError| error.to_string();
-        let roster = self.order.table.roster(daemon);
+        let order = &mut self.orders[on];
+        let (table, guests) = (&order.table, &mut order.guests);
+        let roster = table.roster(daemon);
         let roster = roster.ok_or("a request or a role of an unknown daemon")?;
         let name = roster.client(client).map_err(text)?.clone();
         let party = Party { daemon, client };
@@ -79,14 +89,13 @@ impl Engine {
                     group: group(to)?,
                     payload: bytes.slice(payload_at..),
                 };
-                let (table, to) = (&self.order.table, request.group.clone());
+                let to = request.group.clone();
                 let is_member = |party: Party| is_in(table.roster(party.daemon), party.client, &to);
-                self.guests.apply_request(by, request, is_member);
+                guests.apply_request(by, request, is_member);
             }
             GuestOp::Answer { guest, number } => {
                 let payload = bytes.slice(payload_at..);
-                self.guests
-                    .apply_answer(party, &name, (guest, number), payload);
+                guests.apply_answer(party, &name, (guest, number), payload);
             }
             GuestOp::Claim {
                 token,
@@ -96,8 +105,8 @@ impl Engine {
             } => {
                 let group = group(of)?;
                 match is_in(Some(roster), client, &group) {
-                    true => self.guests.apply_claim(by, (&group, role), token, may_wait),
-                    false => self.guests.refuse_stranger(party, (&group, role), token),
+                    true => guests.apply_claim(by, (&group, role), token, may_wait),
+                    false => guests.refuse_stranger(party, (&group, role), token),
                 }
             }
             GuestOp::Release {
@@ -106,7 +115,7 @@ impl Engine {
                 group: of,
             } => {
                 let group = group(of)?;
-                self.guests.apply_release(by, (&group, role), token);
+                guests.apply_release(by, (&group, role), token);
             }
         }
         Ok(())
@@ -115,34 +124,38 @@ impl Engine {
     /// A client has left a group, or all, at this place.
     pub(super) fn leave_roles(
         &mut self,
+        on: OrderIndex,
         now: Time,
         party: Party,
         group: Option<&str>,
         at: OrderPlace,
     ) {
-        if !self.defers_roles {
-            self.guests.leave_roles(party, group, at);
+        if !self.orders[on].defers_roles {
+            self.orders[on].guests.leave_roles(party, group, at);
         }
-        self.guests.apply_leave(party, group);
-        self.tell_guests(now);
+        self.orders[on].guests.apply_leave(party, group);
+        self.tell_guests(on, now);
     }
 
     /// This daemon's part of the state of roles and guests, as of all that was delivered to it.
-    pub(super) fn own_part(&self, held: &[&Delivery], roster: &Roster) -> Part {
-        let ops = held.iter().filter_map(|delivery| self.held_op(delivery));
-        self.guests
+    pub(super) fn own_part(&self, on: OrderIndex, held: &[&Delivery], roster: &Roster) -> Part {
+        let ops = held
+            .iter()
+            .filter_map(|delivery| self.held_op(on, delivery));
+        self.orders[on]
+            .guests
             .part(ops, |client, group| is_in(Some(roster), client, group))
     }
 
     /// What a held message means for that part.
-    fn held_op(&self, delivery: &Delivery) -> Option<HeldOp> {
+    fn held_op(&self, on: OrderIndex, delivery: &Delivery) -> Option<HeldOp> {
         let at = delivery.place?;
         let envelope = Envelope::decode(&delivery.payload);
         let Ok(Some(Envelope::Guest { client, op, .. })) = envelope else {
             return None;
         };
         let daemon = delivery.id.sender;
-        let is_own = daemon == self.local;
+        let is_own = daemon == self.orders[on].local;
         match op {
             GuestOp::Request {
                 guest,
@@ -169,7 +182,7 @@ impl Engine {
                 group,
             } if is_own => Some(HeldOp::Claim {
                 client,
-                group: self.order.table.group(daemon, group).ok()?,
+                group: self.orders[on].table.group(daemon, group).ok()?,
                 role,
                 token,
                 may_wait,
@@ -177,7 +190,7 @@ impl Engine {
             }),
             GuestOp::Release { token, role, group } if is_own => Some(HeldOp::Release {
                 client,
-                group: self.order.table.group(daemon, group).ok()?,
+                group: self.orders[on].table.group(daemon, group).ok()?,
                 role,
                 token,
                 at,
@@ -187,32 +200,41 @@ impl Engine {
     }
 
     /// The states of all daemons have come: their parts count from here on.
-    pub(super) fn install_guests(&mut self, now: Time, at: OrderPlace, parts: Parts) {
-        let table = &self.order.table;
-        self.guests.install(at, parts, |party| {
+    pub(super) fn install_guests(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        at: OrderPlace,
+        parts: Parts,
+    ) {
+        let order = &mut self.orders[on];
+        let table = &order.table;
+        order.guests.install(at, parts, |party| {
             let name = table.roster(party.daemon)?.client(party.client).ok()?;
             Some(name.clone())
         });
-        self.tell_guests(now);
+        self.tell_guests(on, now);
     }
 
     /// Only clients of these daemons can answer from now on.
-    pub(super) fn narrow_guests(&mut self, now: Time, daemons: &[MemberId]) {
-        self.guests.narrow(|daemon| daemons.contains(&daemon));
-        self.tell_guests(now);
+    pub(super) fn narrow_guests(&mut self, on: OrderIndex, now: Time, daemons: &[MemberId]) {
+        self.orders[on]
+            .guests
+            .narrow(|daemon| daemons.contains(&daemon));
+        self.tell_guests(on, now);
     }
 
     /// Hands to clients what follows for them, and to the history what is to be recorded.
-    pub(super) fn tell_guests(&mut self, now: Time) {
-        self.tell_guests_of(now, None);
+    pub(super) fn tell_guests(&mut self, on: OrderIndex, now: Time) {
+        self.tell_guests_of(on, now, None);
     }
 
     /// The same, if it follows from a request of `asker`, a client of this daemon.
-    fn tell_guests_of(&mut self, now: Time, asker: Option<ClientId>) {
-        while let Some(observation) = self.guests.poll_observation() {
+    fn tell_guests_of(&mut self, on: OrderIndex, now: Time, asker: Option<ClientId>) {
+        while let Some(observation) = self.orders[on].guests.poll_observation() {
             self.journal.observe(observation);
         }
-        while let Some(effect) = self.guests.poll_effect() {
+        while let Some(effect) = self.orders[on].guests.poll_effect() {
             let (client, reply, payload) = GuestReply::of(effect);
             let id = ClientId(client);
             let GuestReply::Request { group, .. } = &reply else {

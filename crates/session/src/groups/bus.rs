@@ -17,6 +17,7 @@ use groupcast_core::{MemberId, Service, Time};
 
 use super::access::Right;
 use super::client::Pending;
+use super::orders::OrderIndex;
 use super::output::Payload;
 use super::patterns::ALL;
 use super::roster::{Change, OpError};
@@ -36,7 +37,7 @@ impl Engine {
             let clients = self.bus_clients();
             return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
         }
-        self.queue(id, Pending::Bus(token, request));
+        self.queue(OrderIndex::OWN, id, Pending::Bus(token, request));
         self.check_group_requests(now, id);
     }
 
@@ -51,7 +52,7 @@ impl Engine {
                 let wanted = self.clients.get(id).map(|client| &client.wanted);
                 if wanted.is_some_and(|wanted| !wanted.contains_key(&group)) {
                     self.clients.want(id, group.clone(), false);
-                    self.routing.changed();
+                    self.routes_changed();
                 }
                 self.clients.want_pattern(id, &group, pattern);
             }
@@ -59,7 +60,7 @@ impl Engine {
                 match self.clients.unwant_pattern(id, group, pattern) {
                     Some(true) => {
                         self.clients.unwant(id, group);
-                        self.routing.changed();
+                        self.routes_changed();
                     }
                     Some(false) => {}
                     None => {
@@ -127,7 +128,7 @@ impl Engine {
             let text = format!("there may be {max} {what} at this daemon: take some back first");
             return Err((Reject::TooManyGroups, text));
         }
-        match self.filters.compiled.get(pattern) {
+        match self.orders[OrderIndex::OWN].filters.compiled.get(pattern) {
             Ok(_) => Ok(()),
             Err(error) => Err((Reject::Pattern, error)),
         }
@@ -144,11 +145,13 @@ impl Engine {
     /// Applies an operation to the groups, and arranges what it means for the clients here.
     pub(super) fn apply_to_table(
         &mut self,
+        on: OrderIndex,
         sender: MemberId,
         op: &Op<'_>,
     ) -> Result<Change, OpError> {
-        let table = &mut self.order.table;
-        if sender != self.local {
+        let order = &mut self.orders[on];
+        let (table, filters) = (&mut order.table, &mut order.filters);
+        if sender != order.local {
             return table.apply(sender, op);
         }
         let (Op::Bus { client, .. } | Op::Leave { client, .. } | Op::Disconnect { client }) = *op
@@ -164,21 +167,21 @@ impl Engine {
                 | BusOp::Reject { group, .. }
                 | BusOp::Who { group, .. }) = *what
                 else {
-                    self.filters.identify(client, old.as_ref(), new.as_ref());
+                    filters.identify(client, old.as_ref(), new.as_ref());
                     return Ok(change);
                 };
                 let group = table.group(sender, group)?;
                 match what {
-                    BusOp::Accept { pattern, .. } => self.filters.accept(client, &group, pattern),
-                    BusOp::Reject { pattern, .. } => self.filters.reject(client, &group, pattern),
+                    BusOp::Accept { pattern, .. } => filters.accept(client, &group, pattern),
+                    BusOp::Reject { pattern, .. } => filters.reject(client, &group, pattern),
                     BusOp::Who { .. } | BusOp::Identify { .. } => {}
                 }
             }
-            (_, Change::Left { group, .. }) => self.filters.leave(client, group),
+            (_, Change::Left { group, .. }) => filters.leave(client, group),
             (_, Change::Disconnected { groups, .. }) => {
-                self.filters.identify(client, old.as_ref(), None);
+                filters.identify(client, old.as_ref(), None);
                 for group in groups {
-                    self.filters.leave(client, group);
+                    filters.leave(client, group);
                 }
             }
             _ => {}
@@ -189,6 +192,7 @@ impl Engine {
     /// A request of a client of this daemon has come to its place in the order.
     pub(super) fn answer_bus(
         &mut self,
+        on: OrderIndex,
         now: Time,
         id: ClientId,
         token: u64,
@@ -202,7 +206,7 @@ impl Engine {
             },
             (None, BusOp::Who { tag, group }) => DaemonFrame::WhoReport {
                 token,
-                ids: self.audience(tag, group),
+                ids: self.audience(on, tag, group),
             },
             (None, _) => DaemonFrame::Done {
                 token,
@@ -214,12 +218,13 @@ impl Engine {
 
     /// The ids of those whom a message is for, in the order of their private names, which stand for
     /// those without an id.
-    fn audience(&mut self, tag: &str, group: GroupRef<'_>) -> Vec<String> {
-        let Ok(group) = self.order.table.group(self.local, group) else {
+    fn audience(&mut self, on: OrderIndex, tag: &str, group: GroupRef<'_>) -> Vec<String> {
+        let Ok(group) = self.orders[on].table.group(self.orders[on].local, group) else {
             return Vec::new();
         };
-        let compiled = &mut self.filters.compiled;
-        let audience = self.order.table.audience(&group, |patterns| {
+        let order = &mut self.orders[on];
+        let compiled = &mut order.filters.compiled;
+        let audience = order.table.audience(&group, |patterns| {
             tag == ALL || compiled.any_matches(patterns, tag)
         });
         let names = audience
@@ -229,7 +234,7 @@ impl Engine {
     }
 
     fn bus_clients(&self) -> Vec<BusClient> {
-        let clients = self.order.table.bus_clients().into_iter();
+        let clients = self.orders[OrderIndex::OWN].table.bus_clients().into_iter();
         let told = clients.map(|client| BusClient {
             name: client.private.to_string(),
             id: client.id().map(ToString::to_string).unwrap_or_default(),

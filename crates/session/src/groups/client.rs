@@ -11,6 +11,7 @@ use groupcast_core::Time;
 use super::access::Origin;
 use super::bimodal::MissedRanges;
 use super::guests::{AsGuest, GuestRequest};
+use super::orders::{OrderIndex, PerOrder};
 use super::output::Output;
 use crate::frame::{BusRequest, ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
 use crate::when_slow::WhenSlow;
@@ -101,8 +102,8 @@ impl Pending {
 enum Progress {
     /// It waits here.
     Waiting,
-    /// The ring has it, under this number.
-    Placed(u64),
+    /// The order has it, under this number.
+    Placed(OrderIndex, u64),
     /// Nothing more is promised of it, but others before it are not accepted.
     Done,
 }
@@ -172,21 +173,16 @@ pub(super) struct Client {
     pub(super) name: Arc<str>,
     pub(super) private: Arc<str>,
     pub(super) link: Option<ClientLink>,
-    pub(super) requests: VecDeque<Pending>,
-    /// Of them, how many join or leave.
+    /// What it has to do with each order.
+    pub(super) orders: PerOrder<ClientOrder>,
+    /// Of its requests, how many join or leave.
     pub(super) group_requests: usize,
     /// Cost of the requests.
     pub(super) queued: usize,
     /// Bytes of a frame that has not come whole.
     pub(super) unfinished: usize,
-    /// Numbers that were bound to group names for its requests.
-    pub(super) bindings: usize,
     /// Questions that were not answered.
     pub(super) questions: usize,
-    /// Whether it is among those that take turns at the ring.
-    pub(super) in_turn: bool,
-    /// Whether its name was bound on the ring.
-    pub(super) bound: bool,
     /// Groups that it asked to be in, and whether it does not want its own messages of them.
     pub(super) wanted: BTreeMap<Arc<str>, bool>,
     /// Of them, those for which it asked by patterns, and these.
@@ -195,8 +191,6 @@ pub(super) struct Client {
     pub(super) last_number: u64,
     /// Messages that were published and are not accepted, in ascending order.
     undecided: VecDeque<(u64, Progress)>,
-    /// The ring's number up to which this daemon's messages have come back.
-    back: u64,
     /// The client's number up to which all is accepted.
     pub(super) accepted: u64,
     /// Messages for bimodal groups that wait.
@@ -210,6 +204,20 @@ pub(super) struct Client {
     pub(super) dropped: u64,
     /// What it wants the daemon to do when it is slow.
     pub(super) when_slow: WhenSlow,
+}
+
+/// What a client has to do with one order.
+#[derive(Debug, Default)]
+pub(super) struct ClientOrder {
+    pub(super) requests: VecDeque<Pending>,
+    /// Whether it is among those that take turns at the order.
+    pub(super) in_turn: bool,
+    /// Whether its name was bound there.
+    pub(super) bound: bool,
+    /// Numbers that were bound to group names for its requests.
+    pub(super) bindings: usize,
+    /// The order's number up to which this daemon's messages have come back.
+    back: u64,
     /// Where its last message went: most go where the one before them went.
     pub(super) addressed: Addressed,
 }
@@ -238,7 +246,8 @@ impl Client {
         self.patterns.values().map(BTreeSet::len).sum()
     }
 
-    pub(super) fn new(transport: Transport) -> Self {
+    /// One that just connected, to a daemon with so many orders.
+    pub(super) fn new(transport: Transport, orders: usize) -> Self {
         Self {
             transport,
             user: None,
@@ -263,26 +272,21 @@ impl Client {
                 publish_returned: 0,
                 accepted_reported: 0,
             }),
-            requests: VecDeque::new(),
+            orders: PerOrder::new(orders, ClientOrder::default),
             group_requests: 0,
             queued: 0,
             unfinished: 0,
-            bindings: 0,
             questions: 0,
-            in_turn: false,
-            bound: false,
             wanted: BTreeMap::new(),
             patterns: BTreeMap::new(),
             last_number: 0,
             undecided: VecDeque::new(),
-            back: 0,
             accepted: 0,
             bimodal_waiting: 0,
             missed: MissedRanges::new(),
             guest: None,
             dropped: 0,
             when_slow: WhenSlow::default(),
-            addressed: Addressed::default(),
         }
     }
 
@@ -309,11 +313,12 @@ impl Client {
         self.undecided.push_back((number, Progress::Waiting));
     }
 
-    /// The message `number` of the client was handed over, as `placed` if it will come back in the
-    /// ring's order.
-    pub(super) fn handed_over(&mut self, number: u64, placed: Option<u64>) {
+    /// The message `number` of the client was handed over, as `placed` if it will come back in an
+    /// order.
+    pub(super) fn handed_over(&mut self, number: u64, placed: Option<(OrderIndex, u64)>) {
         if let Some(at) = self.find(number) {
-            self.undecided[at].1 = placed.map_or(Progress::Done, Progress::Placed);
+            let placed = placed.map(|(on, number)| Progress::Placed(on, number));
+            self.undecided[at].1 = placed.unwrap_or(Progress::Done);
         }
         self.settle();
     }
@@ -326,16 +331,17 @@ impl Client {
         self.settle();
     }
 
-    /// The ring's message `placed` came back; messages of one daemon come back in the order of
+    /// The order's message `placed` came back; messages of one daemon come back in the order of
     /// their submission.
-    pub(super) fn came_back(&mut self, placed: u64) {
-        self.back = self.back.max(placed);
+    pub(super) fn came_back(&mut self, on: OrderIndex, placed: u64) {
+        let back = &mut self.orders[on].back;
+        *back = (*back).max(placed);
         self.settle();
     }
 
-    /// The ring's message `placed` came back without a place: that says nothing of others.
-    pub(super) fn came_back_alone(&mut self, placed: u64) {
-        let is_it = |fate: &Progress| matches!(fate, Progress::Placed(at) if *at == placed);
+    /// The order's message `placed` came back without a place: that says nothing of others.
+    pub(super) fn came_back_alone(&mut self, on: OrderIndex, placed: u64) {
+        let is_it = |fate: &Progress| *fate == Progress::Placed(on, placed);
         let mut undecided = self.undecided.iter_mut();
         if let Some((_, fate)) = undecided.find(|(_, fate)| is_it(fate)) {
             *fate = Progress::Done;
@@ -343,13 +349,22 @@ impl Client {
         self.settle();
     }
 
-    /// The client's numbers of messages that the ring has under the numbers `placed`.
-    pub(super) fn placed(&self, placed: RangeInclusive<u64>) -> impl Iterator<Item = u64> {
+    /// The client's numbers of messages that the order has under the numbers `placed`.
+    pub(super) fn placed(
+        &self,
+        on: OrderIndex,
+        placed: RangeInclusive<u64>,
+    ) -> impl Iterator<Item = u64> {
         let undecided = self.undecided.iter();
         undecided.filter_map(move |(number, progress)| match progress {
-            Progress::Placed(at) if placed.contains(at) => Some(*number),
+            Progress::Placed(order, at) if *order == on && placed.contains(at) => Some(*number),
             _ => None,
         })
+    }
+
+    /// Whether requests of it wait.
+    pub(super) fn has_requests(&self) -> bool {
+        self.orders.iter().any(|of| !of.requests.is_empty())
     }
 
     /// How many messages were published and are not accepted.
@@ -365,10 +380,10 @@ impl Client {
 
     /// Accepts what stands first and is done with.
     fn settle(&mut self) {
-        let back = self.back;
+        let orders = &self.orders;
         let is_done = |fate: &Progress| match fate {
             Progress::Waiting => false,
-            Progress::Placed(placed) => *placed <= back,
+            Progress::Placed(on, placed) => *placed <= orders[*on].back,
             Progress::Done => true,
         };
         while let Some((number, _)) = self.undecided.pop_front_if(|(_, fate)| is_done(fate)) {
@@ -381,34 +396,36 @@ impl Client {
 mod tests {
     use super::*;
 
+    const OWN: OrderIndex = OrderIndex::OWN;
+
     #[test]
     fn acceptance_covers_only_what_came_back() {
-        let mut client = Client::new(Transport::Unix);
+        let mut client = Client::new(Transport::Unix, 1);
         for number in [1, 2, 3, 5] {
             client.published(number);
         }
         client.handed_over(1, None);
         assert_eq!(client.accepted, 1);
-        client.handed_over(2, Some(10));
+        client.handed_over(2, Some((OWN, 10)));
         client.handed_over(3, None);
-        client.handed_over(5, Some(12));
+        client.handed_over(5, Some((OWN, 12)));
         assert_eq!(client.accepted, 1);
-        client.came_back(11);
+        client.came_back(OWN, 11);
         assert_eq!(client.accepted, 3);
-        client.came_back(12);
+        client.came_back(OWN, 12);
         assert_eq!(client.accepted, 5);
         assert_eq!(client.unaccepted(), 0);
     }
 
     #[test]
     fn what_overtakes_another_way_waits_for_those_before_it() {
-        let mut client = Client::new(Transport::Unix);
+        let mut client = Client::new(Transport::Unix, 1);
         for number in 1..=4 {
             client.published(number);
         }
         client.handed_over(3, None);
-        client.handed_over(2, Some(7));
-        client.came_back(7);
+        client.handed_over(2, Some((OWN, 7)));
+        client.came_back(OWN, 7);
         assert_eq!(client.accepted, 0);
         client.turned_away(1);
         assert_eq!((client.accepted, client.unaccepted()), (3, 1));

@@ -5,11 +5,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::client::{Client, ClientLink, MemoryChange};
+use super::orders::OrderIndex;
 use super::{ClientId, Transport};
 
 /// The clients, connected or still leaving.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Clients {
+    /// How many orders the daemon has.
+    orders: usize,
     all: BTreeMap<ClientId, Client>,
     last: u64,
     /// Names that are in use.
@@ -31,6 +34,23 @@ pub(super) struct Clients {
 }
 
 impl Clients {
+    /// None yet, of a daemon with so many orders.
+    pub(super) fn new(orders: usize) -> Self {
+        Self {
+            orders,
+            all: BTreeMap::new(),
+            last: 0,
+            names: BTreeMap::new(),
+            links: 0,
+            unwelcomed: BTreeSet::new(),
+            memberships: 0,
+            patterns: 0,
+            windows: 0,
+            input: 0,
+            output: 0,
+        }
+    }
+
     /// A new connection; clients are numbered in the order in which they come.
     pub(super) fn connect(&mut self, transport: Transport) -> (ClientId, &mut Client) {
         self.last += 1;
@@ -39,7 +59,11 @@ impl Clients {
         if transport == Transport::Tcp {
             self.unwelcomed.insert(id);
         }
-        let client = self.all.entry(id).or_insert_with(|| Client::new(transport));
+        let orders = self.orders;
+        let client = self
+            .all
+            .entry(id)
+            .or_insert_with(|| Client::new(transport, orders));
         (id, client)
     }
 
@@ -57,11 +81,15 @@ impl Clients {
         self.count_unfinished(id);
     }
 
-    /// The messages that the ring has under the numbers `placed`: whose, and the client's numbers.
-    pub(super) fn placed(&self, placed: RangeInclusive<u64>) -> Vec<(ClientId, u64)> {
+    /// The messages that the order has under the numbers `placed`: whose, and the client's numbers.
+    pub(super) fn placed(
+        &self,
+        on: OrderIndex,
+        placed: RangeInclusive<u64>,
+    ) -> Vec<(ClientId, u64)> {
         let all = self.all.iter();
         let of = all.flat_map(|(id, client)| {
-            let numbers = client.placed(placed.clone());
+            let numbers = client.placed(on, placed.clone());
             numbers.map(|number| (*id, number))
         });
         of.collect()

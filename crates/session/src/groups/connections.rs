@@ -3,7 +3,8 @@
 
 use groupcast_core::Time;
 
-use super::client::{Client, ClientPhase, Pending};
+use super::client::{Client, ClientOrder, ClientPhase, Pending};
+use super::orders::OrderIndex;
 use super::schedule::Timer;
 use super::{ClientId, ClientStatus, Engine, Fact, Transport};
 use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError, MAGIC, Refusal};
@@ -62,7 +63,7 @@ impl Engine {
                 self.host, self.config.clients_max
             );
             self.refuse(now, id, Refusal::TooManyClients, text);
-        } else if self.order.is_stopped() {
+        } else if self.orders[OrderIndex::OWN].is_stopped() {
             self.refuse_stopping(now, id);
         }
         Some(id)
@@ -233,7 +234,9 @@ impl Engine {
     /// [`Event::Left`](groupcast_core::Event::Left): what was handed over is accepted first, and
     /// their connections end then.
     pub fn stop(&mut self, now: Time, text: &str) {
-        self.order.stop();
+        for order in self.orders.iter_mut() {
+            order.stop();
+        }
         for id in self.clients.ids() {
             self.disconnect(now, id, Disconnect::Stopping, text.into());
         }
@@ -259,10 +262,14 @@ impl Engine {
         if !matches!(client.phase, ClientPhase::Leaving) || client.bimodal_waiting > 0 {
             return;
         }
-        if client.bound || !client.requests.is_empty() {
-            self.queue(id, Pending::Disconnect);
-        } else {
-            self.finish_leave(now, id);
+        let is_there = |of: &ClientOrder| of.bound || !of.requests.is_empty();
+        let orders = self.orders.indices();
+        let there: Vec<_> = orders.filter(|on| is_there(&client.orders[*on])).collect();
+        if there.is_empty() {
+            return self.finish_leave(now, id);
+        }
+        for on in there {
+            self.queue(on, id, Pending::Disconnect);
         }
     }
 
@@ -274,7 +281,7 @@ impl Engine {
         client.phase = ClientPhase::Gone;
         let (name, private) = (client.name.clone(), client.private.clone());
         if self.clients.release_name(&name, id) {
-            self.routing.changed();
+            self.routes_changed();
         }
         self.journal.fact(Fact::Gone { client: private });
         if self.clients.link_mut(id).is_some_and(|link| !link.closing) {
@@ -332,15 +339,17 @@ impl Engine {
         };
         let is_change = |request: &Pending| matches!(request, Pending::Join(_) | Pending::Leave(_));
         let mut forgotten = 0;
-        client.requests.retain(|request| {
-            let forget = is_change(request);
-            if forget {
-                forgotten += request.cost();
-            }
-            !forget
-        });
-        let is_of_groups = |request: &&Pending| request.is_of_groups();
-        client.group_requests = client.requests.iter().filter(is_of_groups).count();
+        for of in client.orders.iter_mut() {
+            of.requests.retain(|request| {
+                let forget = is_change(request);
+                if forget {
+                    forgotten += request.cost();
+                }
+                !forget
+            });
+        }
+        let requests = client.orders.iter().flat_map(|of| &of.requests);
+        client.group_requests = requests.filter(|it| it.is_of_groups()).count();
         self.clients.unqueued(id, forgotten);
     }
 

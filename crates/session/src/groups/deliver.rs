@@ -9,6 +9,7 @@ use groupcast_core::{ConfigId, Delivery, MemberId, OrderPlace, Service, Time};
 
 use super::access::Right;
 use super::client::Client;
+use super::orders::OrderIndex;
 use super::output::Payload;
 use super::roster::Change;
 use super::route::Recipient;
@@ -30,25 +31,25 @@ const AHEAD_MAX: usize = 4_096;
 
 impl Engine {
     /// Carries out a message of the ring, in its order, as of the table's state.
-    pub(super) fn apply(&mut self, now: Time, delivery: &Delivery) {
-        if let Some(route) = self.routing.take(delivery) {
-            return self.follow(now, delivery, route);
+    pub(super) fn apply(&mut self, on: OrderIndex, now: Time, delivery: &Delivery) {
+        if let Some(route) = self.orders[on].routing.take(delivery) {
+            return self.follow(on, now, delivery, route);
         }
         let sender = delivery.id.sender;
         match Envelope::decode(&delivery.payload) {
-            Ok(Some(Envelope::Data(data))) => self.apply_data(now, delivery, data),
+            Ok(Some(Envelope::Data(data))) => self.apply_data(on, now, delivery, data),
             Ok(Some(Envelope::Op(op))) => {
                 // Only data is worth anything without an order.
                 if let Some(place) = delivery.place {
-                    self.apply_op(now, sender, &op, (place.config, place.seq));
-                    self.follow_ahead(now);
+                    self.apply_op(on, now, sender, &op, (place.config, place.seq));
+                    self.follow_ahead(on, now);
                 }
             }
             Ok(Some(Envelope::Guest {
                 client,
                 op,
                 payload_at,
-            })) => self.apply_guest(now, delivery, client, op, payload_at),
+            })) => self.apply_guest(on, now, delivery, client, op, payload_at),
             // A state of a configuration that is over; and what is not of the groups.
             Ok(Some(Envelope::State(_) | Envelope::StatePart(_) | Envelope::Rekey)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
@@ -65,39 +66,40 @@ impl Engine {
         });
     }
 
-    fn apply_data(&mut self, now: Time, delivery: &Delivery, data: Data<'_>) {
+    fn apply_data(&mut self, on: OrderIndex, now: Time, delivery: &Delivery, data: Data<'_>) {
         let client = data.client;
-        match self.find_route(delivery, data) {
-            Ok(route) => self.follow(now, delivery, route),
+        match self.find_route(on, delivery, data) {
+            Ok(route) => self.follow(on, now, delivery, route),
             // A message without a place may have come before its sender is known here. Of an
             // unreliable one nothing was promised.
             Err(_) if delivery.service == Service::Unreliable => {
                 self.journal.counters.unreliable_dropped += 1;
             }
-            Err(_) if delivery.place.is_none() && self.order.ahead.len() < AHEAD_MAX => {
-                self.order.ahead.push_back(delivery.clone());
+            Err(_) if delivery.place.is_none() && self.orders[on].ahead.len() < AHEAD_MAX => {
+                self.orders[on].ahead.push_back(delivery.clone());
             }
             Err(error) => {
                 self.nonsense(delivery.id.sender, error);
-                self.came_back(delivery, client);
+                self.came_back(on, delivery, client);
             }
         }
     }
 
     /// The facts have changed: messages that came ahead of theirs may have recipients now. Those of
     /// daemons that are gone are let go.
-    pub(super) fn follow_ahead(&mut self, now: Time) {
-        let table = &self.order.table;
+    pub(super) fn follow_ahead(&mut self, on: OrderIndex, now: Time) {
+        let order = &mut self.orders[on];
+        let table = &order.table;
         let known = |delivery: &Delivery| table.roster(delivery.id.sender).is_some();
-        let ahead = std::mem::take(&mut self.order.ahead);
+        let ahead = std::mem::take(&mut order.ahead);
         let ahead: Vec<Delivery> = ahead.into_iter().filter(known).collect();
         for delivery in ahead {
-            self.apply(now, &delivery);
+            self.apply(on, now, &delivery);
         }
     }
 
     /// Gives a message to its recipients, and its sender its number back.
-    fn follow(&mut self, now: Time, delivery: &Delivery, mut route: Box<Route>) {
+    fn follow(&mut self, on: OrderIndex, now: Time, delivery: &Delivery, mut route: Box<Route>) {
         let recipients = route.recipients.len();
         let payload = Payload::new(&delivery.payload, route.payload_at(), recipients);
         if !route.recipients.is_empty() {
@@ -126,12 +128,12 @@ impl Engine {
             }
             let limits = SlowLimits::of(&self.config, when_slow);
             self.hand_over(now, id, head, payload, delivery.service, limits);
-            if delivery.id.sender == self.local && when_slow == WhenSlow::Block {
+            if delivery.id.sender == self.orders[on].local && when_slow == WhenSlow::Block {
                 self.fed(id, ClientId(route.client));
             }
         }
-        self.came_back(delivery, route.client);
-        self.routing.keep(route);
+        self.came_back(on, delivery, route.client);
+        self.orders[on].routing.keep(route);
     }
 
     /// What a client is told of the service of a message: one that does not know resilient services
@@ -149,15 +151,15 @@ impl Engine {
     }
 
     /// A message came back, ordered, to the daemon that submitted it.
-    fn came_back(&mut self, delivery: &Delivery, client: u64) {
-        if delivery.id.sender != self.local || delivery.service == Service::Unreliable {
+    fn came_back(&mut self, on: OrderIndex, delivery: &Delivery, client: u64) {
+        if delivery.id.sender != self.orders[on].local || delivery.service == Service::Unreliable {
             return;
         }
         let (id, number) = (ClientId(client), delivery.id.number);
         if let Some(client) = self.clients.get_mut(id) {
             match delivery.place {
-                Some(_) => client.came_back(number),
-                None => client.came_back_alone(number),
+                Some(_) => client.came_back(on, number),
+                None => client.came_back_alone(on, number),
             }
             self.schedule.ready.insert(id);
         }
@@ -166,25 +168,29 @@ impl Engine {
     /// Finds out where a message goes, and what stands before its payload there.
     fn find_route(
         &mut self,
+        on: OrderIndex,
         delivery: &Delivery,
         mut data: Data<'_>,
     ) -> Result<Box<Route>, String> {
         let from = delivery.id.sender;
-        let sender: Arc<str> = match (data.sender, self.order.table.roster(from)) {
+        let sender: Arc<str> = match (data.sender, self.orders[on].table.roster(from)) {
             (Some(name), _) => name.into(),
             (None, Some(roster)) => roster.client(data.client).map_err(text)?.clone(),
             (None, None) => return Err(format!("client {} of an unknown daemon", data.client)),
         };
-        self.routing.destinations.clear();
+        self.orders[on].routing.destinations.clear();
         while let Some(reference) = data.next_destination().map_err(text)? {
-            let name = self.order.table.group(from, reference).map_err(text)?;
-            self.routing.destinations.push(name);
+            let name = self.orders[on].table.group(from, reference).map_err(text)?;
+            self.orders[on].routing.destinations.push(name);
         }
-        self.find_recipients(data.label.tag);
-        let mut route = self.routing.begin(delivery, data.payload_at(), data.client);
-        let own = (from == self.local).then_some(ClientId(data.client));
-        let wanted = self.routing.recipients.iter().filter(|it| {
-            own != Some(it.id) || !self.discards_own(it.id, &self.routing.destinations[it.index])
+        self.find_recipients(on, data.label.tag);
+        let mut route = self.orders[on]
+            .routing
+            .begin(delivery, data.payload_at(), data.client);
+        let own = (from == self.orders[on].local).then_some(ClientId(data.client));
+        let wanted = self.orders[on].routing.recipients.iter().filter(|it| {
+            own != Some(it.id)
+                || !self.discards_own(it.id, &self.orders[on].routing.destinations[it.index])
         });
         route.recipients.extend(wanted);
         if !route.recipients.is_empty() {
@@ -195,9 +201,9 @@ impl Engine {
                 sender: &sender,
                 label: None,
             };
-            let destinations = &self.routing.destinations;
+            let destinations = &self.orders[on].routing.destinations;
             encode_message_head(&mut route.head, &head, 0, destinations, 0);
-            let id = self.order.table.id_of(from, data.client);
+            let id = self.orders[on].table.id_of(from, data.client);
             if data.label != Label::NONE || id.is_some() {
                 let head = MessageHead {
                     label: Some((id.map_or("", |id| id), data.label)),
@@ -211,15 +217,16 @@ impl Engine {
 
     /// Finds the clients of this daemon that a message with this tag to the destinations is for,
     /// each once, with the index of the first destination that it is in and the rule that holds.
-    fn find_recipients(&mut self, tag: &str) {
-        let (mut destinations, mut recipients) = self.routing.take_lists();
+    fn find_recipients(&mut self, on: OrderIndex, tag: &str) {
+        let (mut destinations, mut recipients) = self.orders[on].routing.take_lists();
         recipients.clear();
         for (index, name) in destinations.iter().enumerate() {
             if destinations[..index].contains(name) {
                 continue;
             }
-            if let Some(subscribers) = self.order.table.subscribers(name) {
-                let passing = self.filters.passes(subscribers.iter(), name, tag);
+            let order = &mut self.orders[on];
+            if let Some(subscribers) = order.table.subscribers(name) {
+                let passing = order.filters.passes(subscribers.iter(), name, tag);
                 recipients.extend(passing.map(|id| Recipient::new(ClientId(*id), index)));
             } else if is_private(name)
                 && let Some((client, host)) = name.split_once('@')
@@ -229,14 +236,14 @@ impl Engine {
                 recipients.extend(holder.map(|id| Recipient::new(id, index)));
             }
             // Those who are no members of the group have not been asked for the right to read it.
-            for id in self.filters.beside(name, tag) {
+            for id in self.orders[on].filters.beside(name, tag) {
                 let id = ClientId(id);
                 if self.may_use(id, Right::Join, name) {
                     recipients.push(Recipient::new(id, index));
                 }
             }
         }
-        if destinations.len() > 1 || self.filters.has_others() {
+        if destinations.len() > 1 || self.orders[on].filters.has_others() {
             // Stable: the first destination comes first.
             recipients.sort_by_key(|it| it.id);
         }
@@ -250,7 +257,9 @@ impl Engine {
             }
             same
         });
-        self.routing.set_lists(&mut destinations, &mut recipients);
+        self.orders[on]
+            .routing
+            .set_lists(&mut destinations, &mut recipients);
     }
 
     fn discards_own(&self, id: ClientId, group: &str) -> bool {
@@ -312,8 +321,15 @@ impl Engine {
     }
 
     /// Carries out a change of the groups, and shows it in views.
-    fn apply_op(&mut self, now: Time, sender: MemberId, op: &Op<'_>, at: (ConfigId, u64)) {
-        self.routing.changed();
+    fn apply_op(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        sender: MemberId,
+        op: &Op<'_>,
+        at: (ConfigId, u64),
+    ) {
+        self.orders[on].routing.changed();
         let party = Party {
             daemon: sender,
             client: op.number(),
@@ -322,34 +338,36 @@ impl Engine {
             config: at.0,
             seq: at.1,
         };
-        let result = self.apply_to_table(sender, op);
+        let result = self.apply_to_table(on, sender, op);
         let refused = result.as_ref().err().copied();
         match result {
             Ok(Change::None) => {}
             Ok(Change::Joined { client, group }) => {
-                self.show(now, sender, &group, at, Cause::Join, client, None);
+                self.show(on, now, sender, &group, at, Cause::Join, client, None);
             }
             Ok(Change::Left { client, group }) => {
-                self.leave_roles(now, party, Some(&group), place);
+                self.leave_roles(on, now, party, Some(&group), place);
                 let leaver = match *op {
-                    Op::Leave { client, .. } | Op::Bus { client, .. } if sender == self.local => {
+                    Op::Leave { client, .. } | Op::Bus { client, .. }
+                        if sender == self.orders[on].local =>
+                    {
                         Some(ClientId(client))
                     }
                     _ => None,
                 };
-                self.show(now, sender, &group, at, Cause::Leave, client, leaver);
+                self.show(on, now, sender, &group, at, Cause::Leave, client, leaver);
             }
             Ok(Change::Disconnected { client, groups }) => {
-                self.leave_roles(now, party, None, place);
+                self.leave_roles(on, now, party, None, place);
                 for group in groups {
                     let client = client.clone();
-                    self.show(now, sender, &group, at, Cause::Disconnect, client, None);
+                    self.show(on, now, sender, &group, at, Cause::Disconnect, client, None);
                 }
             }
             Err(error) => self.nonsense(sender, error),
         }
         if let Op::Disconnect { client } = *op
-            && sender == self.local
+            && sender == self.orders[on].local
         {
             self.finish_leave(now, ClientId(client));
         }
@@ -358,9 +376,9 @@ impl Engine {
             token,
             what,
         } = *op
-            && sender == self.local
+            && sender == self.orders[on].local
         {
-            self.answer_bus(now, ClientId(client), token, what, refused);
+            self.answer_bus(on, now, ClientId(client), token, what, refused);
         }
     }
 
@@ -372,6 +390,7 @@ impl Engine {
     )]
     fn show(
         &mut self,
+        on: OrderIndex,
         now: Time,
         daemon: MemberId,
         group: &Arc<str>,
@@ -380,29 +399,29 @@ impl Engine {
         changed: Arc<str>,
         leaver: Option<ClientId>,
     ) {
-        if !self.order.table.shows(daemon) {
+        if !self.orders[on].table.shows(daemon) {
             return;
         }
         // A view takes as long as the group is large, and most changes concern nobody here.
-        let subscribers = self.order.table.subscribers(group);
+        let subscribers = self.orders[on].table.subscribers(group);
         if leaver.is_none() && subscribers.is_none_or(BTreeSet::is_empty) {
             return;
         }
-        let view = self.order.table.view(group, at, cause, Some(changed));
-        self.send_view(now, view, leaver);
+        let view = self.orders[on].table.view(group, at, cause, Some(changed));
+        self.send_view(on, now, view, leaver);
     }
 
     /// Sends the views that a configuration change causes: one for each group with subscribers
     /// here.
-    pub(super) fn show_all(&mut self, now: Time, at: (ConfigId, u64)) {
-        for group in self.order.table.subscribed() {
-            let view = self.order.table.view(&group, at, Cause::Network, None);
-            self.send_view(now, view, None);
+    pub(super) fn show_all(&mut self, on: OrderIndex, now: Time, at: (ConfigId, u64)) {
+        for group in self.orders[on].table.subscribed() {
+            let view = self.orders[on].table.view(&group, at, Cause::Network, None);
+            self.send_view(on, now, view, None);
         }
     }
 
-    fn send_view(&mut self, now: Time, view: View, leaver: Option<ClientId>) {
-        let subscribers = self.order.table.subscribers(&view.group);
+    fn send_view(&mut self, on: OrderIndex, now: Time, view: View, leaver: Option<ClientId>) {
+        let subscribers = self.orders[on].table.subscribers(&view.group);
         let subscribers = subscribers.into_iter().flatten().copied().map(ClientId);
         let recipients: Vec<_> = subscribers.chain(leaver).collect();
         if recipients.is_empty() {

@@ -91,7 +91,7 @@ impl Engine {
         let transport = client.transport;
         self.clients.welcomed(id, window);
         self.clients.take_name(name, id);
-        self.routing.changed();
+        self.routes_changed();
         self.journal.counters.clients_accepted += 1;
         self.set_deadline(id, None);
         let welcome = Welcome {

@@ -7,6 +7,7 @@ use groupcast_core::{Service, Time};
 
 use super::access::Right;
 use super::client::Pending;
+use super::orders::OrderIndex;
 use super::submit::Submission;
 use super::wire::GuestOp;
 use super::{ClientId, Engine};
@@ -139,7 +140,7 @@ impl Engine {
                 self.handle_role(now, id, (group, role), token, release);
             }
         }
-        self.tell_guests(now);
+        self.tell_guests(OrderIndex::OWN, now);
     }
 
     fn handle_role(
@@ -165,7 +166,7 @@ impl Engine {
             };
             return self.tell_guest(now, id, &GuestReply::Role(notice), &Bytes::new());
         }
-        self.queue(id, Pending::Guest(request));
+        self.queue(OrderIndex::OWN, id, Pending::Guest(request));
         self.check_group_requests(now, id);
     }
 
@@ -182,7 +183,9 @@ impl Engine {
             floor,
             last: 0,
         });
-        self.guests.guest_came(GuestId(bits), id.0);
+        self.orders[OrderIndex::OWN]
+            .guests
+            .guest_came(GuestId(bits), id.0);
     }
 
     /// Counts a frame against the client's credit to publish; false if that ends its connection.
@@ -245,9 +248,12 @@ impl Engine {
             return self.tell_guest(now, id, &reply, &Bytes::new());
         }
         let of = (&group.as_str().into(), *handler);
-        if self.guests.begin(now, (guest, number), id.0, wanted, of) {
+        if self.orders[OrderIndex::OWN]
+            .guests
+            .begin(now, (guest, number), id.0, wanted, of)
+        {
             self.journal.counters.published += 1;
-            self.queue(id, Pending::Guest(ask));
+            self.queue(OrderIndex::OWN, id, Pending::Guest(ask));
         } else {
             self.give_back(id, cost as u64);
         }
@@ -291,7 +297,7 @@ impl Engine {
         let fits = payload.len() <= self.config.message_max;
         let given = name
             .filter(|_| fits)
-            .and_then(|name| self.guests.answer(id.0, &name, seq));
+            .and_then(|name| self.orders[OrderIndex::OWN].guests.answer(id.0, &name, seq));
         let Some((guest, number)) = given else {
             self.journal.counters.rejected += 1;
             return self.give_back(id, cost as u64);
@@ -302,12 +308,13 @@ impl Engine {
             payload,
             cost,
         };
-        self.queue(id, Pending::Guest(answer));
+        self.queue(OrderIndex::OWN, id, Pending::Guest(answer));
     }
 
     /// Turns a request of a client into a submission.
     pub(super) fn stage_guest(
         &mut self,
+        on: OrderIndex,
         id: ClientId,
         request: GuestRequest,
         views: Option<usize>,
@@ -324,7 +331,7 @@ impl Engine {
             } => {
                 let cost = cost as u64;
                 let guest = self.clients.get(id).and_then(|client| client.guest);
-                let open = guest.filter(|guest| self.guests.is_open(guest.id, number));
+                let open = guest.filter(|guest| self.orders[on].guests.is_open(guest.id, number));
                 let Some(guest) = open else {
                     return self.give_back(id, cost);
                 };
@@ -333,7 +340,7 @@ impl Engine {
                     number,
                     floor: guest.floor,
                     handler,
-                    group: self.reference(id, &group),
+                    group: self.reference(on, id, &group),
                 };
                 op.encode(&mut bytes, id.0);
                 bytes.extend_from_slice(&payload);
@@ -364,14 +371,18 @@ impl Engine {
                 group,
             } => {
                 let name = group.as_str().into();
-                let (on_their_way, max) = (self.claims_on_their_way, self.config.roles_max);
+                let (on_their_way, max) =
+                    (self.orders[on].claims_on_their_way, self.config.roles_max);
                 let of = (&name, role);
-                if !self.guests.may_claim(id.0, of, token, on_their_way, max) {
+                if !self.orders[on]
+                    .guests
+                    .may_claim(id.0, of, token, on_their_way, max)
+                {
                     self.journal.counters.rejected += 1;
                     return;
                 }
-                self.claims_on_their_way += 1;
-                let group = self.reference(id, &group);
+                self.orders[on].claims_on_their_way += 1;
+                let group = self.reference(on, id, &group);
                 let op = GuestOp::Claim {
                     token,
                     may_wait,
@@ -381,11 +392,11 @@ impl Engine {
                 op.encode(&mut bytes, id.0);
             }
             GuestRequest::Release { token, role, group } => {
-                let group = self.reference(id, &group);
+                let group = self.reference(on, id, &group);
                 GuestOp::Release { token, role, group }.encode(&mut bytes, id.0);
             }
         }
-        self.submissions.stage_any(Submission {
+        self.orders[on].submissions.stage_any(Submission {
             service: Service::Agreed,
             payload: bytes.into(),
             message: None,
@@ -395,11 +406,17 @@ impl Engine {
     }
 
     /// The ring took a request or an answer, or it never will.
-    pub(super) fn guest_handed_over(&mut self, now: Time, of: OfGuest, taken: bool) {
+    pub(super) fn guest_handed_over(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        of: OfGuest,
+        taken: bool,
+    ) {
         self.give_back(of.client, of.cost);
         if let Some((guest, number)) = of.request.filter(|_| !taken) {
-            self.guests.refuse(guest, number);
-            self.tell_guests(now);
+            self.orders[on].guests.refuse(guest, number);
+            self.tell_guests(on, now);
         }
     }
 
@@ -407,7 +424,9 @@ impl Engine {
     pub(super) fn guest_gone(&mut self, now: Time, id: ClientId) {
         let guest = self.clients.get(id).and_then(|client| client.guest);
         if let Some(guest) = guest {
-            self.guests.guest_gone(now, guest.id, id.0);
+            self.orders[OrderIndex::OWN]
+                .guests
+                .guest_gone(now, guest.id, id.0);
         }
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! # What is agreed
 //! Joins, leaves and disconnects travel as agreed messages, and a message to several groups is one
-//! message, so all daemons of a configuration see one history ([`order`](self) has the rules for
+//! message, so all daemons of a configuration see one history ([`exchange`](self) has the rules for
 //! configuration changes). The view that such a message causes is named after the message's place,
 //! so equal views have equal names without a word between the daemons.
 //!
@@ -63,12 +63,13 @@ mod config;
 mod congestion;
 mod connections;
 mod deliver;
+mod exchange;
 mod fact;
 mod filters;
 mod greeting;
 mod guests;
 mod journal;
-mod order;
+mod orders;
 mod output;
 mod own_state;
 mod patterns;
@@ -97,18 +98,14 @@ use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
 pub use self::connections::Handled;
 pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
-use self::filters::Filters;
 use self::journal::Journal;
-use self::order::Order;
+use self::orders::{Order, OrderIndex, PerOrder};
 pub use self::questions::Question;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
-use self::route::Routing;
 use self::schedule::{Schedule, Timer};
 pub use self::slow::{SlowRule, SlowRules};
-use self::submit::Submissions;
 pub use self::wire::BINDINGS_MAX;
 use crate::frame::AccessToken;
-use crate::guests::Guests;
 use crate::name::check_host;
 
 /// What carries messages between daemons.
@@ -128,16 +125,8 @@ pub struct Engine {
     local: MemberId,
     host: Arc<str>,
     clients: Clients,
-    order: Order,
-    submissions: Submissions,
+    orders: PerOrder<Order>,
     bimodal: Bimodal,
-    routing: Routing,
-    guests: Guests,
-    /// Claims to roles of own clients that are staged and not carried out.
-    claims_on_their_way: usize,
-    /// Roles are settled by the states of an exchange, not by what came before it ended.
-    defers_roles: bool,
-    filters: Filters,
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
     journal: Journal,
@@ -163,15 +152,9 @@ impl Engine {
         Ok(Self {
             local,
             host: host.into(),
-            clients: Clients::default(),
-            order: Order::new(local),
-            submissions: Submissions::default(),
+            clients: Clients::new(1),
+            orders: PerOrder::new(1, || Order::new(local)),
             bimodal: Bimodal::new(&config.bimodal_groups),
-            routing: Routing::default(),
-            guests: Guests::new(local),
-            claims_on_their_way: 0,
-            defers_roles: false,
-            filters: Filters::default(),
             schedule: Schedule::default(),
             questions: VecDeque::new(),
             journal: Journal::default(),
@@ -198,7 +181,16 @@ impl Engine {
     /// Breaks a rule of requests and roles on purpose, to prove that the swarm sees it.
     #[doc(hidden)]
     pub fn plant(&mut self, bug: Option<crate::guests::Planted>) {
-        self.guests.plant(bug);
+        for order in self.orders.iter_mut() {
+            order.guests.plant(bug);
+        }
+    }
+
+    /// Something changed that decides where messages go, whatever orders them.
+    fn routes_changed(&mut self) {
+        for order in self.orders.iter_mut() {
+            order.routing.changed();
+        }
     }
 
     /// From now on the limits of `config` hold, for clients that are connected too. Only the window
@@ -227,18 +219,22 @@ impl Engine {
                 Timer::Frame => self.check_frame(now, id),
             }
         }
-        self.guests.handle_timeout(now);
-        self.tell_guests(now);
+        for on in self.orders.indices() {
+            self.orders[on].guests.handle_timeout(now);
+            self.tell_guests(on, now);
+        }
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout) and [`pump`](Self::pump), if ever.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let all = [
-            self.schedule.deadlines.next(),
-            self.guests.poll_timeout(),
-            self.submissions.changes.poll_timeout(),
-        ];
-        all.into_iter().flatten().min()
+        let of_orders = self.orders.iter().flat_map(|order| {
+            [
+                order.guests.poll_timeout(),
+                order.submissions.changes.poll_timeout(),
+            ]
+        });
+        let all = of_orders.chain([self.schedule.deadlines.next()]);
+        all.flatten().min()
     }
 
     /// The next client that has something to be sent. Write until the socket takes no more or
@@ -296,12 +292,12 @@ impl Engine {
 
     /// How the daemon is doing.
     pub fn status(&self) -> Status {
+        let order = &self.orders[OrderIndex::OWN];
         Status {
             host: self.host.clone(),
-            phase: self.order.phase_name(),
-            config: self.order.config(),
-            daemons: self
-                .order
+            phase: order.phase_name(),
+            config: order.config(),
+            daemons: order
                 .table
                 .rosters()
                 .map(|(daemon, roster)| (daemon, roster.host.clone()))
@@ -311,9 +307,9 @@ impl Engine {
                 .iter()
                 .map(|(id, client)| client.status(self.schedule.congestion.holds_back(id)))
                 .collect(),
-            groups: self.order.table.memberships().count(),
+            groups: order.table.memberships().count(),
             bimodal: self.bimodal_status(),
-            held: self.order.held_bytes(),
+            held: order.held_bytes(),
             input: self.clients.input(),
             counters: self.journal.counters,
         }
@@ -322,15 +318,14 @@ impl Engine {
     /// All groups that have members: the agreed ones, then the bimodal ones, as far as this daemon
     /// has heard.
     pub fn groups(&self) -> Vec<GroupStatus> {
-        let agreed = self
-            .order
-            .table
-            .memberships()
-            .map(|(name, members)| GroupStatus {
+        let agreed = self.orders.iter().flat_map(|order| {
+            let memberships = order.table.memberships();
+            memberships.map(|(name, members)| GroupStatus {
                 name: name.clone(),
                 approximate: false,
                 members,
-            });
+            })
+        });
         agreed
             .chain(self.bimodal_groups())
             .filter(|group| !group.members.is_empty())

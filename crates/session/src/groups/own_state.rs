@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use groupcast_core::{ConfigId, SubmitError, Time};
 
+use super::orders::OrderIndex;
 use super::wire::{STATE_MAX, State, StatePart};
 use super::{ClientId, Engine, Fact};
 use crate::frame::Disconnect;
@@ -114,11 +115,11 @@ impl State {
 
 impl Engine {
     /// Lets this daemon's state go to the ring, before everything else.
-    pub(super) fn submit_state(&mut self, now: Time, state: State) {
-        self.submit_state_within(now, state, STATE_MAX);
+    pub(super) fn submit_state(&mut self, on: OrderIndex, now: Time, state: State) {
+        self.submit_state_within(on, now, state, STATE_MAX);
     }
 
-    fn submit_state_within(&mut self, now: Time, mut state: State, max: usize) {
+    fn submit_state_within(&mut self, on: OrderIndex, now: Time, mut state: State, max: usize) {
         let mut bytes = state.encoded();
         let len = bytes.len();
         if len > max {
@@ -136,7 +137,7 @@ impl Engine {
             }
         }
         let state = OwnState::new(state.config, bytes);
-        self.submissions.set_state(state);
+        self.orders[on].submissions.set_state(state);
     }
 
     /// The ring takes this daemon's state in no form, so its clients would wait for ever. If the
@@ -227,7 +228,7 @@ mod tests {
     #[test]
     fn what_is_too_long_for_one_message_goes_in_parts_and_what_is_too_long_for_all_without_some() {
         let mut engine = Engine::new(EngineConfig::default(), member(), "h").unwrap();
-        engine.submit_state_within(Time::ZERO, state(), 5_000);
+        engine.submit_state_within(OrderIndex::OWN, Time::ZERO, state(), 5_000);
         let facts: Vec<Fact> = std::iter::from_fn(|| engine.poll_fact()).collect();
         let too_large = |fact: &Fact| matches!(fact, Fact::StateTooLarge { clients: 1, .. });
         assert!(facts.iter().any(too_large), "{facts:?}");
@@ -253,7 +254,10 @@ mod tests {
             assert!(matches!(part, Some(Envelope::StatePart(_))));
         }
         assert!(
-            engine.submissions.next_of_state().is_some(),
+            engine.orders[OrderIndex::OWN]
+                .submissions
+                .next_of_state()
+                .is_some(),
             "the rest waits"
         );
     }
@@ -261,7 +265,7 @@ mod tests {
     #[test]
     fn where_no_state_can_be_sent_clients_are_told_and_the_status_says_so() {
         let mut engine = Engine::new(EngineConfig::default(), member(), "h").unwrap();
-        engine.submit_state(Time::ZERO, state());
+        engine.submit_state(OrderIndex::OWN, Time::ZERO, state());
         engine.pump(Time::ZERO, |_, _, payload| {
             let len = payload.len();
             Err(SubmitError::TooLarge { len, max: 10 })

@@ -4,6 +4,7 @@ use groupcast_core::{Service, Time};
 
 use super::access::{Access, Right};
 use super::client::{Client, ClientPhase, Pending};
+use super::orders::OrderIndex;
 use super::{ClientId, Engine, Question};
 use crate::frame::{
     BIMODAL, ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
@@ -74,7 +75,7 @@ impl Engine {
         };
         if let Some(discards) = client.wanted.get_mut(group.as_str()) {
             *discards = discard_own;
-            self.routing.changed();
+            self.routes_changed();
             return;
         }
         let bimodal = self.bimodal.find(&group);
@@ -119,11 +120,11 @@ impl Engine {
         }
         let group: std::sync::Arc<str> = group.into();
         self.clients.want(id, group.clone(), discard_own);
-        self.routing.changed();
+        self.routes_changed();
         if let Some(index) = bimodal {
             return self.join_bimodal(now, id, index);
         }
-        self.queue(id, Pending::Join(group));
+        self.queue(OrderIndex::OWN, id, Pending::Join(group));
         self.check_group_requests(now, id);
     }
 
@@ -131,11 +132,11 @@ impl Engine {
         let Some(group) = self.clients.unwant(id, group) else {
             return;
         };
-        self.routing.changed();
+        self.routes_changed();
         if let Some(index) = self.bimodal.find(&group) {
             return self.part_bimodal(now, id, index, Cause::Leave);
         }
-        self.queue(id, Pending::Leave(group));
+        self.queue(OrderIndex::OWN, id, Pending::Leave(group));
         self.check_group_requests(now, id);
     }
 
@@ -163,7 +164,7 @@ impl Engine {
         link.publish_outstanding += cost;
         client.last_number = number;
         let len = publish.payload().len();
-        let bad_name = if client.addressed.is_of(&publish) {
+        let bad_name = if client.orders[OrderIndex::OWN].addressed.is_of(&publish) {
             None
         } else {
             publish
@@ -195,7 +196,7 @@ impl Engine {
                 }
                 match bimodal {
                     Some(group) => self.queue_bimodal(id, group, publish),
-                    None => self.queue(id, Pending::Publish(publish)),
+                    None => self.queue(OrderIndex::OWN, id, Pending::Publish(publish)),
                 }
             }
             Some((code, text)) => {
@@ -217,7 +218,7 @@ impl Engine {
     /// told why. What was published before goes its way.
     pub fn set_access(&mut self, now: Time, access: Access) {
         self.access = access;
-        self.routing.changed();
+        self.routes_changed();
         for id in self.clients.ids() {
             let wanted = self.clients.get(id).map(|client| client.wanted.keys());
             let forbidden: Vec<_> = wanted
@@ -247,18 +248,19 @@ impl Engine {
         self.access.allows(client.origin(), right, group)
     }
 
-    /// Lets a request wait for the ring.
-    pub(super) fn queue(&mut self, id: ClientId, request: Pending) {
+    /// Lets a request wait for the order.
+    pub(super) fn queue(&mut self, on: OrderIndex, id: ClientId, request: Pending) {
         let Some(client) = self.clients.queued(id, request.cost()) else {
             return;
         };
         if request.is_of_groups() {
             client.group_requests += 1;
         }
-        client.requests.push_back(request);
-        if !client.in_turn {
-            client.in_turn = true;
-            self.submissions.take_turn(id);
+        let of_order = &mut client.orders[on];
+        of_order.requests.push_back(request);
+        if !of_order.in_turn {
+            of_order.in_turn = true;
+            self.orders[on].submissions.take_turn(id);
         }
     }
 
@@ -311,6 +313,7 @@ impl Engine {
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
+        let has_requests = client.has_requests();
         let Some(link) = &mut client.link else {
             return;
         };
@@ -325,7 +328,7 @@ impl Engine {
         let spent = !has_credit(link.publish_outstanding, link.publish_window);
         let worth = report_accepted
             || link.publish_returned >= link.publish_window / 4
-            || spent && client.requests.is_empty();
+            || spent && !has_requests;
         let returned = if held_back || !worth {
             0
         } else {

@@ -79,7 +79,7 @@ impl Engine {
             return;
         }
         self.slow_rules = rules;
-        self.routing.changed();
+        self.routes_changed();
         for id in self.schedule.congestion.slow() {
             self.relieve(id);
         }
@@ -122,7 +122,7 @@ impl Engine {
         };
         if policy > client.when_slow {
             client.when_slow = policy;
-            self.routing.changed();
+            self.routes_changed();
             self.relieve(id);
         }
     }

@@ -10,6 +10,7 @@ use groupcast_core::{MessageId, Service, SubmitError, Time};
 use super::changes::Changes;
 use super::client::{Addressed, Client, Pending};
 use super::guests::OfGuest;
+use super::orders::OrderIndex;
 use super::own_state::OwnState;
 use super::wire::{BusOp, GroupRef, Op, encode_data_head};
 use super::{Carrier, ClientId, Engine};
@@ -125,13 +126,15 @@ impl Engine {
         now: Time,
         mut submit: impl FnMut(Carrier, Service, Bytes) -> Result<MessageId, SubmitError>,
     ) {
-        self.submissions.changes.begin_turn(now);
-        while let Some((service, payload)) = self.next_for_ring() {
-            let result = submit(Carrier::Order, service, payload);
-            self.submitted_to_ring(now, result);
+        for on in self.orders.indices() {
+            self.orders[on].submissions.changes.begin_turn(now);
+            while let Some((service, payload)) = self.next_for_order(on) {
+                let result = submit(on.carrier(), service, payload);
+                self.submitted_to_order(on, now, result);
+            }
+            // What was not handed over may have been refused.
+            self.tell_guests(on, now);
         }
-        // What was not handed over may have been refused.
-        self.tell_guests(now);
         for index in 0..self.bimodal.len() {
             while let Some(payload) = self.next_for_gossip(now, index) {
                 let result = submit(Carrier::Bimodal(index), Service::Bimodal, payload);
@@ -141,54 +144,63 @@ impl Engine {
     }
 
     /// What goes to the ring next, which stays the next until the ring has answered.
-    fn next_for_ring(&mut self) -> Option<(Service, Bytes)> {
-        if self.submissions.full {
+    fn next_for_order(&mut self, on: OrderIndex) -> Option<(Service, Bytes)> {
+        if self.orders[on].submissions.full {
             return None;
         }
-        if let Some(state) = self.submissions.next_of_state() {
+        if let Some(state) = self.orders[on].submissions.next_of_state() {
             return Some((Service::Agreed, state.clone()));
         }
-        if !self.order.is_steady() {
+        if !self.orders[on].is_steady() {
             return None;
         }
-        while self.submissions.staged.is_empty() {
-            self.stage_next()?;
+        while self.orders[on].submissions.staged.is_empty() {
+            self.stage_next(on)?;
         }
-        let front = self.submissions.staged.front()?;
+        let front = self.orders[on].submissions.staged.front()?;
         Some((front.service, front.payload.clone()))
     }
 
     /// The ring took what was next, or did not.
-    fn submitted_to_ring(&mut self, now: Time, result: Result<MessageId, SubmitError>) {
+    fn submitted_to_order(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        result: Result<MessageId, SubmitError>,
+    ) {
         // A ring that is left takes nothing any more: what is asked for from now on waits for the
         // end.
         let is_full = matches!(result, Err(SubmitError::Full { .. } | SubmitError::Leaving));
-        self.submissions.full |= is_full;
+        self.orders[on].submissions.full |= is_full;
         if let Err(SubmitError::Full { .. }) = result {
             return;
         }
-        if let Some(state) = &mut self.submissions.state {
+        if let Some(state) = &mut self.orders[on].submissions.state {
             let all = state.submitted(result);
             if all != Ok(false) {
-                self.submissions.state = None;
+                self.orders[on].submissions.state = None;
             }
             if let Err(error) = all {
                 self.state_refused(now, &error);
             }
             return;
         }
-        let Some(submission) = self.submissions.staged.pop_front() else {
+        let Some(submission) = self.orders[on].submissions.staged.pop_front() else {
             return;
         };
         if let (Some(views), Ok(id)) = (submission.views, &result) {
-            self.submissions.changes.handed_over(id.number, views);
+            self.orders[on]
+                .submissions
+                .changes
+                .handed_over(id.number, views);
         }
         if let Some(of_guest) = submission.of_guest {
-            self.guest_handed_over(now, of_guest, result.is_ok());
+            self.guest_handed_over(on, now, of_guest, result.is_ok());
         }
         if let Some(message) = submission.message {
             let service = submission.service;
-            let placed = |id: MessageId| (service != Service::Unreliable).then_some(id.number);
+            let placed =
+                |id: MessageId| (service != Service::Unreliable).then_some((on, id.number));
             self.handed_over(now, message, result.map(placed));
         }
     }
@@ -199,7 +211,7 @@ impl Engine {
         &mut self,
         now: Time,
         message: Published,
-        result: Result<Option<u64>, SubmitError>,
+        result: Result<Option<(OrderIndex, u64)>, SubmitError>,
     ) {
         let Published {
             client: id,
@@ -221,32 +233,32 @@ impl Engine {
     }
 
     /// Turns the next request into submissions; `None` if there is none.
-    fn stage_next(&mut self) -> Option<()> {
-        if let Some(id) = self.submissions.changes.next_held_back() {
-            let views = self.views_of_next(id);
-            self.stage_request(id, views);
-            match self.has_requests(id) {
-                true => self.submissions.take_turn(id),
-                false => self.out_of_turn(id),
+    fn stage_next(&mut self, on: OrderIndex) -> Option<()> {
+        if let Some(id) = self.orders[on].submissions.changes.next_held_back() {
+            let views = self.views_of_next(on, id);
+            self.stage_request(on, id, views);
+            match self.has_requests(on, id) {
+                true => self.orders[on].submissions.take_turn(id),
+                false => self.out_of_turn(on, id),
             }
             return Some(());
         }
-        let id = *self.submissions.turns.front()?;
-        let views = self.views_of_next(id);
-        if views.is_some() && !self.submissions.changes.have_room() {
-            self.submissions.turns.pop_front();
-            self.submissions.spent = 0;
-            self.submissions.changes.hold_back(id);
+        let id = *self.orders[on].submissions.turns.front()?;
+        let views = self.views_of_next(on, id);
+        if views.is_some() && !self.orders[on].submissions.changes.have_room() {
+            self.orders[on].submissions.turns.pop_front();
+            self.orders[on].submissions.spent = 0;
+            self.orders[on].submissions.changes.hold_back(id);
             return Some(());
         }
-        self.submissions.spent += self.stage_request(id, views);
-        let more = self.has_requests(id);
-        if !more || self.submissions.spent >= TURN {
-            self.submissions.turns.pop_front();
-            self.submissions.spent = 0;
+        self.orders[on].submissions.spent += self.stage_request(on, id, views);
+        let more = self.has_requests(on, id);
+        if !more || self.orders[on].submissions.spent >= TURN {
+            self.orders[on].submissions.turns.pop_front();
+            self.orders[on].submissions.spent = 0;
             match more {
-                true => self.submissions.take_turn(id),
-                false => self.out_of_turn(id),
+                true => self.orders[on].submissions.take_turn(id),
+                false => self.out_of_turn(on, id),
             }
         }
         Some(())
@@ -254,45 +266,48 @@ impl Engine {
 
     /// Turns the next request of a client, which causes `views`, into submissions, if it has one;
     /// what that counts for in its turn.
-    fn stage_request(&mut self, id: ClientId, views: Option<usize>) -> usize {
-        let request = self.clients.get_mut(id).and_then(Client::next_request);
+    fn stage_request(&mut self, on: OrderIndex, id: ClientId, views: Option<usize>) -> usize {
+        let request = self.clients.get_mut(id);
+        let request = request.and_then(|client| client.next_request(on));
         let Some(request) = request else {
             return 0;
         };
         let cost = request.cost();
         self.clients.unqueued(id, cost);
-        self.bind_client(id);
+        self.bind_client(on, id);
         match request {
-            Pending::Join(group) => self.stage_membership(id, &group, true, views),
-            Pending::Leave(group) => self.stage_membership(id, &group, false, views),
-            Pending::Publish(publish) => self.stage_message(id, publish),
-            Pending::Bus(token, request) => self.stage_bus(id, token, &request, views),
-            Pending::Guest(request) => self.stage_guest(id, request, views),
+            Pending::Join(group) => self.stage_membership(on, id, &group, true, views),
+            Pending::Leave(group) => self.stage_membership(on, id, &group, false, views),
+            Pending::Publish(publish) => self.stage_message(on, id, publish),
+            Pending::Bus(token, request) => self.stage_bus(on, id, token, &request, views),
+            Pending::Guest(request) => self.stage_guest(on, id, request, views),
             Pending::Disconnect => {
                 let client = id.0;
-                self.submissions.stage(&Op::Disconnect { client }, views);
+                self.orders[on]
+                    .submissions
+                    .stage(&Op::Disconnect { client }, views);
             }
         }
         views.map_or(cost, |_| CHANGE_TURN)
     }
 
-    fn has_requests(&self, id: ClientId) -> bool {
+    fn has_requests(&self, on: OrderIndex, id: ClientId) -> bool {
         let client = self.clients.get(id);
-        client.is_some_and(|client| !client.requests.is_empty())
+        client.is_some_and(|client| !client.orders[on].requests.is_empty())
     }
 
-    fn out_of_turn(&mut self, id: ClientId) {
+    fn out_of_turn(&mut self, on: OrderIndex, id: ClientId) {
         if let Some(client) = self.clients.get_mut(id) {
-            client.in_turn = false;
+            client.orders[on].in_turn = false;
         }
     }
 
     /// How many views the client's next request causes at all daemons, itself included; `None` if
     /// it is no change of groups.
-    fn views_of_next(&self, id: ClientId) -> Option<usize> {
+    fn views_of_next(&self, on: OrderIndex, id: ClientId) -> Option<usize> {
         let client = self.clients.get(id)?;
-        let size = |group: &str| self.order.table.size(group);
-        let views = match client.requests.front()? {
+        let size = |group: &str| self.orders[on].table.size(group);
+        let views = match client.orders[on].requests.front()? {
             Pending::Publish(_) => return None,
             Pending::Guest(request) if !request.is_of_roles() => return None,
             Pending::Guest(_) => 0,
@@ -304,7 +319,7 @@ impl Engine {
                 BusRequest::Identify { .. } | BusRequest::Clients => 0,
             },
             Pending::Disconnect => {
-                let roster = self.order.table.roster(self.local);
+                let roster = self.orders[on].own_roster();
                 let client = roster.and_then(|roster| roster.clients.get(&id.0));
                 client.map_or(0, |it| it.groups.iter().map(|group| size(group)).sum())
             }
@@ -312,42 +327,56 @@ impl Engine {
         Some(views + 1)
     }
 
-    fn bind_client(&mut self, id: ClientId) {
+    fn bind_client(&mut self, on: OrderIndex, id: ClientId) {
         if let Some(client) = self.clients.get_mut(id)
-            && !client.bound
+            && !client.orders[on].bound
         {
-            client.bound = true;
+            client.orders[on].bound = true;
             let name = &client.name;
             let bind = Op::BindClient { client: id.0, name };
-            self.submissions.stage(&bind, None);
+            self.orders[on].submissions.stage(&bind, None);
         }
     }
 
-    fn stage_membership(&mut self, id: ClientId, group: &str, joins: bool, views: Option<usize>) {
-        let number = self.number(id, group);
+    fn stage_membership(
+        &mut self,
+        on: OrderIndex,
+        id: ClientId,
+        group: &str,
+        joins: bool,
+        views: Option<usize>,
+    ) {
+        let number = self.number(on, id, group);
         let group = number.map_or(GroupRef::Named(group), GroupRef::Bound);
         let client = id.0;
         let op = match joins {
             true => Op::Join { client, group },
             false => Op::Leave { client, group },
         };
-        self.submissions.stage(&op, views);
+        self.orders[on].submissions.stage(&op, views);
     }
 
-    fn stage_bus(&mut self, id: ClientId, token: u64, request: &BusRequest, views: Option<usize>) {
+    fn stage_bus(
+        &mut self,
+        on: OrderIndex,
+        id: ClientId,
+        token: u64,
+        request: &BusRequest,
+        views: Option<usize>,
+    ) {
         let what = match request {
             BusRequest::Accept { group, pattern } => BusOp::Accept {
-                group: self.reference(id, group),
+                group: self.reference(on, id, group),
                 pattern,
             },
             BusRequest::Reject { group, pattern } => BusOp::Reject {
-                group: self.reference(id, group),
+                group: self.reference(on, id, group),
                 pattern,
             },
             BusRequest::Identify { id } => BusOp::Identify { id },
             BusRequest::Who { tag, group } => BusOp::Who {
                 tag,
-                group: self.reference(id, group),
+                group: self.reference(on, id, group),
             },
             // Answered when it came.
             BusRequest::Clients => return,
@@ -358,10 +387,10 @@ impl Engine {
             token,
             what,
         };
-        self.submissions.stage(&op, views);
+        self.orders[on].submissions.stage(&op, views);
     }
 
-    fn stage_message(&mut self, id: ClientId, publish: Publish) {
+    fn stage_message(&mut self, on: OrderIndex, id: ClientId, publish: Publish) {
         let service = publish.service;
         let published = Published {
             client: id,
@@ -371,11 +400,11 @@ impl Engine {
         let mut head = std::mem::take(&mut self.scratch);
         head.clear();
         if service == Service::Unreliable {
-            self.address_unordered(id, &publish, &mut head);
+            self.address_unordered(on, id, &publish, &mut head);
         } else {
-            self.address(id, &publish, &mut head);
+            self.address(on, id, &publish, &mut head);
         }
-        self.submissions.staged.push_back(Submission {
+        self.orders[on].submissions.staged.push_back(Submission {
             service,
             payload: publish.into_payload_after(&head),
             message: Some(published),
@@ -386,15 +415,15 @@ impl Engine {
     }
 
     /// Writes the envelope of an ordered message up to its payload, by the numbers of its groups.
-    fn address(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
+    fn address(&mut self, on: OrderIndex, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
         if let Some(client) = self.clients.get(id)
-            && client.addressed.is_of(publish)
+            && client.orders[on].addressed.is_of(publish)
         {
-            return head.extend_from_slice(&client.addressed.head);
+            return head.extend_from_slice(&client.orders[on].addressed.head);
         }
         let refs: Vec<_> = publish
             .destinations()
-            .map(|name| self.reference(id, name))
+            .map(|name| self.reference(on, id, name))
             .collect();
         encode_data_head(head, id.0, None, publish.label(), refs.into_iter());
         if let Some(client) = self.clients.get_mut(id) {
@@ -402,7 +431,7 @@ impl Engine {
                 address,
                 labelled,
                 head: known,
-            } = &mut client.addressed;
+            } = &mut client.orders[on].addressed;
             address.clear();
             address.extend_from_slice(publish.address_bytes());
             *labelled = publish.label().is_some();
@@ -412,13 +441,19 @@ impl Engine {
 
     /// Writes that of an unreliable one. It may overtake a binding, so it uses only those that came
     /// back.
-    fn address_unordered(&mut self, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
-        let agreed = self.order.table.roster(self.local);
+    fn address_unordered(
+        &mut self,
+        on: OrderIndex,
+        id: ClientId,
+        publish: &Publish,
+        head: &mut Vec<u8>,
+    ) {
+        let agreed = self.orders[on].own_roster();
         let agreed_groups = agreed.map_or(0, |roster| roster.bindings.len() as u64);
         let agreed_client = agreed.is_some_and(|roster| roster.client(id.0).is_ok());
         let refs: Vec<_> = publish
             .destinations()
-            .map(|name| match self.reference(id, name) {
+            .map(|name| match self.reference(on, id, name) {
                 GroupRef::Bound(number) if number > agreed_groups => GroupRef::Named(name),
                 reference => reference,
             })
@@ -431,11 +466,16 @@ impl Engine {
     }
 
     /// How this daemon refers to a destination of a message of client `id`.
-    pub(super) fn reference<'a>(&mut self, id: ClientId, name: &'a str) -> GroupRef<'a> {
+    pub(super) fn reference<'a>(
+        &mut self,
+        on: OrderIndex,
+        id: ClientId,
+        name: &'a str,
+    ) -> GroupRef<'a> {
         let number = if is_private(name) {
             None
         } else {
-            self.number(id, name)
+            self.number(on, id, name)
         };
         number.map_or(GroupRef::Named(name), GroupRef::Bound)
     }
@@ -443,19 +483,19 @@ impl Engine {
     /// The number of `group`, for a request of client `id`. A new one is bound first, as long as
     /// there is room in the table and the client has not bound its share: numbers are never free
     /// again, so one client must not take all of them.
-    fn number(&mut self, id: ClientId, group: &str) -> Option<u64> {
-        let known = self.submissions.numbers.get(group);
+    fn number(&mut self, on: OrderIndex, id: ClientId, group: &str) -> Option<u64> {
+        let known = self.orders[on].submissions.numbers.get(group);
         if known.is_some() {
             return known.copied();
         }
         let max = self.config.bindings_max;
         let client = self.clients.get_mut(id)?;
         let share = (max / BINDINGS_SHARE).max(BINDINGS_MIN);
-        if self.submissions.numbers.len() >= max || client.bindings >= share {
+        if self.orders[on].submissions.numbers.len() >= max || client.orders[on].bindings >= share {
             return None;
         }
-        client.bindings += 1;
-        Some(self.submissions.bind(group))
+        client.orders[on].bindings += 1;
+        Some(self.orders[on].submissions.bind(group))
     }
 }
 
@@ -471,8 +511,8 @@ fn reject_code(error: &SubmitError) -> Reject {
 }
 
 impl Client {
-    fn next_request(&mut self) -> Option<Pending> {
-        let request = self.requests.pop_front()?;
+    fn next_request(&mut self, on: OrderIndex) -> Option<Pending> {
+        let request = self.orders[on].requests.pop_front()?;
         if request.is_of_groups() {
             self.group_requests -= 1;
         }
@@ -500,11 +540,12 @@ mod tests {
         let mut engine = Engine::new(config, local, "h").unwrap();
         let (greedy, _) = engine.clients.connect(Transport::Unix);
         let (other, _) = engine.clients.connect(Transport::Unix);
-        let bound = (0..1_000).filter_map(|number| engine.number(greedy, &format!("g{number}")));
+        let bound = (0..1_000)
+            .filter_map(|number| engine.number(OrderIndex::OWN, greedy, &format!("g{number}")));
         assert_eq!(bound.count(), 20);
-        assert_eq!(engine.number(other, "g3"), Some(4));
-        assert_eq!(engine.number(greedy, "new"), None);
-        assert_eq!(engine.number(other, "new"), Some(21));
-        assert_eq!(engine.number(greedy, "new"), Some(21));
+        assert_eq!(engine.number(OrderIndex::OWN, other, "g3"), Some(4));
+        assert_eq!(engine.number(OrderIndex::OWN, greedy, "new"), None);
+        assert_eq!(engine.number(OrderIndex::OWN, other, "new"), Some(21));
+        assert_eq!(engine.number(OrderIndex::OWN, greedy, "new"), Some(21));
     }
 }

@@ -29,6 +29,7 @@ use groupcast_core::{
 
 use self::envelope::Envelope;
 use self::members::Members;
+use super::orders::OrderIndex;
 use super::output::Payload;
 use super::submit::Published;
 use super::{BimodalStatus, ClientId, Engine, Fact, GroupStatus};
@@ -121,7 +122,7 @@ impl Engine {
     /// once.
     fn look_for_namesake(&mut self, index: usize) {
         let group = &mut self.bimodal.groups[index];
-        let namesakes = self.order.table.members(&group.name);
+        let namesakes = self.orders[OrderIndex::OWN].table.members(&group.name);
         let before = std::mem::replace(&mut group.agreed_elsewhere, namesakes.len());
         if before == 0
             && let Some(client) = namesakes.first()

@@ -79,9 +79,8 @@ use groupcast_core::{
     Service, Time,
 };
 
-use super::fact::PhaseName;
+use super::orders::OrderIndex;
 use super::roster::Roster;
-use super::table::Table;
 use super::wire::{Envelope, GuestOp, State, StatePart, StateParts};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
@@ -90,20 +89,9 @@ use crate::guests::Parts;
 /// What a held delivery costs beside its payload.
 const HELD_OVERHEAD: usize = 128;
 
-/// What daemons have agreed on, and how far they have come in agreeing again.
+/// How far the daemons of an order have come in agreeing.
 #[derive(Debug)]
-pub(super) struct Order {
-    phase: Phase,
-    /// The last regular configuration.
-    current: Option<Configuration>,
-    /// The groups as agreed, up to what was delivered to subscribers.
-    pub(super) table: Table,
-    /// Messages that were delivered before the facts that say whose they are, and for whom.
-    pub(super) ahead: VecDeque<Delivery>,
-}
-
-#[derive(Debug)]
-enum Phase {
+pub(super) enum Phase {
     Starting,
     Exchanging(Exchange),
     Steady,
@@ -112,9 +100,9 @@ enum Phase {
 
 /// Exchanges that have not been completed, oldest first; the last is the one under way.
 #[derive(Debug, Default)]
-struct Exchange {
+pub(super) struct Exchange {
     segments: Vec<Segment>,
-    bytes: usize,
+    pub(super) bytes: usize,
     /// Too much was held: data is not held any more, since no client is left to get it.
     shed: bool,
 }
@@ -132,49 +120,6 @@ struct Segment {
     /// What the same states say of roles and guests.
     parts: Parts,
     held: VecDeque<Delivery>,
-}
-
-impl Order {
-    pub(super) fn new(local: MemberId) -> Self {
-        Self {
-            phase: Phase::Starting,
-            current: None,
-            table: Table::new(local),
-            ahead: VecDeque::new(),
-        }
-    }
-
-    pub(super) fn is_steady(&self) -> bool {
-        matches!(self.phase, Phase::Steady)
-    }
-
-    pub(super) fn is_stopped(&self) -> bool {
-        matches!(self.phase, Phase::Stopped)
-    }
-
-    pub(super) fn stop(&mut self) {
-        self.phase = Phase::Stopped;
-    }
-
-    pub(super) fn phase_name(&self) -> PhaseName {
-        match self.phase {
-            Phase::Starting => PhaseName::Starting,
-            Phase::Exchanging(_) => PhaseName::Exchanging,
-            Phase::Steady => PhaseName::Steady,
-            Phase::Stopped => PhaseName::Stopped,
-        }
-    }
-
-    pub(super) fn config(&self) -> Option<ConfigId> {
-        self.current.as_ref().map(|config| config.id)
-    }
-
-    pub(super) fn held_bytes(&self) -> usize {
-        match &self.phase {
-            Phase::Exchanging(exchange) => exchange.bytes,
-            _ => 0,
-        }
-    }
 }
 
 impl Exchange {
@@ -252,22 +197,22 @@ impl Engine {
     /// Something happened at what carries messages.
     pub fn handle_event(&mut self, now: Time, carrier: Carrier, event: Event) {
         match carrier {
-            Carrier::Order => self.handle_ordered_event(now, event),
+            Carrier::Order => self.handle_ordered_event(OrderIndex::OWN, now, event),
             Carrier::Bimodal(index) => self.handle_gossip_event(now, index, event),
         }
     }
 
-    fn handle_ordered_event(&mut self, now: Time, event: Event) {
+    fn handle_ordered_event(&mut self, on: OrderIndex, now: Time, event: Event) {
         match event {
-            Event::Deliver(delivery) => self.handle_delivery(now, delivery),
+            Event::Deliver(delivery) => self.handle_delivery(on, now, delivery),
             Event::Configuration(config) => match config.kind {
                 ConfigurationKind::Transitional => {
-                    self.handle_transition(now, config.id, config.members);
+                    self.handle_transition(on, now, config.id, config.members);
                 }
-                ConfigurationKind::Regular => self.handle_regular(now, config),
+                ConfigurationKind::Regular => self.handle_regular(on, now, config),
             },
-            Event::Gap(gap) => self.handle_gap(now, gap),
-            Event::Writable => self.submissions.writable(),
+            Event::Gap(gap) => self.handle_gap(on, now, gap),
+            Event::Writable => self.orders[on].submissions.writable(),
             Event::Left => self.stop(now, "the daemon has left its group: connect to another"),
             _ => {}
         }
@@ -275,11 +220,11 @@ impl Engine {
 
     /// The ring will not deliver messages that a majority had to hold: own clients are told of
     /// theirs. The others see views of the parting at that place.
-    fn handle_gap(&mut self, now: Time, gap: Gap) {
-        if gap.sender != self.local {
+    fn handle_gap(&mut self, on: OrderIndex, now: Time, gap: Gap) {
+        if gap.sender != self.orders[on].local {
             return;
         }
-        for (id, number) in self.clients.placed(gap.first..=gap.last) {
+        for (id, number) in self.clients.placed(on, gap.first..=gap.last) {
             if let Some(client) = self.clients.get_mut(id) {
                 client.turned_away(number);
             }
@@ -291,24 +236,24 @@ impl Engine {
         }
     }
 
-    fn handle_delivery(&mut self, now: Time, delivery: Delivery) {
+    fn handle_delivery(&mut self, on: OrderIndex, now: Time, delivery: Delivery) {
         // Nothing is promised of an unreliable message, so it waits for nothing.
         if delivery.service == Service::Unreliable {
-            return self.apply(now, &delivery);
+            return self.apply(on, now, &delivery);
         }
-        if delivery.id.sender == self.local && delivery.place.is_some() {
-            self.submissions.came_back(delivery.id.number);
+        if delivery.id.sender == self.orders[on].local && delivery.place.is_some() {
+            self.orders[on].submissions.came_back(delivery.id.number);
         }
-        match &mut self.order.phase {
-            Phase::Steady => self.apply(now, &delivery),
+        match &mut self.orders[on].phase {
+            Phase::Steady => self.apply(on, now, &delivery),
             Phase::Exchanging(exchange) => {
                 // A state has a place; a message that is delivered early has none.
                 let place = delivery.place;
                 let is_last = exchange.take(delivery);
                 if let Some(place) = place.filter(|_| is_last) {
-                    self.complete(now, place);
+                    self.complete(on, now, place);
                 } else {
-                    self.check_held(now);
+                    self.check_held(on, now);
                 }
             }
             Phase::Starting | Phase::Stopped => {
@@ -317,9 +262,15 @@ impl Engine {
         }
     }
 
-    fn handle_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
-        match &mut self.order.phase {
-            Phase::Steady => self.apply_transition(now, closes, members),
+    fn handle_transition(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        closes: ConfigId,
+        members: Vec<MemberId>,
+    ) {
+        match &mut self.orders[on].phase {
+            Phase::Steady => self.apply_transition(on, now, closes, members),
             Phase::Exchanging(exchange) => {
                 if let Some(segment) = exchange.segments.last_mut() {
                     segment.together = Some(members);
@@ -329,12 +280,12 @@ impl Engine {
         }
     }
 
-    fn handle_regular(&mut self, now: Time, config: Configuration) {
-        if self.order.is_stopped() {
+    fn handle_regular(&mut self, on: OrderIndex, now: Time, config: Configuration) {
+        if self.orders[on].is_stopped() {
             return;
         }
-        self.close_without_transition(now, &config);
-        let mut exchange = match std::mem::replace(&mut self.order.phase, Phase::Starting) {
+        self.close_without_transition(on, now, &config);
+        let mut exchange = match std::mem::replace(&mut self.orders[on].phase, Phase::Starting) {
             Phase::Exchanging(exchange) => exchange,
             _ => Exchange::default(),
         };
@@ -349,13 +300,13 @@ impl Engine {
                 daemons: segment.members.len(),
             });
         }
-        let roster = self.own_roster(&exchange);
+        let roster = self.own_roster(on, &exchange);
         let state = State {
             config: config.id,
-            part: self.own_part(&exchange.held(), &roster),
+            part: self.own_part(on, &exchange.held(), &roster),
             roster,
         };
-        self.submit_state(now, state);
+        self.submit_state(on, now, state);
         exchange.segments.push(Segment {
             config: config.id,
             members: config.members.clone(),
@@ -365,29 +316,29 @@ impl Engine {
             parts: Parts::new(),
             held: VecDeque::new(),
         });
-        self.order.phase = Phase::Exchanging(exchange);
-        self.order.current = Some(config);
+        self.orders[on].phase = Phase::Exchanging(exchange);
+        self.orders[on].current = Some(config);
     }
 
     /// A ring that installs a regular configuration over another without a transition is taken to
     /// have had one.
-    fn close_without_transition(&mut self, now: Time, next: &Configuration) {
+    fn close_without_transition(&mut self, on: OrderIndex, now: Time, next: &Configuration) {
         // While states are exchanged the table is transitional.
-        if !self.order.table.is_transitional()
-            && let Some(current) = self.order.current.take()
+        if !self.orders[on].table.is_transitional()
+            && let Some(current) = self.orders[on].current.take()
         {
             let together = both(&current.members, &next.members);
-            self.apply_transition(now, current.id, together);
+            self.apply_transition(on, now, current.id, together);
         }
     }
 
     /// This daemon's part of the state, as of all that was delivered to it, held or not.
-    fn own_roster(&self, exchange: &Exchange) -> Roster {
-        let mut roster = match self.order.table.roster(self.local) {
+    fn own_roster(&self, on: OrderIndex, exchange: &Exchange) -> Roster {
+        let mut roster = match self.orders[on].own_roster() {
             Some(roster) => roster.clone(),
             None => Roster::new(&self.host),
         };
-        for delivery in exchange.held_of(self.local) {
+        for delivery in exchange.held_of(self.orders[on].local) {
             if let Ok(Some(Envelope::Op(op))) = Envelope::decode(&delivery.payload) {
                 // What makes no sense is counted when it is carried out.
                 let _ = roster.apply_remembering(&op);
@@ -397,16 +348,17 @@ impl Engine {
     }
 
     /// All states have come, the last at `place`.
-    fn complete(&mut self, now: Time, place: OrderPlace) {
-        let Phase::Exchanging(exchange) = std::mem::replace(&mut self.order.phase, Phase::Steady)
+    fn complete(&mut self, on: OrderIndex, now: Time, place: OrderPlace) {
+        let Phase::Exchanging(exchange) =
+            std::mem::replace(&mut self.orders[on].phase, Phase::Steady)
         else {
             return;
         };
-        self.routing.changed();
+        self.orders[on].routing.changed();
         if exchange.segments.len() > 1 {
             let states = exchange.segments.iter().flat_map(|segment| &segment.states);
             for (daemon, roster) in states {
-                self.order.table.learn(*daemon, roster);
+                self.orders[on].table.learn(*daemon, roster);
             }
         }
         let mut segments = exchange.segments;
@@ -415,56 +367,63 @@ impl Engine {
             .iter_mut()
             .filter_map(|segment| segment.together.take())
         {
-            self.order.table.narrow(together);
+            self.orders[on].table.narrow(together);
         }
-        self.defers_roles = true;
+        self.orders[on].defers_roles = true;
         for segment in segments {
             // A gap before its first message is bracketed, too.
-            self.show_all(now, (segment.config, 0));
-            self.replay(now, segment.held);
+            self.show_all(on, now, (segment.config, 0));
+            self.replay(on, now, segment.held);
         }
-        self.defers_roles = false;
+        self.orders[on].defers_roles = false;
         let Some(segment) = last else {
             return;
         };
         let daemons = segment.states.len();
-        self.routing.changed();
-        self.order.table.install(segment.states);
-        self.filters.install(self.order.table.roster(self.local));
+        self.orders[on].routing.changed();
+        self.orders[on].table.install(segment.states);
+        let order = &mut self.orders[on];
+        order.filters.install(order.table.roster(order.local));
         self.journal.fact(Fact::Installed {
             config: segment.config,
             daemons,
-            groups: self.order.table.memberships().count(),
+            groups: self.orders[on].table.memberships().count(),
         });
-        self.show_all(now, (segment.config, place.seq));
-        self.install_guests(now, place, segment.parts);
-        self.replay(now, segment.held);
+        self.show_all(on, now, (segment.config, place.seq));
+        self.install_guests(on, now, place, segment.parts);
+        self.replay(on, now, segment.held);
         // Another may have had the last state before it heard of the end.
         if let Some(together) = segment.together {
-            self.apply_transition(now, segment.config, together);
+            self.apply_transition(on, now, segment.config, together);
         }
-        self.follow_ahead(now);
+        self.follow_ahead(on, now);
     }
 
-    fn replay(&mut self, now: Time, held: VecDeque<Delivery>) {
+    fn replay(&mut self, on: OrderIndex, now: Time, held: VecDeque<Delivery>) {
         for delivery in held {
-            self.apply(now, &delivery);
+            self.apply(on, now, &delivery);
         }
     }
 
-    fn apply_transition(&mut self, now: Time, closes: ConfigId, members: Vec<MemberId>) {
-        self.routing.changed();
-        self.narrow_guests(now, &members);
-        if self.order.table.narrow(members) {
-            self.show_all(now, (closes, 0));
+    fn apply_transition(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        closes: ConfigId,
+        members: Vec<MemberId>,
+    ) {
+        self.orders[on].routing.changed();
+        self.narrow_guests(on, now, &members);
+        if self.orders[on].table.narrow(members) {
+            self.show_all(on, now, (closes, 0));
         }
     }
 
     /// Rather than let its subscribers miss something, ends their connections when too much is
     /// held.
-    fn check_held(&mut self, now: Time) {
+    fn check_held(&mut self, on: OrderIndex, now: Time) {
         let limit = self.config.held_max;
-        let Phase::Exchanging(exchange) = &mut self.order.phase else {
+        let Phase::Exchanging(exchange) = &mut self.orders[on].phase else {
             return;
         };
         if exchange.bytes <= limit || exchange.shed {

@@ -1,0 +1,149 @@
+//! The orders of a daemon: what is kept for each of them.
+//!
+//! A client may be in groups of several. What orders have in common — clients, their connections
+//! and their rights — is the engine's; all else is here, once for each order.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+
+use groupcast_core::{ConfigId, Configuration, Delivery, MemberId};
+
+use super::Carrier;
+use super::exchange::Phase;
+use super::fact::PhaseName;
+use super::filters::Filters;
+use super::roster::Roster;
+use super::route::Routing;
+use super::submit::Submissions;
+use super::table::Table;
+use crate::guests::Guests;
+
+/// Which of a daemon's orders.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct OrderIndex(usize);
+
+impl OrderIndex {
+    /// The daemon's own: that of all groups that no other carries.
+    pub(super) const OWN: Self = Self(0);
+
+    /// What carries its messages.
+    pub(super) fn carrier(self) -> Carrier {
+        Carrier::Order
+    }
+}
+
+/// Something of which there is one for each order: of the daemon's own at least.
+#[derive(Debug)]
+pub(super) struct PerOrder<T>(Vec<T>);
+
+impl<T> PerOrder<T> {
+    /// One for each of `count` orders.
+    pub(super) fn new(count: usize, make: impl FnMut() -> T) -> Self {
+        Self(std::iter::repeat_with(make).take(count).collect())
+    }
+
+    /// The orders.
+    pub(super) fn indices(&self) -> impl DoubleEndedIterator<Item = OrderIndex> + use<T> {
+        (0..self.0.len()).map(OrderIndex)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.0.iter_mut()
+    }
+}
+
+impl<T> Index<OrderIndex> for PerOrder<T> {
+    type Output = T;
+
+    fn index(&self, index: OrderIndex) -> &T {
+        &self.0[index.0]
+    }
+}
+
+impl<T> IndexMut<OrderIndex> for PerOrder<T> {
+    fn index_mut(&mut self, index: OrderIndex) -> &mut T {
+        &mut self.0[index.0]
+    }
+}
+
+/// One order: what its daemons have agreed on, how far they have come in agreeing again, and what
+/// goes into it from here.
+#[derive(Debug)]
+pub(super) struct Order {
+    /// Who this daemon is in it.
+    pub(super) local: MemberId,
+    pub(super) phase: Phase,
+    /// The last regular configuration.
+    pub(super) current: Option<Configuration>,
+    /// The groups as agreed, up to what was delivered to subscribers.
+    pub(super) table: Table,
+    /// Messages that were delivered before the facts that say whose they are, and for whom.
+    pub(super) ahead: VecDeque<Delivery>,
+    pub(super) submissions: Submissions,
+    pub(super) routing: Routing,
+    pub(super) guests: Guests,
+    /// Claims to roles of own clients that are staged and not carried out.
+    pub(super) claims_on_their_way: usize,
+    /// Roles are settled by the states of an exchange, not by what came before it ended.
+    pub(super) defers_roles: bool,
+    pub(super) filters: Filters,
+}
+
+impl Order {
+    pub(super) fn new(local: MemberId) -> Self {
+        Self {
+            local,
+            phase: Phase::Starting,
+            current: None,
+            table: Table::new(local),
+            ahead: VecDeque::new(),
+            submissions: Submissions::default(),
+            routing: Routing::default(),
+            guests: Guests::new(local),
+            claims_on_their_way: 0,
+            defers_roles: false,
+            filters: Filters::default(),
+        }
+    }
+
+    /// This daemon's part of the groups, if it has one.
+    pub(super) fn own_roster(&self) -> Option<&Roster> {
+        self.table.roster(self.local)
+    }
+
+    pub(super) fn is_steady(&self) -> bool {
+        matches!(self.phase, Phase::Steady)
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.phase, Phase::Stopped)
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.phase = Phase::Stopped;
+    }
+
+    pub(super) fn phase_name(&self) -> PhaseName {
+        match self.phase {
+            Phase::Starting => PhaseName::Starting,
+            Phase::Exchanging(_) => PhaseName::Exchanging,
+            Phase::Steady => PhaseName::Steady,
+            Phase::Stopped => PhaseName::Stopped,
+        }
+    }
+
+    pub(super) fn config(&self) -> Option<ConfigId> {
+        self.current.as_ref().map(|config| config.id)
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        match &self.phase {
+            Phase::Exchanging(exchange) => exchange.bytes,
+            _ => 0,
+        }
+    }
+}
