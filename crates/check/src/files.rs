@@ -37,10 +37,12 @@ pub fn check_files<P: AsRef<Path>>(
     Ok(report)
 }
 
-/// A judge for what is ordered, and one for each bimodal group: their messages are numbered apart.
+/// A judge for what daemons' own orders order, one for each further ring, whose members are others,
+/// and one for each bimodal group, whose messages are numbered apart.
 #[derive(Default)]
 struct Judges {
     ordered: Checker,
+    rings: BTreeMap<String, Checker>,
     groups: BTreeMap<String, GroupJudge>,
     /// Of each life, the number of the file that tells it.
     files_of: BTreeMap<MemberId, usize>,
@@ -75,13 +77,14 @@ impl Judges {
                 self.observe_in(group, member, name, &observation);
                 continue;
             }
+            let ring = history.ring();
             if observation == Observation::Start {
-                self.begin(member, name)?;
+                self.begin(member, ring, name)?;
                 if history.is_early() {
-                    self.ordered.expect_early(member);
+                    self.judge(ring).expect_early(member);
                 }
             }
-            self.observe(member, &observation);
+            self.observe(member, ring, &observation);
         }
         match last {
             Some(member) if history.ends_torn() => {
@@ -94,7 +97,12 @@ impl Judges {
     }
 
     /// A life of `member` begins in the file that is being read.
-    fn begin(&mut self, member: MemberId, name: Option<&str>) -> Result<(), HistoryError> {
+    fn begin(
+        &mut self,
+        member: MemberId,
+        ring: Option<&str>,
+        name: Option<&str>,
+    ) -> Result<(), HistoryError> {
         let file = self.files.len() - 1;
         match self.files_of.entry(member) {
             Entry::Occupied(first) if *first.get() != file => {
@@ -114,13 +122,21 @@ impl Judges {
             }
         }
         if let Some(name) = name {
-            self.ordered.set_name(member, name);
+            self.judge(ring).set_name(member, name);
         }
         Ok(())
     }
 
-    fn observe(&mut self, member: MemberId, observation: &Observation) {
-        self.ordered.observe(member, observation);
+    /// The judge of a further ring, or of what is on none.
+    fn judge(&mut self, ring: Option<&str>) -> &mut Checker {
+        match ring {
+            Some(top) => self.rings.entry(top.to_owned()).or_default(),
+            None => &mut self.ordered,
+        }
+    }
+
+    fn observe(&mut self, member: MemberId, ring: Option<&str>, observation: &Observation) {
+        self.judge(ring).observe(member, observation);
         if matches!(observation, Observation::Leave | Observation::Crash) {
             for judge in self.groups.values_mut() {
                 if judge.begun.contains(&member) {
@@ -172,6 +188,27 @@ impl Judges {
                 ..violation
             });
             report.violations.extend(named);
+        }
+        for (top, judge) in &self.rings {
+            let own = CheckReport::new(judge, &outcome);
+            report.observers += own.observers;
+            report.messages += own.messages;
+            report.deliveries += own.deliveries;
+            report.configurations += own.configurations;
+            // Lines are counted by the ring's judge, which has not seen the others.
+            let named = own.violations.into_iter().map(|violation| Violation {
+                line: None,
+                text: format!("in the ring {top:?}: {}", violation.text),
+                ..violation
+            });
+            report.violations.extend(named);
+            let of_ring = Coverage::of(judge.ledger(), &self.torn);
+            coverage.killed += of_ring.killed;
+            let named = of_ring.unjudged.into_iter().map(|unjudged| Unjudged {
+                text: format!("in the ring {top:?}: {}", unjudged.text),
+                ..unjudged
+            });
+            coverage.unjudged.extend(named);
         }
         report.violations.truncate(LIMIT);
         report.clean = report.violations.is_empty();

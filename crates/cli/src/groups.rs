@@ -15,7 +15,8 @@ use crate::target::{Target, print};
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
-    /// Print one JSON object a group and line: {"group","members":[…]}
+    /// Print one JSON object a group and line: {"group","members":[…]}, and "ring" if one
+    /// orders it
     #[arg(long)]
     json: bool,
 }
@@ -36,9 +37,11 @@ fn write(out: &mut dyn Write, groups: &Value) -> io::Result<()> {
             Some(true) => " (as far as heard)",
             _ => "",
         };
+        let ring = group["ring"].as_str();
+        let ring = ring.map_or(String::new(), |top| format!(" (ring {top})"));
         table.row([
             group["group"].as_str().unwrap_or_default().to_owned(),
-            format!("{}{heard}", names.join(", ")),
+            format!("{}{heard}{ring}", names.join(", ")),
         ]);
     }
     table.write(out)

@@ -7,8 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use groupcast_core::ConfigId;
 use groupcast_core::text::printable;
+use groupcast_protocols::rmp;
 use groupcast_session::View;
 use groupcast_session::frame::{Message, Syntax};
+use groupcast_session::names::lowest_top;
 use serde::Serialize;
 
 use crate::json::write_line;
@@ -20,6 +22,8 @@ pub(crate) struct JsonLines {
     config: Option<(ConfigId, String)>,
     /// The name of what orders messages at the daemon, if the daemon says.
     order: Option<String>,
+    /// The tops of the rings that order groups beside it.
+    rings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -51,6 +55,9 @@ struct MessageLine<'a> {
     /// What orders messages at the daemon; not in a bimodal group.
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<&'a str>,
+    /// The top of the ring that orders the group's messages, beside the daemon's own order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ring: Option<&'a str>,
 }
 
 /// The bytes of a message: as text where they are, else in base64.
@@ -84,6 +91,9 @@ struct ViewLine<'a> {
     /// What orders messages at the daemon; not in a bimodal group.
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<&'a str>,
+    /// The top of the ring that orders the group's messages, beside the daemon's own order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ring: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -97,8 +107,18 @@ struct GapLine<'a> {
 
 impl JsonLines {
     /// From now on lines name what orders messages at the daemon, if it is known.
-    pub(crate) fn set_order(&mut self, order: Option<&str>) {
+    /// Groups of `rings`, which are RMP's, are ordered by those.
+    pub(crate) fn set_order(&mut self, order: Option<&str>, rings: &[String]) {
         self.order = order.map(str::to_owned);
+        self.rings = rings.to_vec();
+    }
+
+    /// The name of what orders the messages of `group`, and the top of the ring that it is.
+    fn order_of(&self, group: &str) -> (Option<&str>, Option<&str>) {
+        match lowest_top(&self.rings, group) {
+            Some(index) => (Some(rmp::ORDER.name()), Some(&self.rings[index])),
+            None => (self.order.as_deref(), None),
+        }
     }
 
     /// Writes the line of a message.
@@ -109,6 +129,7 @@ impl JsonLines {
         };
         let config = message.place.map(|place| place.config);
         self.remember(config);
+        let (order, ring) = self.order_of(message.group());
         let line = MessageLine {
             event: "message",
             group: message.group(),
@@ -126,13 +147,15 @@ impl JsonLines {
             number: message.number,
             bytes: message.payload.len(),
             payload: Payload::of(&message.payload),
-            order: self.order.as_deref().filter(|_| message.number.is_none()),
+            order: order.filter(|_| message.number.is_none()),
+            ring,
         };
         write_line(out, &line)
     }
 
     /// Writes the line of a view.
     pub(crate) fn view(&mut self, out: &mut impl Write, view: &View) -> io::Result<()> {
+        let (order, ring) = self.order_of(&view.group);
         let line = ViewLine {
             event: "view",
             group: &view.group,
@@ -141,7 +164,8 @@ impl JsonLines {
             approximate: view.approximate,
             cause: view.cause.name(),
             members: view.members.iter().map(AsRef::as_ref).collect(),
-            order: self.order.as_deref().filter(|_| !view.approximate),
+            order: order.filter(|_| !view.approximate),
+            ring,
         };
         write_line(out, &line)
     }
@@ -359,7 +383,7 @@ mod tests {
     #[test]
     fn lines_name_the_order_where_the_daemon_does_but_not_in_a_bimodal_group() {
         let mut lines = JsonLines::default();
-        lines.set_order(Some("rmp"));
+        lines.set_order(Some("rmp"), &["x".into()]);
         let mut written = |message: &Message| {
             let mut bytes = Vec::new();
             lines.message(&mut bytes, message).unwrap();
@@ -375,6 +399,19 @@ mod tests {
             ..message()
         };
         assert!(!written(&numbered).contains("order"));
+    }
+
+    #[test]
+    fn lines_of_a_ring_name_it_and_its_protocol() {
+        let mut lines = JsonLines::default();
+        lines.set_order(Some("ring"), &["g".into()]);
+        let mut bytes = Vec::new();
+        lines.message(&mut bytes, &message()).unwrap();
+        let line = String::from_utf8(bytes).unwrap();
+        assert!(
+            line.ends_with(",\"order\":\"rmp\",\"ring\":\"g\"}\n"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -95,6 +95,24 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     writeln!(out)?;
     members.write(out)?;
 
+    let rings = items(&status["rings"]);
+    if !rings.is_empty() {
+        let mut table = Table::new(&["ring", "stay", "state", "groups", "members"]);
+        for ring in rings {
+            let members = items(&ring["configuration"]["members"]);
+            let names = members.iter().map(|member| text(&member["name"]));
+            table.row([
+                text(&ring["top"]),
+                text(&ring["stay"]),
+                text(&ring["groups_state"]),
+                text(&ring["groups"]),
+                names.collect::<Vec<_>>().join(", "),
+            ]);
+        }
+        writeln!(out)?;
+        table.write(out)?;
+    }
+
     let bimodal = items(&status["bimodal"]);
     if !bimodal.is_empty() {
         let mut groups = Table::new(&[

@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         client.join(group).map_err(Failure::failed)?;
     }
     let mut printer = Printer::new(args)?;
-    printer.set_order(client.order());
+    printer.set_order(client.order(), client.rings());
     let mut left = args.count.map(NonZeroU64::get);
     loop {
         match follow(&mut client, &mut printer, &mut left, &stopped)? {
@@ -165,7 +165,7 @@ fn reconnect(
         }
         match client.reconnect() {
             Ok(()) => {
-                printer.set_order(client.order());
+                printer.set_order(client.order(), client.rings());
                 let printed = printer.reconnected(client.private_name())?;
                 return Ok(printed.is_some());
             }
@@ -288,9 +288,9 @@ impl Printer {
     }
 
     /// From now on lines name what orders messages at the daemon, if it is known.
-    fn set_order(&mut self, order: Option<&str>) {
+    fn set_order(&mut self, order: Option<&str>, rings: &[String]) {
         if let Some(lines) = &mut self.json {
-            lines.set_order(order);
+            lines.set_order(order, rings);
         }
     }
 

@@ -10,6 +10,7 @@ mod lab;
 mod languages;
 mod process;
 mod requests;
+mod rings;
 mod service;
 mod sim;
 mod terminal;

@@ -8,6 +8,7 @@ use groupcast_core::Service;
 use groupcast_session::WhenSlow;
 use groupcast_session::client::{Answer, ClientEvent, Connection, RequestError};
 use groupcast_session::frame::{AccessToken, ClientKind, Disconnect};
+use groupcast_session::names::lowest_top;
 
 use crate::address::Address;
 use crate::calls::Calls;
@@ -302,6 +303,19 @@ impl Client {
     pub fn order(&self) -> Option<&str> {
         let order = self.connection.welcome()?.order.as_str();
         (!order.is_empty()).then_some(order)
+    }
+
+    /// The top of the ring that orders the messages of `group` at the daemon; `None` if its own
+    /// order does, or the daemon does not say.
+    pub fn ring_of(&self, group: &str) -> Option<&str> {
+        let rings = &self.connection.welcome()?.rings;
+        lowest_top(rings, group).map(|index| rings[index].as_str())
+    }
+
+    /// The tops of the rings that order groups at the daemon beside its own order.
+    pub fn rings(&self) -> &[String] {
+        let welcome = self.connection.welcome();
+        welcome.map_or(&[], |welcome| &welcome.rings)
     }
 
     /// The number up to which messages are accepted, except rejected ones.

@@ -9,6 +9,7 @@
 mod leaving;
 mod observe;
 mod rereading;
+mod rings;
 
 use std::time::Duration;
 
@@ -33,7 +34,10 @@ use crate::instance::{self, CarrierEvent, Instance};
 use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
-use crate::start::{ask_host, load_token, open_bimodal, open_network, open_order, open_tcp};
+use crate::rings::Ring;
+use crate::start::{
+    ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp,
+};
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 use crate::trace::Traces;
@@ -55,6 +59,9 @@ pub struct Daemon {
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
+    rings: Vec<Ring>,
+    /// When the rings are looked at next.
+    look_at: Time,
     rekeying: Rekeying,
     client_log: ClientLog,
     /// Reads the configuration again.
@@ -83,6 +90,7 @@ impl Daemon {
                 let order = OrderedBy {
                     name: config.order.family.name(),
                     contract: config.order.family.family.contract,
+                    ring: None,
                 };
                 Some(History::open(path, local, &config.name, order)?)
             }
@@ -115,6 +123,10 @@ impl Daemon {
                 .map_err(DaemonError::system("wait for signals"))?;
         }
 
+        let rings = open_rings(&config)?;
+        for (index, ring) in rings.iter().enumerate() {
+            engine.begin_ring(index, ring.member());
+        }
         open_order(&config, local, &rng, &mut endpoint)?;
         open_bimodal(&config, local, &rng, &mut endpoint)?;
         let rekeying = Rekeying::new(&config, local)?;
@@ -129,6 +141,8 @@ impl Daemon {
             stop,
             history,
             narrator,
+            rings,
+            look_at: Time::ZERO,
             rekeying,
             client_log: ClientLog::default(),
             reread: None,
@@ -196,6 +210,9 @@ impl Daemon {
         if let Some(history) = &self.history {
             history.finish();
         }
+        for ring in &mut self.rings {
+            ring.close();
+        }
         result
     }
 
@@ -212,7 +229,7 @@ impl Daemon {
             if token == STOP {
                 stop_requests += self.stop.take();
                 asked = true;
-            } else {
+            } else if !self.rings.iter().any(|ring| ring.token() == token) {
                 self.clients.handle_ready(now, token, readiness);
             }
         }
@@ -226,6 +243,7 @@ impl Daemon {
             .work()
             .map_err(DaemonError::system("read the network"))?;
         self.take_events()?;
+        self.turn_rings()?;
 
         let now = self.endpoint.now();
         self.clients.take_input(now, &mut self.engine);
@@ -238,6 +256,7 @@ impl Daemon {
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
         self.endpoint.flush(now);
+        self.rings.iter_mut().for_each(Ring::flush);
         // The order may have something to say about a message at once, for instance that it has
         // room again.
         self.take_events()?;
@@ -272,6 +291,7 @@ impl Daemon {
             self.engine.has_questions().then_some(Duration::ZERO),
         ]
         .into_iter()
+        .chain(self.rings.iter().map(|ring| ring.patience(now)))
         .flatten()
         .min()
     }
@@ -289,6 +309,8 @@ impl Daemon {
                     self.rekeying.handle_event(&event);
                 }
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
+                // Rings are not on this node.
+                Carrier::Ring(_) => {}
             }
             self.engine.handle_event(now, carrier, event);
             self.record(now);
@@ -337,8 +359,8 @@ impl Daemon {
 
     /// What the engine saw goes to the history at this place, and to the log.
     fn record(&mut self, now: Time) {
-        while let Some(observation) = self.engine.poll_observation() {
-            self.endpoint.node_mut().observe(&observation);
+        while let Some((carrier, observation)) = self.engine.poll_observation() {
+            self.observe(carrier, &observation);
         }
         while let Some(fact) = self.engine.poll_fact() {
             if is_client_line(&fact) && !self.client_log.admit(now) {
@@ -352,9 +374,14 @@ impl Daemon {
     /// Hands the clients' messages to what carries them.
     fn submit(&mut self, now: Time) {
         let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
-        self.engine.pump(now, |carrier, service, payload| {
-            submit(node, history, now, carrier, service, payload)
-        });
+        let rings = &mut self.rings;
+        self.engine
+            .pump(now, |carrier, service, payload| match carrier {
+                Carrier::Ring(index) => rings[index].submit(service, payload),
+                Carrier::Order | Carrier::Bimodal(_) => {
+                    submit(node, history, now, carrier, service, payload)
+                }
+            });
     }
 
     /// Goes on with a change of the key, if one is under way.
@@ -393,6 +420,11 @@ impl Daemon {
             let answer = match &question {
                 Question::Status => self.status(),
                 Question::Groups => status::groups(&self.engine),
+                Question::Rekey(_) if !self.rings.is_empty() => {
+                    let text = "this daemon has [[rings]], whose key is read when it starts: stop all daemons, change \
+                                `key` in their files, start them again";
+                    serde_json::json!({ "error": text })
+                }
                 Question::Rekey(path) => {
                     let node = self.endpoint.node_mut();
                     let is_root = self.engine.user_of(client) == Some(0);
@@ -408,6 +440,7 @@ impl Daemon {
 
     fn status(&mut self) -> Value {
         let mut said = status::status(&self.config, &mut self.endpoint, &self.engine);
+        said["rings"] = status::rings(&self.rings, &self.engine);
         said["key"] = self.rekeying.status(&self.engine);
         said["counters"]["clients"] = status::client_calls(self.clients.calls());
         said

@@ -243,6 +243,7 @@ mod tests {
         let order = OrderedBy {
             name: "ring",
             contract: groupcast_core::Contract::Ordered,
+            ring: None,
         };
         let history = History::open(&path, MEMBER, "a", order).unwrap();
         (path, history)

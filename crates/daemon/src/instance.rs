@@ -91,6 +91,8 @@ pub(crate) fn submit(
             .ok_or(SubmitError::Leaving)?
             .member
             .submit(now, service, payload),
+        // Rings are not on this node.
+        Carrier::Ring(_) => Err(SubmitError::Leaving),
         Carrier::Bimodal(index) => bimodal_mut(node)
             .ok_or(SubmitError::Leaving)?
             .submit(now, index, payload),
@@ -116,7 +118,7 @@ impl Observable for CarrierEvent {
         match (self.carrier, &self.event) {
             (Carrier::Order, Event::Deliver(delivery)) if is_long(&delivery.payload) => None,
             (Carrier::Order, event) => event.observation(),
-            (Carrier::Bimodal(_), _) => None,
+            (Carrier::Bimodal(_) | Carrier::Ring(_), _) => None,
         }
     }
 }

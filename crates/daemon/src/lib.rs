@@ -42,6 +42,7 @@ mod narrate;
 mod others;
 mod pace;
 mod rekey;
+mod rings;
 mod start;
 mod status;
 mod stop;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use groupcast_core::trace::Transition;
-use groupcast_core::{Configuration, ConfigurationKind, MemberId, Node, Ordered as _, Time};
+use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Node, Ordered as _, Time};
 use groupcast_net::{Endpoint, Group};
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
@@ -19,7 +19,9 @@ use groupcast_tls::{Doubt, DoubtKind, TlsError};
 
 use crate::clients::Clients;
 use crate::config::{BusAddress, Changes, Config, DaemonConfigError, Security};
+use crate::error::DaemonError;
 use crate::instance::{self, Instance, Order};
+use crate::rings::{Ring, RingNews};
 
 /// The log tells of daemons that speak another protocol this long after the first was heard.
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
@@ -101,6 +103,13 @@ impl Narrator {
         if !config.engine.bimodal_groups.is_empty() {
             let groups = config.engine.bimodal_groups.join(", ");
             tracing::info!("bimodal groups: {groups}");
+        }
+        for ring in &config.rings {
+            tracing::info!(
+                "ring {}: orders the groups at and below its name, at {}",
+                ring.top,
+                ring.multicast
+            );
         }
         if config.security == Security::Insecure {
             tracing::warn!(
@@ -291,6 +300,50 @@ impl Narrator {
         );
     }
 
+    /// The daemon joined a ring, or could not.
+    pub(crate) fn ring_joined(&self, ring: &Ring, joined: &Result<bool, DaemonError>) {
+        let (top, multicast) = (&ring.config.top, ring.config.multicast);
+        match joined {
+            Ok(true) => tracing::info!("ring {top}: joins as {}, at {multicast}", ring.member()),
+            Ok(false) => {}
+            Err(error) => tracing::error!(
+                "ring {top}: cannot be joined, its clients wait, and it is tried again soon: {error}"
+            ),
+        }
+    }
+
+    /// Something happened in a ring, for its clients.
+    pub(crate) fn ring_event(&self, top: &str, event: &Event) {
+        match event {
+            Event::Configuration(configuration) => {
+                let kind = match configuration.kind {
+                    ConfigurationKind::Regular => "configuration",
+                    ConfigurationKind::Transitional => "transitional configuration of",
+                };
+                let members = self.list(&configuration.members);
+                tracing::info!("ring {top}: {kind} {}: {members}", configuration.id);
+            }
+            Event::NameContested { other } => tracing::error!(
+                "ring {top}: another daemon, {other}, has this one's name, and both have run for long: their groups of \
+                 the ring stay apart until one of them is stopped"
+            ),
+            _ => {}
+        }
+    }
+
+    /// Something happened in a ring, for nobody else.
+    pub(crate) fn ring_news(&self, top: &str, news: &RingNews) {
+        match news {
+            RingNews::Transition(Transition { from, to, cause }) => {
+                tracing::info!("ring {top}: {from} to {to} ({cause})");
+            }
+            RingNews::Left => tracing::info!("ring {top}: left"),
+            RingNews::NameInUse(holder) => tracing::error!(
+                "ring {top}: another daemon, {holder}, has this one's name: give each its own; it is tried again soon"
+            ),
+        }
+    }
+
     /// The state of `protocol` changed.
     pub(crate) fn transition(&self, protocol: &str, transition: Transition) {
         let Transition { from, to, cause } = transition;
@@ -302,6 +355,11 @@ impl Narrator {
     pub(crate) fn fact(&mut self, fact: &Fact, engine: &Engine, leaving: bool) {
         match fact {
             Fact::StateRefused { .. } if leaving => tracing::debug!("{fact}"),
+            Fact::InRing { fact: inner, .. } => match **inner {
+                Fact::Installed { .. } | Fact::Interrupted { .. } => tracing::info!("{fact}"),
+                Fact::HeldTooMuch { .. } | Fact::StateTooLarge { .. } => tracing::error!("{fact}"),
+                _ => tracing::warn!("{fact}"),
+            },
             Fact::Installed { .. } => {
                 self.names = engine.status().daemons.into_iter().collect();
                 tracing::info!("{fact}: {}", self.list(&self.members));
@@ -327,9 +385,15 @@ impl Narrator {
     }
 
     fn list(&self, members: &[MemberId]) -> String {
+        // In a ring a daemon is another member, of the same node.
+        let named = |member: &MemberId| {
+            let mut known = self.names.iter();
+            let (_, name) = known.find(|(known, _)| known.node == member.node)?;
+            Some(name.to_string())
+        };
         let names = members.iter().map(|member| match self.names.get(member) {
             Some(name) => name.to_string(),
-            None => member.to_string(),
+            None => named(member).unwrap_or_else(|| member.to_string()),
         });
         names.collect::<Vec<_>>().join(", ")
     }

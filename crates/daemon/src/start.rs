@@ -15,6 +15,7 @@ use crate::error::DaemonError;
 use crate::instance::{self, BIMODAL, Instance};
 use crate::listen::{BusAcceptor, TcpAcceptor};
 use crate::others::Others;
+use crate::rings::Ring;
 
 /// Puts the bimodal groups onto the endpoint's node. Also if there are none: then those of other
 /// daemons are heard.
@@ -61,10 +62,7 @@ pub(crate) fn open_network(
     local: MemberId,
     rng: &Rng,
 ) -> Result<Endpoint<Instance>, DaemonError> {
-    let sealing = match &config.security {
-        Security::Key(path) => Sealing::Key(Key::load(path)?),
-        Security::Insecure => Sealing::Insecure,
-    };
+    let sealing = sealing(config)?;
     let defaults = AdmissionConfig::default();
     let admission = AdmissionConfig {
         // Restarted daemons are new peers: room for two lives of each.
@@ -113,6 +111,22 @@ fn bimodal_peers(config: &Config) -> usize {
         true => 0,
         false => config.bimodal.view_max * 2,
     }
+}
+
+/// The further rings, in none of which the daemon is yet.
+pub(crate) fn open_rings(config: &Config) -> Result<Vec<Ring>, DaemonError> {
+    let sealing = sealing(config)?;
+    let reserved_from = Endpoint::<Instance>::RESERVED_FROM;
+    (0..config.rings.len())
+        .map(|index| Ring::new(config, index, &sealing, reserved_from))
+        .collect()
+}
+
+fn sealing(config: &Config) -> Result<Sealing, DaemonError> {
+    Ok(match &config.security {
+        Security::Key(path) => Sealing::Key(Key::load(path)?),
+        Security::Insecure => Sealing::Insecure,
+    })
 }
 
 /// Puts what orders messages onto the endpoint's node, and who listens for daemons that speak

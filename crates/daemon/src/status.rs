@@ -2,6 +2,7 @@
 //! `docs/status.md`.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use groupcast_core::node::NodeCounters;
 use groupcast_core::status::{Figure, GroupStatus};
@@ -16,6 +17,10 @@ use crate::client_calls::ClientCalls;
 use crate::config::{Config, Security};
 use crate::instance::{self, Instance};
 use crate::narrate::{OTHERS_HINT, place};
+use crate::rings::Ring;
+
+/// Members whose names are known.
+type Names = [(MemberId, Arc<str>)];
 
 /// All groups, a value each.
 pub(crate) fn groups(engine: &Engine) -> Value {
@@ -27,6 +32,9 @@ pub(crate) fn groups(engine: &Engine) -> Value {
                 "group": &*group.name,
                 "members": group.members.iter().map(AsRef::as_ref).collect::<Vec<&str>>(),
             });
+            if let Some(ring) = &group.ring {
+                said["ring"] = ring.to_string().into();
+            }
             if group.approximate {
                 said["approximate"] = true.into();
             }
@@ -56,7 +64,7 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
         "order": name,
         "state": group.as_ref().map(|group| group.state),
         "groups_state": session.phase.name(),
-        "configuration": group.as_ref().map(|group| configuration(group, &session)),
+        "configuration": group.as_ref().map(|group| configuration(group, &session.daemons)),
         "groups": session.groups,
         "clients": clients(&session),
         "bimodal": bimodal(node, &session),
@@ -69,9 +77,37 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
             "session": session_counters(&session.counters),
         },
     });
-    said[name] = group.as_ref().map(|group| figures(group, &session)).into();
+    said[name] = group
+        .as_ref()
+        .map(|group| figures(group, &session.daemons))
+        .into();
     said["counters"][name] = group.as_ref().map(counters).into();
     said
+}
+
+/// The rings beside the daemon's own order.
+pub(crate) fn rings(rings: &[Ring], engine: &Engine) -> Value {
+    let session = engine.status();
+    let all = rings.iter().zip(&session.rings);
+    all.map(|(ring, session)| {
+        let status = ring.status();
+        let group = status.as_ref().map(|(group, _)| group);
+        json!({
+            "top": ring.config.top,
+            "multicast": ring.config.multicast,
+            "protocol": ring.config.order.family.name(),
+            "stay": ring.stay_name(),
+            "member": group.map(|_| ring.member().to_string()),
+            "state": group.map(|group| group.state),
+            "groups_state": session.phase.name(),
+            "configuration": group.map(|group| configuration(group, &session.daemons)),
+            "groups": session.groups,
+            "foreign": status.as_ref().map(|(_, foreign)| foreign),
+            "figures": group.map(|group| figures(group, &session.daemons)),
+            "counters": group.map(counters),
+        })
+    })
+    .collect()
 }
 
 /// How the group is reached from here, and who gets unicast copies.
@@ -85,21 +121,21 @@ fn reach(config: &Config, node: &Node<Instance>) -> Value {
 }
 
 /// The regular configuration.
-fn configuration(group: &GroupStatus, session: &Status) -> Value {
+fn configuration(group: &GroupStatus, daemons: &Names) -> Value {
     json!({
         "id": group.configuration.map(|id| id.to_string()),
         "kind": "regular",
         "members": group
             .members
             .iter()
-            .map(|member| named(*member, session))
+            .map(|member| named(*member, daemons))
             .collect::<Vec<_>>(),
     })
 }
 
 /// A member with its name, which is null until it has told its state.
-fn named(member: MemberId, session: &Status) -> Value {
-    let mut daemons = session.daemons.iter();
+fn named(member: MemberId, daemons: &Names) -> Value {
+    let mut daemons = daemons.iter();
     let name = daemons
         .find(|(daemon, _)| *daemon == member)
         .map(|(_, name)| name.to_string());
@@ -197,7 +233,7 @@ fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
 
 /// What the engine that orders messages holds, by its own names, with times in seconds; and the
 /// member that keeps its datagrams small.
-fn figures(group: &GroupStatus, session: &Status) -> Value {
+fn figures(group: &GroupStatus, daemons: &Names) -> Value {
     let figures = group.figures.iter().map(|(name, figure)| {
         let value: Value = match figure {
             Figure::Number(number) => (*number).into(),
@@ -206,7 +242,7 @@ fn figures(group: &GroupStatus, session: &Status) -> Value {
         ((*name).to_owned(), value)
     });
     let mut figures: Map<String, Value> = figures.collect();
-    let narrowest = group.narrowest.map(|member| named(member, session));
+    let narrowest = group.narrowest.map(|member| named(member, daemons));
     figures.insert("narrowest".to_owned(), narrowest.into());
     Value::Object(figures)
 }

@@ -28,6 +28,91 @@ fn refused(text: &str) -> (String, Option<usize>, String) {
     (error.to_string(), line, error.help())
 }
 
+/// A file with these further rings.
+fn with_rings(rings: &str) -> String {
+    format!("name = \"a\"\nlisten = \"10.0.0.1\"\ninsecure = true\n{rings}")
+}
+
+#[test]
+fn rings_have_a_top_an_address_and_settings_of_rmp() {
+    let text = "[[rings]]\ntop = \"wb.cb\"\nmulticast = \"239.192.79.2:4809\"\n\
+                [[rings]]\ntop = \"cb\"\nmulticast = \"239.192.79.3:4809\"\npreset = \"wan\"\nwindow_max = 7\n";
+    let config = build(&with_rings(text)).unwrap();
+    let tops: Vec<&str> = config.rings.iter().map(|ring| ring.top.as_str()).collect();
+    assert_eq!(tops, ["wb.cb", "cb"]);
+    assert_eq!(config.engine.rings, tops);
+    let value = |ring: usize, name: &str| {
+        let settings = config.rings[ring].order.config.list();
+        let mut settings = settings.into_iter();
+        let setting = settings.find(|it| it.name == name).expect(name);
+        format!("{:?}", setting.value)
+    };
+    assert_ne!(value(0, "timer_min"), value(1, "timer_min"), "the preset");
+    assert_ne!(value(0, "window_max"), value(1, "window_max"));
+}
+
+#[test]
+fn rings_that_cannot_be_are_refused_and_say_what_to_do() {
+    let ring = |top: &str, rest: &str| {
+        format!("[[rings]]\ntop = \"{top}\"\nmulticast = \"239.192.79.2:4809\"\n{rest}")
+    };
+    let cases = [
+        (
+            ring("wb..cb", ""),
+            "empty level in column 4",
+            "root rightmost",
+        ),
+        (
+            ring("cb", &ring("cb", "")),
+            "two rings have the top",
+            "each top once",
+        ),
+        (
+            ring("cb", "[bimodal]\ngroups = [\"x.cb\"]\n"),
+            "the ring \"cb\" carries",
+            "not bimodal",
+        ),
+        (
+            "[[rings]]\ntop = \"cb\"\n".into(),
+            "no `multicast`",
+            "multicast = ",
+        ),
+        (
+            ring("cb", "windo_max = 7\n"),
+            "not a key of a ring",
+            "window_max",
+        ),
+        (ring("cb", "window_max = \"x\"\n"), "rings", ""),
+        (
+            "[[rings]]\ntop = \"cb\"\nmulticast = \"10.0.0.2:4809\"\n".into(),
+            "not a multicast address",
+            "239.192",
+        ),
+        (
+            "multicast = \"239.192.79.2:4809\"\n".to_owned() + &ring("cb", ""),
+            "daemons' own address",
+            "give it another",
+        ),
+        (
+            "[[ring]]\ntop = \"cb\"\n".into(),
+            "a list where a table",
+            "[[rings]]",
+        ),
+        (
+            "peer = [\"10.0.0.2:4810\"]\n".to_owned() + &ring("cb", ""),
+            "by multicast",
+            "leave the rings out",
+        ),
+    ];
+    for (text, message, help) in cases {
+        let (said, _, helped) = refused(&with_rings(&text));
+        assert!(
+            said.contains(message) && helped.contains(help),
+            "{said} / {helped}"
+        );
+    }
+}
+
 #[test]
 fn a_daemon_without_a_key_is_refused_and_told_how() {
     let error = Config::build(None, Options::default()).unwrap_err();

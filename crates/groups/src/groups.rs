@@ -266,7 +266,7 @@ impl Groups {
             while self.engine.poll_close().is_some() {
                 self.connection.handle_closed("the groups are closed");
             }
-            while let Some(observation) = self.engine.poll_observation() {
+            while let Some((_, observation)) = self.engine.poll_observation() {
                 self.member.endpoint().node_mut().observe(&observation);
             }
             while self.engine.poll_fact().is_some() {}

@@ -6,7 +6,7 @@
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd, RawFd};
 use std::time::Duration;
 
 use groupcast_core::node::{Outgoing, Recipient, Rejected, Route};
@@ -203,6 +203,13 @@ impl<P: Protocol> Endpoint<P> {
     /// inside one process.
     pub fn set_filter(&mut self, filter: Option<Filter>) {
         self.filter = filter;
+    }
+
+    /// The next turn is due after this long, unless its sockets have something before: for a caller
+    /// whose thread waits elsewhere, for [`as_raw_fd`](Self::as_raw_fd) among others, and turns
+    /// without waiting.
+    pub fn due_within(&self) -> Duration {
+        self.patience(self.clock.now(), None)
     }
 
     /// Where the caller registers its own sources, with tokens below
@@ -473,6 +480,13 @@ impl<P: Protocol> Endpoint<P> {
             self.watches_room = blocked;
         }
         Ok(())
+    }
+}
+
+impl<P: Protocol> AsRawFd for Endpoint<P> {
+    /// Readable when one of its sockets is: for a caller that waits for several endpoints.
+    fn as_raw_fd(&self) -> RawFd {
+        self.waiter.as_raw_fd()
     }
 }
 

@@ -8,7 +8,7 @@
 //! Before it, the thread polls for a while where [`Spin`] says so.
 
 use std::io;
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -90,6 +90,11 @@ impl Waiter {
             traffic: Time::ZERO,
             calls: 0,
         })
+    }
+
+    /// Readable when something is ready.
+    pub(crate) fn as_raw_fd(&self) -> RawFd {
+        self.poll.as_raw_fd()
     }
 
     pub(crate) fn registry(&self) -> &mio::Registry {

@@ -8,6 +8,7 @@
 //! | 3 | bulk transfers |
 //! | 4 | RMP |
 //! | 5 | group management beside bulk transfers |
+//! | 6 | further rings of a daemon |
 //!
 //! A number that was given is not given again: a node drops what comes on a channel that is not
 //! open at it, and says so in its log, so that releases that give a number to different protocols
@@ -27,6 +28,10 @@ pub const RMP: Channel = Channel(Number::Rmp as u8);
 /// Group management beside bulk transfers.
 pub const XGM: Channel = Channel(Number::Xgm as u8);
 
+/// Further rings of daemons, each with sockets of its own: every body begins with eight bytes that
+/// name its ring, so that rings can share an address.
+pub const RINGS: Channel = Channel(Number::Rings as u8);
+
 /// The numbers: as an enum, so that the compiler refuses one that is given twice.
 #[repr(u8)]
 enum Number {
@@ -35,4 +40,5 @@ enum Number {
     Bulk = 3,
     Rmp = 4,
     Xgm = 5,
+    Rings = 6,
 }

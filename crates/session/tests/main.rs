@@ -4,5 +4,7 @@
 mod bimodal;
 mod bus;
 mod groups;
+mod orders;
+mod rings;
 mod schedules;
 mod world;

@@ -15,6 +15,7 @@ const VIOLATIONS_MAX: usize = 1000;
 const ORDER: OrderedBy<'_> = OrderedBy {
     name: "ring",
     contract: Contract::Ordered,
+    ring: None,
 };
 
 /// Reads `data` as a history, and judges it.

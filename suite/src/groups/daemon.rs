@@ -172,7 +172,7 @@ impl Daemon {
 
     /// Views go to the history at this place; facts are looked at.
     fn take_notes(&mut self, ledger: &mut Ledger) {
-        while let Some(observation) = self.engine.poll_observation() {
+        while let Some((_, observation)) = self.engine.poll_observation() {
             self.out.push_back(Out::Observation(observation));
         }
         while let Some(fact) = self.engine.poll_fact() {

@@ -20,6 +20,8 @@ pub(super) enum Line<'a> {
         name: Option<Cow<'a, str>>,
         #[serde(default)]
         early: bool,
+        #[serde(borrow)]
+        ring: Option<Cow<'a, str>>,
     },
     Submit {
         #[serde(borrow)]

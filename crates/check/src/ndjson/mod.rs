@@ -41,10 +41,12 @@ mod tests {
     const RING: OrderedBy<'_> = OrderedBy {
         name: "ring",
         contract: Contract::Ordered,
+        ring: None,
     };
     const EARLY: OrderedBy<'_> = OrderedBy {
         name: "rmp",
         contract: Contract::OrderedEarly,
+        ring: None,
     };
 
     fn written(name: &str) -> Vec<u8> {

@@ -72,6 +72,8 @@ pub struct History<R> {
     life: Option<(MemberId, Option<String>)>,
     /// In the life read last, messages may be delivered before they are ordered.
     early: bool,
+    /// The ring of the life read last.
+    ring: Option<String>,
     /// The bimodal group that the last line told of.
     group: Option<String>,
     bytes: Vec<u8>,
@@ -90,6 +92,7 @@ pub fn read_history<R: BufRead>(file: impl Into<String>, reader: R) -> History<R
         line: 0,
         life: None,
         early: false,
+        ring: None,
         group: None,
         bytes: Vec::new(),
         is_pending: false,
@@ -107,6 +110,11 @@ impl<R: BufRead> History<R> {
     /// Whether in the life that was read last messages may be delivered before they are ordered.
     pub fn is_early(&self) -> bool {
         self.early
+    }
+
+    /// The top of the ring that the life read last was in; `None` of a daemon's own order.
+    pub fn ring(&self) -> Option<&str> {
+        self.ring.as_deref()
     }
 
     /// The bimodal group that the observation read last was made in; `None` if in none.
@@ -156,10 +164,12 @@ impl<R: BufRead> History<R> {
                     member,
                     name,
                     early,
+                    ring,
                     ..
                 }) => {
                     self.group = None;
                     self.early = early;
+                    self.ring = ring.map(Into::into);
                     self.life = Some((member.0, name.map(Into::into)));
                     return Ok(Some((member.0, Observation::Start)));
                 }

@@ -29,6 +29,8 @@ pub struct OrderedBy<'a> {
     pub name: &'a str,
     /// What it promises: whether messages may be delivered before they are ordered.
     pub contract: Contract,
+    /// The top of the ring that it is, beside the daemon's own order; `None` of that.
+    pub ring: Option<&'a str>,
 }
 
 impl HistoryWriter<BufWriter<File>> {
@@ -121,6 +123,10 @@ pub fn write_start(line: &mut String, member: MemberId, name: &str, order: Order
     push_text(line, order.name);
     if order.contract == Contract::OrderedEarly {
         line.push_str(r#","early":true"#);
+    }
+    if let Some(ring) = order.ring {
+        line.push_str(r#","ring":"#);
+        push_text(line, ring);
     }
     line.push_str("}\n");
 }

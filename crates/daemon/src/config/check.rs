@@ -19,7 +19,7 @@ use super::keys::engine_key;
 use super::order::order_key;
 use super::{
     BusAddress, DaemonConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order,
-    ProcessConfig, Security,
+    ProcessConfig, Ring, Security,
 };
 use crate::clients::BUS_MAX;
 use crate::log::{FILTER_HELP, check_filter};
@@ -210,6 +210,58 @@ impl Check<'_> {
         match config.members() {
             Ok(_) => Ok(Order { family, config }),
             Err(error) => Err(self.setting(&order_key(family, error.field), &error)),
+        }
+    }
+
+    /// The rings beside the daemon's own order.
+    pub(super) fn rings(&self, options: &Options) -> Result<Vec<Ring>, DaemonConfigError> {
+        let written = options.rings.as_deref().unwrap_or_default();
+        let wrong = |message: String, help: &str| self.error("rings", message, help);
+        if !written.is_empty() && options.peer.is_some() {
+            let message =
+                "members of a ring find each other by multicast, and this daemon has none";
+            return Err(wrong(message.into(), "leave the rings out, or the peers"));
+        }
+        let own = options.multicast.unwrap_or(MULTICAST);
+        let mut rings = Vec::new();
+        for ring in written {
+            if ring.multicast == own {
+                let message = format!(
+                    "the ring {:?} has the daemons' own address, {own}",
+                    ring.top
+                );
+                let help = "give it another, so that who is not in it gets none of its datagrams";
+                return Err(wrong(message, help));
+            }
+            let built = ring.build().map_err(|error| {
+                let message = format!(
+                    "{} of the ring {:?}: {}",
+                    error.field,
+                    ring.top,
+                    error.problem()
+                );
+                wrong(message, error.remedy.as_str())
+            })?;
+            rings.push(built);
+        }
+        let config = EngineConfig {
+            rings: rings.iter().map(|ring| ring.top.clone()).collect(),
+            bimodal_groups: options.bimodal_groups.clone().unwrap_or_default(),
+            ..EngineConfig::default()
+        };
+        match config.check() {
+            Err(
+                error @ (EngineConfigError::RingTwice { .. }
+                | EngineConfigError::BimodalInRing { .. }),
+            ) => Err(wrong(
+                error.to_string(),
+                "name each top once, for groups that are not bimodal",
+            )),
+            Err(EngineConfigError::Setting(error)) if error.field == "rings" => {
+                Err(self.setting("rings", &error))
+            }
+            // What else may be wrong is said where it was written.
+            _ => Ok(rings),
         }
     }
 

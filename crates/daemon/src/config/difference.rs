@@ -36,6 +36,7 @@ impl Config {
         let here = &self.engine;
         self.engine = EngineConfig {
             order: here.order.clone(),
+            rings: here.rings.clone(),
             bimodal_groups: here.bimodal_groups.clone(),
             bimodal_message_max: here.bimodal_message_max,
             bimodal_members_max: here.bimodal_members_max,
@@ -63,6 +64,11 @@ impl Config {
         ];
         keys.extend(tables.into_iter().flatten());
         keys
+    }
+
+    fn rings_differ(&self, other: &Self) -> bool {
+        let mut pairs = self.rings.iter().zip(&other.rings);
+        self.rings.len() != other.rings.len() || pairs.any(|(ours, theirs)| !ours.is_like(theirs))
     }
 
     fn differences_at_the_top(&self, other: &Self) -> Vec<String> {
@@ -96,6 +102,7 @@ impl Config {
             ("when_slow", self.when_slow != other.when_slow),
             ("key", self.security != other.security),
             ("protocol", self.order.family != other.order.family),
+            ("rings", self.rings_differ(other)),
             ("history", self.history != other.history),
             ("log", self.log != other.log),
             ("log_file", self.log_file != other.log_file),

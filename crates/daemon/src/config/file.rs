@@ -16,6 +16,7 @@ use super::bus::BusAddress;
 use super::error::{DaemonConfigError, FilePlace, Source};
 use super::keys::{Key, keys};
 use super::options::Options;
+use super::rings;
 use super::when_slow;
 
 /// A configuration file: its options, and its text to point into.
@@ -143,7 +144,12 @@ impl Reader {
                     let found = written(other).describe();
                     let wrong = Wrong {
                         message: format!("{found} where a table belongs"),
-                        help: format!("write [{dotted}] and its keys below"),
+                        help: match dotted.as_str() {
+                            "ring" => "write [ring] and its keys below, for the settings of the ring; further \
+                                       rings are tables [[rings]]"
+                                .to_owned(),
+                            _ => format!("write [{dotted}] and its keys below"),
+                        },
                     };
                     return Err(self.wrong(dotted, wrong, value.span()));
                 }
@@ -264,6 +270,7 @@ impl Options {
             "key" => self.key = Some(text(value)?.into()),
             "insecure" => self.insecure = Some(read::flag(written(value))?),
             "protocol" => self.protocol = Some(text(value)?.to_owned()),
+            "rings" => self.rings = Some(rings::rings(value)?),
             "history" => self.history = Some(text(value)?.into()),
             "log" => self.log = Some(text(value)?.to_owned()),
             "log_file" => self.log_file = Some(text(value)?.into()),
@@ -294,7 +301,7 @@ fn parsed<T: FromStr<Err = String>>(value: &DeValue<'_>) -> Result<T, Wrong> {
     })
 }
 
-fn address<T: FromStr>(value: &DeValue<'_>) -> Result<T, Wrong> {
+pub(super) fn address<T: FromStr>(value: &DeValue<'_>) -> Result<T, Wrong> {
     let text = text(value)?;
     text.parse().map_err(|_| Wrong {
         message: format!("`{text}` is not an address and a port"),

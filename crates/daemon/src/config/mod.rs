@@ -16,6 +16,7 @@ mod options;
 mod order;
 mod process;
 pub mod reference;
+mod rings;
 mod top;
 mod when_slow;
 
@@ -38,6 +39,7 @@ pub use self::keys::{Key, keys};
 pub use self::options::{Listen, Options};
 pub use self::order::Order;
 pub use self::process::ProcessConfig;
+pub use self::rings::{Ring, RingOptions};
 pub use self::top::TopKey;
 
 /// Port of a daemon's datagrams, unless told otherwise.
@@ -84,6 +86,8 @@ pub struct Config {
     pub engine: EngineConfig,
     /// What orders the messages of all groups. Default: the first of the registry.
     pub order: Order,
+    /// Rings that order the groups at and below certain names instead. Default: none.
+    pub rings: Vec<Ring>,
     /// Settings of the gossip of bimodal groups; which they are is in `engine`.
     pub bimodal: GossipConfig,
     /// What the process asks of its host.
@@ -149,6 +153,7 @@ impl Config {
         };
         let (listen, interface_warning) = check.listen(options.listen)?;
         let order = check.order(&options)?;
+        let rings = check.rings(&options)?;
         let unused_tables = check.unused_tables(&options, &order);
         Ok(Self {
             name: check.name(options.name.as_deref())?,
@@ -162,6 +167,7 @@ impl Config {
             security,
             engine: EngineConfig {
                 order: order.family.name().to_owned(),
+                rings: rings.iter().map(|ring| ring.top.clone()).collect(),
                 ..check.engine(&options)?
             },
             process: check.process(&options)?,
@@ -173,6 +179,7 @@ impl Config {
             fit_body: !options.settings.contains_key(&order.key("body_max")),
             unused_tables,
             order,
+            rings,
             socket: options.socket.unwrap_or_else(default_socket),
             history: options.history,
         })

@@ -14,6 +14,7 @@ use groupcast_session::groups::{Access, SlowRules};
 
 use super::BusAddress;
 use super::keys::in_daemon;
+use super::rings::RingOptions;
 
 /// All keys. Meaning, unit, default and range of each are in [`keys`](super::keys()).
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -56,6 +57,8 @@ pub struct Options {
     pub insecure: Option<bool>,
     /// The name of the protocol that orders the messages of all groups.
     pub protocol: Option<String>,
+    /// Rings beside the daemon's own order.
+    pub rings: Option<Vec<RingOptions>>,
     /// Where to write the history.
     pub history: Option<PathBuf>,
     /// How much is logged.
@@ -118,6 +121,7 @@ impl Options {
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
             "protocol" => self.protocol.is_some(),
+            "rings" => self.rings.is_some(),
             "history" => self.history.is_some(),
             "log" => self.log.is_some(),
             "log_file" => self.log_file.is_some(),
@@ -161,6 +165,7 @@ impl Options {
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             protocol: over.protocol.or(self.protocol),
+            rings: over.rings.or(self.rings),
             history: over.history.or(self.history),
             log: over.log.or(self.log),
             log_file: over.log_file.or(self.log_file),

@@ -205,6 +205,18 @@ pub(super) const TOP: &[TopKey] = &[
                 in its log, once a minute, and in its status.",
     },
     TopKey {
+        name: "rings",
+        meaning: "Rings beside the daemon's own order, each a table `[[rings]]`: `top`, a name of levels such as \
+                  `wb.cb.uiuc`; `multicast`, an address and a port; and settings of RMP, by their names in [rmp]. The \
+                  groups at and below the top are ordered by that ring and not with the others, those of a ring with a \
+                  lower top by that one. The daemon is in a ring only while its clients want something of it \
+                  (docs/names.md). The same at all daemons whose clients use these names.",
+        value: "tables",
+        default: "none",
+        wrong: "Where daemons have different ones, groups of one name are two. Two with one address: both get the \
+                datagrams of both.",
+    },
+    TopKey {
         name: "history",
         meaning: "A file to which everything that the daemon's group did is written, for `groupcast check`.",
         value: "path; relative to the file's directory; a daemon that starts again goes on at its end",

@@ -1,5 +1,5 @@
-//! How a daemon ends: it leaves the bimodal groups, then the order's configuration, and its clients
-//! read why.
+//! How a daemon ends: it leaves the bimodal groups and the rings, then the order's configuration,
+//! and its clients read why.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use groupcast_protocols::gossip::GossipConfig;
 use super::Daemon;
 use crate::bimodal::Bimodal;
 use crate::instance;
+use crate::rings::Ring;
 
 /// After the order's own time-out for leaving, the daemon ends at this time at the latest.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
@@ -20,8 +21,8 @@ pub(super) const FAREWELL: Duration = Duration::from_millis(500);
 pub(super) enum RunPhase {
     /// It serves its clients.
     Running,
-    /// It leaves the bimodal groups first, until this time at the latest.
-    LeavingBimodal(Time),
+    /// It leaves the bimodal groups and the rings first, until this time at the latest.
+    LeavingGroups(Time),
     /// It leaves the order's configuration, until this time at the latest.
     LeavingOrder(Time),
     /// It has left; its clients have until this time to read why.
@@ -33,7 +34,7 @@ impl RunPhase {
     pub(super) fn end(self) -> Option<Time> {
         match self {
             Self::Running => None,
-            Self::LeavingBimodal(end) | Self::LeavingOrder(end) | Self::Left(end) => Some(end),
+            Self::LeavingGroups(end) | Self::LeavingOrder(end) | Self::Left(end) => Some(end),
         }
     }
 }
@@ -44,20 +45,13 @@ impl Daemon {
         match self.phase {
             RunPhase::Running if stop_requests > 0 => {
                 tracing::info!("stopping: leaving the group first");
-                match instance::bimodal_mut(self.endpoint.node_mut()) {
-                    Some(groups) if groups.len() > 0 => {
-                        groups.leave(now);
-                        self.phase =
-                            RunPhase::LeavingBimodal(now + bimodal_leave_max(&self.config.bimodal));
-                    }
-                    _ => self.leave_order(now),
-                }
+                self.leave_groups(now);
                 stop_requests == 1
             }
             RunPhase::Running => true,
-            RunPhase::LeavingBimodal(end) => {
+            RunPhase::LeavingGroups(end) => {
                 let left = instance::bimodal(self.endpoint.node()).is_none_or(Bimodal::has_left);
-                if left || now >= end {
+                if left && self.rings.iter().all(Ring::is_out) || now >= end {
                     self.leave_order(now);
                 }
                 stop_requests == 0
@@ -77,6 +71,24 @@ impl Daemon {
                 }
                 !done && stop_requests == 0
             }
+        }
+    }
+
+    /// Leaves what the daemon is in beside its own order; that next, if there is nothing.
+    fn leave_groups(&mut self, now: Time) {
+        let bimodal = instance::bimodal_mut(self.endpoint.node_mut());
+        let bimodal = bimodal.filter(|groups| groups.len() > 0);
+        let of_bimodal = bimodal.map(|groups| {
+            groups.leave(now);
+            bimodal_leave_max(&self.config.bimodal)
+        });
+        let of_rings = self.rings.iter_mut().filter_map(|ring| {
+            ring.leave(now, true);
+            (!ring.is_out()).then(|| ring.leave_max())
+        });
+        match of_rings.chain(of_bimodal).max() {
+            Some(max) => self.phase = RunPhase::LeavingGroups(now + max),
+            None => self.leave_order(now),
         }
     }
 

@@ -23,6 +23,7 @@ fn open(publish_window: u64, delivery_window: u64) -> Connection {
         message_max: 1_000,
         private_name: "c1@h".into(),
         order: "ring".into(),
+        rings: Vec::new(),
     });
     let greeting = [&MAGIC[..], &encoded(&[welcome])].concat();
     connection.handle_bytes(&greeting).unwrap();
@@ -211,6 +212,7 @@ fn a_connection_that_begins_anew_joins_its_groups_again() {
         message_max: 1_000,
         private_name: "c2@h".into(),
         order: "ring".into(),
+        rings: Vec::new(),
     });
     let greeting = [&MAGIC[..], &encoded(&[welcome])].concat();
     connection.handle_bytes(&greeting).unwrap();

@@ -13,7 +13,7 @@ use super::guests::{GuestReply, encode_guest_reply};
 use super::message::{Message, MessageHead, decode_message, encode_message_head};
 use super::reason::{Disconnect, Refusal, Reject};
 use super::text::{put_name, take_bool, take_name, take_text};
-use super::{FrameError, ORDER_NAME, RawFrame, frame, kind};
+use super::{FrameError, ORDER_NAME, RINGS, RawFrame, frame, kind};
 use crate::view::View;
 
 /// The answer to a hello.
@@ -32,6 +32,9 @@ pub struct Welcome {
     /// The name of what orders the messages of all groups, where both know the feature
     /// [`ORDER_NAME`]; empty if the daemon does not say.
     pub order: String,
+    /// The tops of the rings that order the groups at and below them instead, where both know the
+    /// feature [`RINGS`].
+    pub rings: Vec<String>,
 }
 
 /// A request that was rejected.
@@ -261,6 +264,9 @@ impl DaemonFrame {
                 if welcome.features & ORDER_NAME != 0 {
                     put_name(body, &welcome.order);
                 }
+                if welcome.features & RINGS != 0 {
+                    put_names(body, &welcome.rings);
+                }
             }),
             Self::Refused { code, text } => {
                 encode_text(bytes, kind::REFUSED, *code as u8, text);
@@ -352,9 +358,13 @@ fn decode_welcome(reader: &mut Reader<'_>) -> Result<Welcome, DecodeError> {
         message_max: reader.u64("longest message")?,
         private_name: take_name(reader, "private name")?.into(),
         order: String::new(),
+        rings: Vec::new(),
     };
     if welcome.features & ORDER_NAME != 0 {
         welcome.order = take_name(reader, "order")?.into();
+    }
+    if welcome.features & RINGS != 0 {
+        welcome.rings = take_names(reader, "ring")?;
     }
     Ok(welcome)
 }

@@ -108,8 +108,11 @@ pub const BUS: u64 = 16;
 pub const GUESTS: u64 = 32;
 /// Feature bit: the client is warned when it is behind, and may say what to do when it is slow.
 pub const BEHIND: u64 = 64;
+/// Feature bit: the welcome ends with the tops of the rings that carry groups beside the daemon's
+/// own order.
+pub const RINGS: u64 = 128;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND;
+pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND | RINGS;
 /// The longest path of a file that a client may name.
 pub const PATH_MAX: usize = 4096;
 /// The longest payload of a message.

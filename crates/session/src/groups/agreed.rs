@@ -232,11 +232,14 @@ impl Engine {
     /// The same, if it follows from a request of `asker`, a client of this daemon.
     fn tell_guests_of(&mut self, on: OrderIndex, now: Time, asker: Option<ClientId>) {
         while let Some(observation) = self.orders[on].guests.poll_observation() {
-            self.journal.observe(observation);
+            self.journal.observe(on.carrier(), observation);
         }
         while let Some(effect) = self.orders[on].guests.poll_effect() {
-            let (client, reply, payload) = GuestReply::of(effect);
+            let (client, mut reply, payload) = GuestReply::of(effect);
             let id = ClientId(client);
+            if let GuestReply::Request { place, .. } = &mut reply {
+                place.seq = on.request_seq(place.seq);
+            }
             let GuestReply::Request { group, .. } = &reply else {
                 self.tell_guest(now, id, &reply, &payload);
                 continue;

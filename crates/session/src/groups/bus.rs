@@ -10,6 +10,7 @@
 //! a message is asked in the order and answered at its place. So it is exact there, and equal at
 //! all daemons. The asking daemon answers; the others pass over the question.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -37,7 +38,13 @@ impl Engine {
             let clients = self.bus_clients();
             return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
         }
-        self.queue(OrderIndex::OWN, id, Pending::Bus(token, request));
+        let on = match &request {
+            BusRequest::Accept { group, .. }
+            | BusRequest::Reject { group, .. }
+            | BusRequest::Who { group, .. } => self.order_of(group),
+            BusRequest::Identify { .. } | BusRequest::Clients => OrderIndex::OWN,
+        };
+        self.queue(on, id, Pending::Bus(token, request));
         self.check_group_requests(now, id);
     }
 
@@ -72,9 +79,13 @@ impl Engine {
             BusRequest::Identify { id: called } if called.is_empty() => {}
             BusRequest::Identify { id: called } => {
                 check_group(called).map_err(name)?;
+                self.bad_id(called).map_or(Ok(()), Err)?;
                 self.check_right(id, called)?;
             }
-            BusRequest::Who { group, .. } => check_destination(group).map_err(name)?,
+            BusRequest::Who { group, .. } => {
+                check_destination(group).map_err(name)?;
+                self.bad_in_ring(group).map_or(Ok(()), Err)?;
+            }
             BusRequest::Clients => {}
         }
         Ok(())
@@ -90,6 +101,7 @@ impl Engine {
             let text = format!("the group {group:?} is bimodal: its messages have no tags");
             return Err((Reject::Unsupported, text));
         }
+        self.bad_pattern_group(group).map_or(Ok(()), Err)?;
         self.check_right(id, group)?;
         let Some(client) = self.clients.get(id) else {
             return Ok(());
@@ -128,7 +140,8 @@ impl Engine {
             let text = format!("there may be {max} {what} at this daemon: take some back first");
             return Err((Reject::TooManyGroups, text));
         }
-        match self.orders[OrderIndex::OWN].filters.compiled.get(pattern) {
+        let on = self.order_of(group);
+        match self.orders[on].filters.compiled.get(pattern) {
             Ok(_) => Ok(()),
             Err(error) => Err((Reject::Pattern, error)),
         }
@@ -233,19 +246,23 @@ impl Engine {
         names.map(|name| name.to_string()).collect()
     }
 
+    /// All clients of the bus that are known here, with their groups of all orders that this daemon
+    /// is in.
     fn bus_clients(&self) -> Vec<BusClient> {
-        let clients = self.orders[OrderIndex::OWN].table.bus_clients().into_iter();
-        let told = clients.map(|client| BusClient {
-            name: client.private.to_string(),
-            id: client.id().map(ToString::to_string).unwrap_or_default(),
-            groups: client
-                .bus
-                .iter()
-                .flat_map(|bus| bus.patterns.keys())
-                .map(ToString::to_string)
-                .collect(),
-        });
-        told.collect()
+        let mut told: BTreeMap<&Arc<str>, BusClient> = BTreeMap::new();
+        for client in self.orders.iter().flat_map(|it| it.table.bus_clients()) {
+            let entry = told.entry(&client.private).or_insert_with(|| BusClient {
+                name: client.private.to_string(),
+                id: String::new(),
+                groups: Vec::new(),
+            });
+            if let Some(id) = client.id() {
+                entry.id = id.to_string();
+            }
+            let groups = client.bus.iter().flat_map(|bus| bus.patterns.keys());
+            entry.groups.extend(groups.map(ToString::to_string));
+        }
+        told.into_values().collect()
     }
 
     /// Sends a frame in its place among the client's messages.

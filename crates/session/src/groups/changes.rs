@@ -119,6 +119,21 @@ impl Changes {
         while self.on_their_way.pop_front_if(|at| *at <= number).is_some() {}
     }
 
+    /// Whether clients wait with a change.
+    pub(super) fn are_held_back(&self) -> bool {
+        !self.held_back.is_empty()
+    }
+
+    /// Takes those clients away, who waited longest first.
+    pub(super) fn take_held_back(&mut self) -> VecDeque<ClientId> {
+        std::mem::take(&mut self.held_back)
+    }
+
+    /// Whether changes have not come back.
+    pub(super) fn are_on_their_way(&self) -> bool {
+        !self.on_their_way.is_empty()
+    }
+
     fn may_go(&self) -> bool {
         self.rest_until.is_none() && self.batch.as_ref().is_none_or(|batch| !batch.is_full())
     }

@@ -222,6 +222,17 @@ pub(super) struct ClientOrder {
     pub(super) addressed: Addressed,
 }
 
+impl ClientOrder {
+    /// The daemon is another member of the order from now on. What the client asks for still waits.
+    pub(super) fn begin_anew(&mut self) {
+        *self = Self {
+            requests: std::mem::take(&mut self.requests),
+            in_turn: self.in_turn,
+            ..Self::default()
+        };
+    }
+}
+
 /// Destinations of a message that was checked, and what they became on the ring.
 #[derive(Debug, Default)]
 pub(super) struct Addressed {
@@ -360,6 +371,12 @@ impl Client {
             Progress::Placed(order, at) if *order == on && placed.contains(at) => Some(*number),
             _ => None,
         })
+    }
+
+    /// Whether a message of it is on its way in the order.
+    pub(super) fn awaits(&self, on: OrderIndex) -> bool {
+        let mut undecided = self.undecided.iter();
+        undecided.any(|(_, progress)| matches!(progress, Progress::Placed(at, _) if *at == on))
     }
 
     /// Whether requests of it wait.

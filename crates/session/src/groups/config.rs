@@ -5,11 +5,13 @@ use std::time::Duration;
 use groupcast_core::settings::{self, Settings as _, Spec};
 
 use super::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
+use super::rings::RINGS_PER_DAEMON_MAX;
 use super::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use super::wire::BINDINGS_MAX;
 use crate::frame::{FRAME_MAX, MESSAGE_MAX};
 use crate::guests::ROLES_PER_DAEMON_MAX;
 use crate::name::check_group;
+use crate::names::DomainName;
 
 const MIB: usize = 1 << 20;
 
@@ -89,6 +91,10 @@ groupcast_core::settings! {
             "Too small: clients are disconnected when daemons meet under load. Too large: memory.";
         /// The name of what orders the messages of the other groups, which clients are told.
         pub order: String = String::new();
+        /// The tops of further rings: the groups at and below each are ordered by a ring of their
+        /// own ([`Carrier::Ring`](super::Carrier::Ring)), except those of a ring with a lower top.
+        /// At most [`RINGS_PER_DAEMON_MAX`], each a name of levels.
+        pub rings: Vec<String> = Vec::new();
         /// Names of the groups that are bimodal: their messages go through a gossip instance each
         /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most
         /// [`BIMODAL_GROUPS_MAX`], each a group's name.
@@ -129,6 +135,25 @@ pub enum EngineConfigError {
         /// The name.
         name: String,
     },
+    /// Two rings have one top.
+    #[error("two rings have the top {top:?}")]
+    RingTwice {
+        /// The top.
+        top: String,
+    },
+    /// A bimodal group has a name of a ring.
+    #[error(
+        "the group {group:?} is bimodal, and the ring {top:?} carries its name: choose another name"
+    )]
+    BimodalInRing {
+        /// The group.
+        group: String,
+        /// The ring's top.
+        top: String,
+    },
+    /// A ring's top is no name of levels.
+    #[error(transparent)]
+    Top(#[from] crate::names::DomainError),
     /// The daemon's name, or that of a group, is not allowed.
     #[error(transparent)]
     Name(#[from] crate::name::NameError),
@@ -142,6 +167,7 @@ impl EngineConfig {
             let allowed = format!("at least message_max, {} bytes", self.message_max);
             return Err(self.refuse("input_max", allowed).into());
         }
+        self.check_rings()?;
         let groups = &self.bimodal_groups;
         if groups.len() > BIMODAL_GROUPS_MAX {
             let [named, allowed] =
@@ -154,6 +180,30 @@ impl EngineConfig {
             check_group(name)?;
             if groups[..index].contains(name) {
                 return Err(EngineConfigError::Twice { name: name.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rings(&self) -> Result<(), EngineConfigError> {
+        let count = self.rings.len();
+        if count > RINGS_PER_DAEMON_MAX {
+            let allowed = format!("at most {RINGS_PER_DAEMON_MAX} rings");
+            let error = settings::ConfigError::new("rings", format!("{count} rings"), allowed);
+            return Err(error.into());
+        }
+        for (index, top) in self.rings.iter().enumerate() {
+            let name: DomainName = top.parse()?;
+            if self.rings[..index].contains(top) {
+                return Err(EngineConfigError::RingTwice { top: top.clone() });
+            }
+            let is_carried = |group: &&String| {
+                let group = group.parse::<DomainName>();
+                group.is_ok_and(|group| name.covers(&group))
+            };
+            if let Some(group) = self.bimodal_groups.iter().find(is_carried) {
+                let (group, top) = (group.clone(), top.clone());
+                return Err(EngineConfigError::BimodalInRing { group, top });
             }
         }
         Ok(())

@@ -262,14 +262,24 @@ impl Engine {
         if !matches!(client.phase, ClientPhase::Leaving) || client.bimodal_waiting > 0 {
             return;
         }
-        let is_there = |of: &ClientOrder| of.bound || !of.requests.is_empty();
         let orders = self.orders.indices();
-        let there: Vec<_> = orders.filter(|on| is_there(&client.orders[*on])).collect();
+        let there: Vec<_> = orders.filter(|on| client.orders[*on].is_there()).collect();
         if there.is_empty() {
             return self.finish_leave(now, id);
         }
         for on in there {
             self.queue(on, id, Pending::Disconnect);
+        }
+    }
+
+    /// The client is in no group of an order any more, and perhaps of no other.
+    pub(super) fn left_order(&mut self, on: OrderIndex, now: Time, id: ClientId) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        client.orders[on].bound = false;
+        if !client.orders.iter().any(ClientOrder::is_there) {
+            self.finish_leave(now, id);
         }
     }
 

@@ -369,7 +369,7 @@ impl Engine {
         if let Op::Disconnect { client } = *op
             && sender == self.orders[on].local
         {
-            self.finish_leave(now, ClientId(client));
+            self.left_order(on, now, ClientId(client));
         }
         if let Op::Bus {
             client,
@@ -427,11 +427,12 @@ impl Engine {
         if recipients.is_empty() {
             return;
         }
-        self.journal.observe(Observation::GroupView {
+        let shown = Observation::GroupView {
             group: view.group.to_string(),
             view: view.id.to_string(),
             members: view.members.iter().map(ToString::to_string).collect(),
-        });
+        };
+        self.journal.observe(on.carrier(), shown);
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let group = view.group.clone();

@@ -198,6 +198,9 @@ impl Engine {
     pub fn handle_event(&mut self, now: Time, carrier: Carrier, event: Event) {
         match carrier {
             Carrier::Order => self.handle_ordered_event(OrderIndex::OWN, now, event),
+            Carrier::Ring(index) => {
+                self.handle_ordered_event(OrderIndex::of_ring(index), now, event);
+            }
             Carrier::Bimodal(index) => self.handle_gossip_event(now, index, event),
         }
     }
@@ -294,11 +297,12 @@ impl Engine {
             segment
                 .together
                 .get_or_insert_with(|| both(&segment.members, &config.members));
-            self.journal.fact(Fact::Interrupted {
+            let fact = Fact::Interrupted {
                 config: segment.config,
                 states: segment.states.len(),
                 daemons: segment.members.len(),
-            });
+            };
+            self.journal.fact(self.rings.fact(on, fact));
         }
         let roster = self.own_roster(on, &exchange);
         let state = State {
@@ -384,11 +388,12 @@ impl Engine {
         self.orders[on].table.install(segment.states);
         let order = &mut self.orders[on];
         order.filters.install(order.table.roster(order.local));
-        self.journal.fact(Fact::Installed {
+        let fact = Fact::Installed {
             config: segment.config,
             daemons,
             groups: self.orders[on].table.memberships().count(),
-        });
+        };
+        self.journal.fact(self.rings.fact(on, fact));
         self.show_all(on, now, (segment.config, place.seq));
         self.install_guests(on, now, place, segment.parts);
         self.replay(on, now, segment.held);
@@ -431,12 +436,17 @@ impl Engine {
         }
         let bytes = exchange.bytes;
         exchange.shed();
-        self.journal.fact(Fact::HeldTooMuch { bytes });
+        self.journal
+            .fact(self.rings.fact(on, Fact::HeldTooMuch { bytes }));
         let text = format!(
             "{bytes} bytes came while daemons exchanged their state, more than may be held: connect again"
         );
+        let is_own = on == OrderIndex::OWN;
         for id in self.clients.ids() {
-            self.disconnect(now, id, Disconnect::Overload, text.clone());
+            let client = self.clients.get(id);
+            if is_own || client.is_some_and(|client| client.orders[on].bound) {
+                self.disconnect(now, id, Disconnect::Overload, text.clone());
+            }
         }
     }
 }

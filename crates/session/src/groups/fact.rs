@@ -105,6 +105,13 @@ pub enum Fact {
         /// How many are.
         clients: usize,
     },
+    /// Something in a further ring.
+    InRing {
+        /// Its top.
+        ring: Arc<str>,
+        /// What.
+        fact: Box<Fact>,
+    },
     /// More came while states were exchanged than may be held; all clients were disconnected.
     HeldTooMuch {
         /// Bytes that were held.
@@ -164,6 +171,7 @@ impl fmt::Display for Fact {
                 "two groups are called {group:?}: it is bimodal here, and {clients} clients ({client} is one) are in an \
                  agreed one, which gets none of its messages; name it in bimodal.groups of every daemon, or of none"
             ),
+            Self::InRing { ring, fact } => write!(f, "ring {ring}: {fact}"),
             Self::HeldTooMuch { bytes } => write!(
                 f,
                 "disconnected all clients: {bytes} bytes were held while states were exchanged"
@@ -246,6 +254,8 @@ pub struct Status {
     pub clients: Vec<ClientStatus>,
     /// How many groups there are.
     pub groups: usize,
+    /// The further rings.
+    pub rings: Vec<RingStatus>,
     /// The bimodal groups.
     pub bimodal: Vec<BimodalStatus>,
     /// Bytes held while states are exchanged.
@@ -254,6 +264,23 @@ pub struct Status {
     pub input: usize,
     /// Counters since the start.
     pub counters: Counters,
+}
+
+/// The state of a further ring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingStatus {
+    /// Its top.
+    pub top: Arc<str>,
+    /// What the engine is doing there: starting, too, while the daemon is not in it.
+    pub phase: PhaseName,
+    /// The last regular configuration.
+    pub config: Option<ConfigId>,
+    /// Daemons whose state is known, with their names.
+    pub daemons: Vec<(MemberId, Arc<str>)>,
+    /// How many groups there are, as far as the daemon is in it.
+    pub groups: usize,
+    /// Bytes held while states are exchanged.
+    pub held: usize,
 }
 
 /// The state of one client.
@@ -302,6 +329,8 @@ pub struct BimodalStatus {
 pub struct GroupStatus {
     /// Its name.
     pub name: Arc<str>,
+    /// The top of the ring that carries it, if it is not the daemon's own order.
+    pub ring: Option<Arc<str>>,
     /// Of a bimodal group: the clients that this daemon has heard of; other daemons may have heard
     /// of others.
     pub approximate: bool,

@@ -101,6 +101,7 @@ impl Engine {
             message_max: self.config.message_max as u64,
             private_name: private.to_string(),
             order: self.config.order.clone(),
+            rings: self.config.rings.clone(),
         };
         self.send(id, &DaemonFrame::Welcome(welcome));
         self.journal.fact(Fact::Connected {

@@ -140,7 +140,9 @@ impl Engine {
                 self.handle_role(now, id, (group, role), token, release);
             }
         }
-        self.tell_guests(OrderIndex::OWN, now);
+        for on in self.orders.indices() {
+            self.tell_guests(on, now);
+        }
     }
 
     fn handle_role(
@@ -166,7 +168,8 @@ impl Engine {
             };
             return self.tell_guest(now, id, &GuestReply::Role(notice), &Bytes::new());
         }
-        self.queue(OrderIndex::OWN, id, Pending::Guest(request));
+        let on = self.order_of(&group);
+        self.queue(on, id, Pending::Guest(request));
         self.check_group_requests(now, id);
     }
 
@@ -183,9 +186,9 @@ impl Engine {
             floor,
             last: 0,
         });
-        self.orders[OrderIndex::OWN]
-            .guests
-            .guest_came(GuestId(bits), id.0);
+        for order in self.orders.iter_mut() {
+            order.guests.guest_came(GuestId(bits), id.0);
+        }
     }
 
     /// Counts a frame against the client's credit to publish; false if that ends its connection.
@@ -247,13 +250,12 @@ impl Engine {
             };
             return self.tell_guest(now, id, &reply, &Bytes::new());
         }
+        let on = self.order_of(group);
         let of = (&group.as_str().into(), *handler);
-        if self.orders[OrderIndex::OWN]
-            .guests
-            .begin(now, (guest, number), id.0, wanted, of)
-        {
+        let guests = &mut self.orders[on].guests;
+        if guests.begin(now, (guest, number), id.0, wanted, of) {
             self.journal.counters.published += 1;
-            self.queue(OrderIndex::OWN, id, Pending::Guest(ask));
+            self.queue(on, id, Pending::Guest(ask));
         } else {
             self.give_back(id, cost as u64);
         }
@@ -283,6 +285,10 @@ impl Engine {
         if let Err(error) = check_group(group) {
             return Some((Reject::Name, error.to_string()));
         }
+        let bad_in_ring = self.bad_in_ring(group);
+        if bad_in_ring.is_some() {
+            return bad_in_ring;
+        }
         let bimodal = self.bimodal.find(group).is_some() || self.bimodal.is_elsewhere(group);
         bimodal.then(|| {
             let text = format!("the group {group:?} is bimodal: it has no order for this");
@@ -295,10 +301,12 @@ impl Engine {
     fn handle_answer(&mut self, id: ClientId, seq: u64, payload: Bytes, cost: usize) {
         let name = self.clients.get(id).map(|client| client.private.clone());
         let fits = payload.len() <= self.config.message_max;
-        let given = name
-            .filter(|_| fits)
-            .and_then(|name| self.orders[OrderIndex::OWN].guests.answer(id.0, &name, seq));
-        let Some((guest, number)) = given else {
+        let asked = self.order_of_request(seq).zip(name).filter(|_| fits);
+        let given = asked.and_then(|((on, seq), name)| {
+            let given = self.orders[on].guests.answer(id.0, &name, seq)?;
+            Some((on, given))
+        });
+        let Some((on, (guest, number))) = given else {
             self.journal.counters.rejected += 1;
             return self.give_back(id, cost as u64);
         };
@@ -308,7 +316,7 @@ impl Engine {
             payload,
             cost,
         };
-        self.queue(OrderIndex::OWN, id, Pending::Guest(answer));
+        self.queue(on, id, Pending::Guest(answer));
     }
 
     /// Turns a request of a client into a submission.
@@ -424,9 +432,9 @@ impl Engine {
     pub(super) fn guest_gone(&mut self, now: Time, id: ClientId) {
         let guest = self.clients.get(id).and_then(|client| client.guest);
         if let Some(guest) = guest {
-            self.orders[OrderIndex::OWN]
-                .guests
-                .guest_gone(now, guest.id, id.0);
+            for order in self.orders.iter_mut() {
+                order.guests.guest_gone(now, guest.id, id.0);
+            }
         }
     }
 }

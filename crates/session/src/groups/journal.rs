@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use groupcast_core::trace::Observation;
 
-use super::{Counters, Fact};
+use super::{Carrier, Counters, Fact};
 
 /// Facts that wait for the log; beyond it the oldest are lost and counted.
 const FACTS_MAX: usize = 1_024;
@@ -14,7 +14,7 @@ const FACTS_MAX: usize = 1_024;
 pub(super) struct Journal {
     pub(super) counters: Counters,
     facts: VecDeque<Fact>,
-    observations: VecDeque<Observation>,
+    observations: VecDeque<(Carrier, Observation)>,
 }
 
 impl Journal {
@@ -26,15 +26,15 @@ impl Journal {
         self.facts.push_back(fact);
     }
 
-    pub(super) fn observe(&mut self, observation: Observation) {
-        self.observations.push_back(observation);
+    pub(super) fn observe(&mut self, carrier: Carrier, observation: Observation) {
+        self.observations.push_back((carrier, observation));
     }
 
     pub(super) fn poll_fact(&mut self) -> Option<Fact> {
         self.facts.pop_front()
     }
 
-    pub(super) fn poll_observation(&mut self) -> Option<Observation> {
+    pub(super) fn poll_observation(&mut self) -> Option<(Carrier, Observation)> {
         self.observations.pop_front()
     }
 }

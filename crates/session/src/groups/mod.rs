@@ -31,6 +31,10 @@
 //! Groups that the configuration names do not touch the ring: their messages and their membership
 //! go through a gossip instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
 //!
+//! # Further rings
+//! The groups at and below certain names may have an order of their own each ([`rings`](self) has
+//! the rules). What is kept for an order is kept once for each ([`orders`](self)).
+//!
 //! # The bus
 //! A client may be in a group with patterns for the tags of its messages, in all groups below a
 //! name, and be called so that a message reaches it: [`bus`](self) has the rules. All of it is
@@ -75,6 +79,7 @@ mod own_state;
 mod patterns;
 mod questions;
 mod requests;
+mod rings;
 mod roster;
 mod route;
 mod schedule;
@@ -97,10 +102,14 @@ pub use self::client::{ClientId, Transport};
 use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
 pub use self::connections::Handled;
-pub use self::fact::{BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, Status};
+pub use self::fact::{
+    BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status,
+};
 use self::journal::Journal;
 use self::orders::{Order, OrderIndex, PerOrder};
 pub use self::questions::Question;
+pub use self::rings::RINGS_PER_DAEMON_MAX;
+use self::rings::Rings;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use self::schedule::{Schedule, Timer};
 pub use self::slow::{SlowRule, SlowRules};
@@ -114,6 +123,8 @@ pub enum Carrier {
     /// What orders the messages of all groups but the bimodal ones: the ring, or another protocol
     /// that the daemon runs instead. Comments here call it the ring.
     Order,
+    /// A further ring: its index in [`EngineConfig::rings`].
+    Ring(usize),
     /// The gossip of one bimodal group: its index in [`EngineConfig::bimodal_groups`].
     Bimodal(usize),
 }
@@ -126,7 +137,10 @@ pub struct Engine {
     host: Arc<str>,
     clients: Clients,
     orders: PerOrder<Order>,
+    rings: Rings,
     bimodal: Bimodal,
+    /// The bug of requests and roles that is planted.
+    planted: Option<crate::guests::Planted>,
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
     journal: Journal,
@@ -152,9 +166,11 @@ impl Engine {
         Ok(Self {
             local,
             host: host.into(),
-            clients: Clients::new(1),
-            orders: PerOrder::new(1, || Order::new(local)),
+            clients: Clients::new(1 + config.rings.len()),
+            orders: PerOrder::new(1 + config.rings.len(), || Order::new(local)),
+            rings: Rings::new(&config.rings),
             bimodal: Bimodal::new(&config.bimodal_groups),
+            planted: None,
             schedule: Schedule::default(),
             questions: VecDeque::new(),
             journal: Journal::default(),
@@ -181,6 +197,7 @@ impl Engine {
     /// Breaks a rule of requests and roles on purpose, to prove that the swarm sees it.
     #[doc(hidden)]
     pub fn plant(&mut self, bug: Option<crate::guests::Planted>) {
+        self.planted = bug;
         for order in self.orders.iter_mut() {
             order.guests.plant(bug);
         }
@@ -194,14 +211,15 @@ impl Engine {
     }
 
     /// From now on the limits of `config` hold, for clients that are connected too. Only the window
-    /// that a client was given when it connected stays, and what concerns bimodal groups, on which
-    /// their gossip depends.
+    /// that a client was given when it connected stays, and what concerns rings and bimodal groups,
+    /// on which their members depend.
     ///
     /// # Errors
     /// Nothing has changed.
     pub fn set_limits(&mut self, config: EngineConfig) -> Result<(), EngineConfigError> {
         config.check()?;
         self.config = EngineConfig {
+            rings: std::mem::take(&mut self.config.rings),
             bimodal_groups: std::mem::take(&mut self.config.bimodal_groups),
             bimodal_message_max: self.config.bimodal_message_max,
             bimodal_members_max: self.config.bimodal_members_max,
@@ -270,8 +288,9 @@ impl Engine {
         Some(id)
     }
 
-    /// The next line of the history: a view that subscribers of this daemon saw.
-    pub fn poll_observation(&mut self) -> Option<Observation> {
+    /// The next line of the history, and of what it is: a view that subscribers of this daemon saw,
+    /// or what its guests did.
+    pub fn poll_observation(&mut self) -> Option<(Carrier, Observation)> {
         self.journal.poll_observation()
     }
 
@@ -297,17 +316,14 @@ impl Engine {
             host: self.host.clone(),
             phase: order.phase_name(),
             config: order.config(),
-            daemons: order
-                .table
-                .rosters()
-                .map(|(daemon, roster)| (daemon, roster.host.clone()))
-                .collect(),
+            daemons: order.daemons(),
             clients: self
                 .clients
                 .iter()
                 .map(|(id, client)| client.status(self.schedule.congestion.holds_back(id)))
                 .collect(),
             groups: order.table.memberships().count(),
+            rings: self.ring_statuses(),
             bimodal: self.bimodal_status(),
             held: order.held_bytes(),
             input: self.clients.input(),
@@ -318,10 +334,12 @@ impl Engine {
     /// All groups that have members: the agreed ones, then the bimodal ones, as far as this daemon
     /// has heard.
     pub fn groups(&self) -> Vec<GroupStatus> {
-        let agreed = self.orders.iter().flat_map(|order| {
-            let memberships = order.table.memberships();
-            memberships.map(|(name, members)| GroupStatus {
+        let agreed = self.orders.indices().flat_map(|on| {
+            let ring = self.rings.top(on);
+            let memberships = self.orders[on].table.memberships();
+            memberships.map(move |(name, members)| GroupStatus {
                 name: name.clone(),
+                ring: ring.cloned(),
                 approximate: false,
                 members,
             })

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 use groupcast_core::{ConfigId, Configuration, Delivery, MemberId};
 
@@ -26,9 +27,19 @@ impl OrderIndex {
     /// The daemon's own: that of all groups that no other carries.
     pub(super) const OWN: Self = Self(0);
 
+    /// The order of this number: 0 is the daemon's own, 1 the first ring.
+    pub(super) fn at(number: usize) -> Self {
+        Self(number)
+    }
+
+    /// The ring that it is; `None` of the daemon's own order.
+    pub(super) fn ring(self) -> Option<usize> {
+        self.0.checked_sub(1)
+    }
+
     /// What carries its messages.
     pub(super) fn carrier(self) -> Carrier {
-        Carrier::Order
+        self.ring().map_or(Carrier::Order, Carrier::Ring)
     }
 }
 
@@ -138,6 +149,13 @@ impl Order {
 
     pub(super) fn config(&self) -> Option<ConfigId> {
         self.current.as_ref().map(|config| config.id)
+    }
+
+    /// Daemons whose state is known, with their names.
+    pub(super) fn daemons(&self) -> Vec<(MemberId, Arc<str>)> {
+        let rosters = self.table.rosters();
+        let named = rosters.map(|(daemon, roster)| (daemon, roster.host.clone()));
+        named.collect()
     }
 
     pub(super) fn held_bytes(&self) -> usize {

@@ -126,7 +126,8 @@ impl Engine {
             let lightened = state.lighten(len - max);
             bytes = state.encoded();
             let clients = lightened.len();
-            self.journal.fact(Fact::StateTooLarge { len, max, clients });
+            let fact = Fact::StateTooLarge { len, max, clients };
+            self.journal.fact(self.rings.fact(on, fact));
             let text = format!(
                 "the groups, patterns and roles of the clients of the daemon {} take {len} bytes, {max} are allowed, and \
                  this client has most of them: be in fewer groups",

@@ -70,6 +70,7 @@ impl Engine {
     fn handle_join(&mut self, now: Time, id: ClientId, group: String, discard_own: bool) {
         let all = self.clients.memberships();
         let may_join = self.may_use(id, Right::Join, &group);
+        let bad_in_ring = self.bad_in_ring(&group);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -81,6 +82,7 @@ impl Engine {
         let bimodal = self.bimodal.find(&group);
         let error = match check_group(&group) {
             Err(error) => Some((Reject::Name, error.to_string())),
+            Ok(()) if bad_in_ring.is_some() => bad_in_ring,
             Ok(()) if bimodal.is_some() && client.features & BIMODAL == 0 => Some((
                 Reject::Unsupported,
                 format!(
@@ -124,7 +126,7 @@ impl Engine {
         if let Some(index) = bimodal {
             return self.join_bimodal(now, id, index);
         }
-        self.queue(OrderIndex::OWN, id, Pending::Join(group));
+        self.queue(self.order_of(&group), id, Pending::Join(group));
         self.check_group_requests(now, id);
     }
 
@@ -136,7 +138,7 @@ impl Engine {
         if let Some(index) = self.bimodal.find(&group) {
             return self.part_bimodal(now, id, index, Cause::Leave);
         }
-        self.queue(OrderIndex::OWN, id, Pending::Leave(group));
+        self.queue(self.order_of(&group), id, Pending::Leave(group));
         self.check_group_requests(now, id);
     }
 
@@ -164,15 +166,14 @@ impl Engine {
         link.publish_outstanding += cost;
         client.last_number = number;
         let len = publish.payload().len();
-        let bad_name = if client.orders[OrderIndex::OWN].addressed.is_of(&publish) {
-            None
-        } else {
-            publish
-                .destinations()
-                .find_map(|name| check_destination(name).err())
+        let mut orders = self.orders.indices();
+        let known = orders.find(|on| client.orders[*on].addressed.is_of(&publish));
+        let bad_name = match known {
+            Some(_) => None,
+            None => self.bad_destination(&publish),
         };
-        let error = if let Some(error) = bad_name {
-            Some((Reject::Name, error.to_string()))
+        let error = if bad_name.is_some() {
+            bad_name
         } else if len > self.config.message_max {
             let max = self.config.message_max;
             let text = format!("the message has {len} bytes, at most {max} are allowed: split it");
@@ -196,7 +197,11 @@ impl Engine {
                 }
                 match bimodal {
                     Some(group) => self.queue_bimodal(id, group, publish),
-                    None => self.queue(OrderIndex::OWN, id, Pending::Publish(publish)),
+                    None => {
+                        let first = publish.destinations().next().unwrap_or_default();
+                        let on = known.unwrap_or_else(|| self.order_of(first));
+                        self.queue(on, id, Pending::Publish(publish));
+                    }
                 }
             }
             Some((code, text)) => {
@@ -204,6 +209,17 @@ impl Engine {
                 self.reject(now, id, Request::Publish(number), code, text);
             }
         }
+    }
+
+    /// What is wrong with where a message is to go.
+    fn bad_destination(&self, publish: &Publish) -> Option<(Reject, String)> {
+        let mut names = publish.destinations();
+        names
+            .find_map(|name| match check_destination(name) {
+                Err(error) => Some((Reject::Name, error.to_string())),
+                Ok(()) => self.bad_in_ring(name),
+            })
+            .or_else(|| self.of_two_orders(publish))
     }
 
     /// Why the client may not publish a message, if it may not.

@@ -72,6 +72,26 @@ impl Submissions {
         self.turns.push_back(client);
     }
 
+    /// The same of a new life in the order: of what there was, only who waits for a turn is left.
+    pub(super) fn begun_anew(mut self) -> Self {
+        let mut turns = self.changes.take_held_back();
+        turns.append(&mut self.turns);
+        Self {
+            turns,
+            ..Self::default()
+        }
+    }
+
+    /// Whether clients have requests.
+    pub(super) fn is_asked(&self) -> bool {
+        !self.turns.is_empty() || self.changes.are_held_back()
+    }
+
+    /// Whether something that clients asked for is on its way.
+    pub(super) fn is_under_way(&self) -> bool {
+        !self.staged.is_empty() || self.changes.are_on_their_way()
+    }
+
     /// Replaces the state that waits, if any: one of an earlier configuration is of no use.
     pub(super) fn set_state(&mut self, state: OwnState) {
         self.state = Some(state);

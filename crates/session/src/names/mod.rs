@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 
 pub use self::table::{Claim, Created, RINGS_MAX, Refusal, Table};
-use crate::name::{NameError, check_group};
+use crate::name::{NameError, check_group, is_private};
 
 /// The name of a group or of the top of a ring: levels with dots between, the root rightmost, as in
 /// `wb.cb.uiuc`.
@@ -99,6 +99,23 @@ impl fmt::Debug for DomainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Which of `tops` carries the group `name`: the lowest that covers it. Private names are of none.
+pub fn lowest_top<T: AsRef<str>>(tops: &[T], name: &str) -> Option<usize> {
+    if tops.is_empty() || is_private(name) {
+        return None;
+    }
+    let all = tops.iter().enumerate();
+    let covering = all.filter(|(_, top)| is_at_or_below(name, top.as_ref()));
+    let lowest = covering.max_by_key(|(_, top)| top.as_ref().len());
+    lowest.map(|(index, _)| index)
+}
+
+/// Whether a name is `top` or below it. Levels are compared, not letters.
+pub(crate) fn is_at_or_below(name: &str, top: &str) -> bool {
+    let above = name.strip_suffix(top);
+    above.is_some_and(|above| above.is_empty() || above.ends_with('.'))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use groupcast_session::frame::{
     ClientFrame, ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, GuestFrame,
     GuestReply, Message, Refusal, Request, Welcome, credit_cost, encode_publish_head, has_credit,
 };
+use groupcast_session::names::lowest_top;
 
 /// Something that a subscriber saw.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +59,8 @@ pub struct TestClient {
     payloads: BTreeSet<Vec<u8>>,
     /// What it was told of requests and roles.
     pub guest: Vec<(GuestReply, Vec<u8>)>,
+    /// What came of its requests of the bus: why one was refused, or nothing.
+    pub done: Vec<(u64, String)>,
     /// That it is behind, as often as it was told.
     pub warnings: Vec<DaemonFrame>,
 }
@@ -95,6 +98,7 @@ impl TestClient {
             expects_own: BTreeMap::new(),
             payloads: BTreeSet::new(),
             guest: Vec::new(),
+            done: Vec::new(),
             warnings: Vec::new(),
         };
         client.transmit();
@@ -269,6 +273,10 @@ impl TestClient {
             }
             DaemonFrame::Disconnected { code, text } => self.disconnected = Some((code, text)),
             DaemonFrame::Pong { token } => self.reports.push(format!("pong {token}")),
+            DaemonFrame::Done { token, result } => {
+                let text = result.map_or_else(|(_, text)| text, |()| String::new());
+                self.done.push((token, text));
+            }
             frame @ DaemonFrame::Behind { .. } => self.warnings.push(frame),
             DaemonFrame::Guest(reply, payload) => self.guest.push((reply, payload.to_vec())),
             other => panic!("unexpected {other:?}"),
@@ -277,7 +285,12 @@ impl TestClient {
 
     fn take_message(&mut self, message: Message) {
         if let Some(place) = message.place {
-            let last = self.messages().rev().find_map(|message| message.place);
+            // Two orders have nothing to do with each other.
+            let rings = self.welcome.as_ref().map_or(&[][..], |it| &it.rings);
+            let of = |message: &Message| lowest_top(rings, message.group());
+            let on = of(&message);
+            let before = self.messages().rev().filter(|it| of(it) == on);
+            let last = before.filter_map(|message| message.place).next();
             assert!(
                 last.is_none_or(|last: OrderPlace| last.seq < place.seq),
                 "places increase"

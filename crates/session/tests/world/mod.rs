@@ -13,6 +13,7 @@
 
 pub mod bus;
 pub mod client;
+mod rings;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -29,6 +30,7 @@ use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use self::bus::BusClient;
 use self::client::TestClient;
+use self::rings::RingChannel;
 
 /// How many messages wait in a member's send queue before it is full.
 const QUEUE_MAX: usize = 8;
@@ -94,6 +96,8 @@ pub struct World {
     pub past: Vec<(MemberId, TestClient)>,
     /// Judges the histories of the daemons.
     pub checker: Checker,
+    /// The further rings of the configuration.
+    rings: Vec<RingChannel>,
 }
 
 impl World {
@@ -116,7 +120,11 @@ impl World {
             early: false,
             past: Vec::new(),
             checker: Checker::new(),
+            rings: Vec::new(),
         };
+        for _ in &world.config.rings {
+            world.rings.push(RingChannel::new());
+        }
         for host in 1..=hosts {
             world.start(host);
         }
@@ -146,6 +154,9 @@ impl World {
         };
         self.daemons.insert(member, daemon);
         self.checker.observe(member, &Observation::Start);
+        for ring in 0..self.rings.len() {
+            self.begin_ring(ring, member);
+        }
         member
     }
 
@@ -155,6 +166,9 @@ impl World {
             return;
         };
         self.checker.observe(member, &Observation::Crash);
+        for ring in &mut self.rings {
+            ring.crash(member);
+        }
         let clients = daemon.clients.into_values();
         self.past.extend(clients.map(|client| (member, client)));
     }
@@ -250,7 +264,12 @@ impl World {
                     .copied()
                     .filter(|member| component.members.contains(member))
                     .collect();
-                self.close(component.config, &together, rng);
+                let moving = self.daemons.iter_mut();
+                let moving = moving.filter(|(member, _)| together.contains(member));
+                let mut inboxes: BTreeMap<_, _> = moving
+                    .map(|(member, daemon)| (*member, &mut daemon.inbox))
+                    .collect();
+                close(&mut inboxes, component.config, rng);
             }
             for member in &members {
                 let configuration = Configuration {
@@ -263,75 +282,6 @@ impl World {
                 daemon.inbox.push_back(Event::Configuration(configuration));
             }
             self.components.push(Component { config, members });
-        }
-    }
-
-    /// The transition of the daemons that move together out of `config`.
-    fn close(&mut self, config: ConfigId, together: &[MemberId], rng: &mut Rng) {
-        // Deliveries of this configuration that are still under way, by place: all members have the
-        // same ones ordered.
-        let mut pending: BTreeMap<u64, Delivery> = BTreeMap::new();
-        let mut delivered = 0;
-        for member in together {
-            let daemon = &self.daemons[member];
-            let mut first = None;
-            for event in &daemon.inbox {
-                if let Event::Deliver(delivery) = event
-                    && let Some(place) = delivery.place
-                    && place.config == config
-                {
-                    first.get_or_insert(place.seq);
-                    pending.insert(place.seq, delivery.clone());
-                }
-            }
-            delivered = delivered.max(first.unwrap_or(u64::MAX));
-        }
-        // What a member has delivered, all that move with it deliver; of the rest, what was sent by
-        // others may be lost.
-        let places: Vec<u64> = pending.keys().copied().collect();
-        let must = places.partition_point(|seq| *seq < delivered);
-        let span = (places.len() - must) as u64;
-        let regular = must + rng.below(span + 1) as usize;
-        let kept = regular + rng.below((places.len() - regular) as u64 + 1) as usize;
-        let is_kept = |index: usize, delivery: &Delivery| {
-            index < kept || together.contains(&delivery.id.sender)
-        };
-        let kept: BTreeSet<u64> = places
-            .iter()
-            .enumerate()
-            .filter(|(index, seq)| is_kept(*index, &pending[seq]))
-            .map(|(_, seq)| *seq)
-            .collect();
-        let transition_at = places.get(regular).copied();
-        let transition = Event::Configuration(Configuration {
-            kind: ConfigurationKind::Transitional,
-            id: config,
-            members: together.to_vec(),
-            left: Vec::new(),
-        });
-        for member in together {
-            let daemon = self.daemons.get_mut(member).expect("it moves");
-            let mut inbox = VecDeque::new();
-            let mut said = false;
-            for event in daemon.inbox.drain(..) {
-                let seq = match &event {
-                    Event::Deliver(Delivery {
-                        place: Some(place), ..
-                    }) if place.config == config => Some(place.seq),
-                    _ => None,
-                };
-                if seq.is_some() && seq == transition_at {
-                    inbox.push_back(transition.clone());
-                    said = true;
-                }
-                if seq.is_none_or(|seq| kept.contains(&seq)) {
-                    inbox.push_back(event);
-                }
-            }
-            if !said {
-                inbox.push_back(transition.clone());
-            }
-            daemon.inbox = inbox;
         }
     }
 
@@ -432,6 +382,10 @@ impl World {
             for member in members {
                 busy |= self.order(member, rng);
                 busy |= self.deliver(member);
+                for ring in 0..self.rings.len() {
+                    busy |= self.order_in_ring(ring, member);
+                    busy |= self.deliver_in_ring(ring, member);
+                }
             }
             if !busy {
                 return;
@@ -446,13 +400,16 @@ impl World {
             return;
         };
         let (queue_max, max) = (self.queue_max, self.message_max);
-        let checker = &mut self.checker;
+        let (checker, rings) = (&mut self.checker, &mut self.rings);
         let (queue, submitted, was_full) = (
             &mut daemon.queue,
             &mut daemon.submitted,
             &mut daemon.was_full,
         );
         daemon.engine.pump(now, |carrier, service, payload| {
+            if let Carrier::Ring(ring) = carrier {
+                return rings[ring].submit(member, service, payload);
+            }
             assert_eq!(carrier, Carrier::Order, "no group is bimodal");
             let len = payload.len();
             if len > max {
@@ -509,8 +466,11 @@ impl World {
                 None => daemon.clients.get_mut(&id).expect("it connected").open = false,
             }
         }
-        while let Some(observation) = daemon.engine.poll_observation() {
-            self.checker.observe(member, &observation);
+        while let Some((carrier, observation)) = daemon.engine.poll_observation() {
+            match carrier {
+                Carrier::Ring(ring) => self.rings[ring].observe(member, &observation),
+                _ => self.checker.observe(member, &observation),
+            }
         }
         while let Some(fact) = daemon.engine.poll_fact() {
             daemon.facts.push(fact);
@@ -523,5 +483,72 @@ impl World {
         if !credit.is_empty() {
             self.settle(member);
         }
+    }
+}
+
+/// The transition of the daemons that move together out of `config`.
+fn close(inboxes: &mut BTreeMap<MemberId, &mut VecDeque<Event>>, config: ConfigId, rng: &mut Rng) {
+    let together: Vec<MemberId> = inboxes.keys().copied().collect();
+    // Deliveries of this configuration that are still under way, by place: all members have the
+    // same ones ordered.
+    let mut pending: BTreeMap<u64, Delivery> = BTreeMap::new();
+    let mut delivered = 0;
+    for inbox in inboxes.values() {
+        let mut first = None;
+        for event in inbox.iter() {
+            if let Event::Deliver(delivery) = event
+                && let Some(place) = delivery.place
+                && place.config == config
+            {
+                first.get_or_insert(place.seq);
+                pending.insert(place.seq, delivery.clone());
+            }
+        }
+        delivered = delivered.max(first.unwrap_or(u64::MAX));
+    }
+    // What a member has delivered, all that move with it deliver; of the rest, what was sent by
+    // others may be lost.
+    let places: Vec<u64> = pending.keys().copied().collect();
+    let must = places.partition_point(|seq| *seq < delivered);
+    let span = (places.len() - must) as u64;
+    let regular = must + rng.below(span + 1) as usize;
+    let kept = regular + rng.below((places.len() - regular) as u64 + 1) as usize;
+    let is_kept =
+        |index: usize, delivery: &Delivery| index < kept || together.contains(&delivery.id.sender);
+    let kept: BTreeSet<u64> = places
+        .iter()
+        .enumerate()
+        .filter(|(index, seq)| is_kept(*index, &pending[seq]))
+        .map(|(_, seq)| *seq)
+        .collect();
+    let transition_at = places.get(regular).copied();
+    let transition = Event::Configuration(Configuration {
+        kind: ConfigurationKind::Transitional,
+        id: config,
+        members: together.clone(),
+        left: Vec::new(),
+    });
+    for old in inboxes.values_mut() {
+        let mut inbox = VecDeque::new();
+        let mut said = false;
+        for event in old.drain(..) {
+            let seq = match &event {
+                Event::Deliver(Delivery {
+                    place: Some(place), ..
+                }) if place.config == config => Some(place.seq),
+                _ => None,
+            };
+            if seq.is_some() && seq == transition_at {
+                inbox.push_back(transition.clone());
+                said = true;
+            }
+            if seq.is_none_or(|seq| kept.contains(&seq)) {
+                inbox.push_back(event);
+            }
+        }
+        if !said {
+            inbox.push_back(transition.clone());
+        }
+        **old = inbox;
     }
 }

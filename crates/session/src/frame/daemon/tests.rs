@@ -103,6 +103,7 @@ fn one_of_each() -> Vec<DaemonFrame> {
             message_max: 64 << 20,
             private_name: "al@h".into(),
             order: String::new(),
+            rings: Vec::new(),
         }),
         DaemonFrame::Refused {
             code: Refusal::NameInUse,
@@ -141,11 +142,12 @@ fn one_of_each() -> Vec<DaemonFrame> {
         },
         DaemonFrame::Welcome(Welcome {
             version: 1,
-            features: ORDER_NAME,
+            features: ORDER_NAME | RINGS,
             publish_window: 4 << 20,
             message_max: 64 << 20,
             private_name: "al@h".into(),
             order: "ring".into(),
+            rings: vec!["wb.cb".into()],
         }),
         DaemonFrame::RekeyReport(Bytes::from_static(b"{}")),
         DaemonFrame::Message(labelled),
@@ -301,7 +303,10 @@ fn golden_bytes() {
         2, b'a', b'l',  4, b'b', b'o', b'@', b'h',
     ];
     assert_eq!(bytes, who);
-    let ends = [(0, &b"\x04al@h"[..]), (17, b"\x04al@h\x04ring")];
+    let ends = [
+        (0, &b"\x04al@h"[..]),
+        (17, b"\x04al@h\x04ring\0\0\0\x01\x05wb.cb"),
+    ];
     for (index, end) in ends {
         bytes.clear();
         one_of_each()[index].encode(&mut bytes);

@@ -206,6 +206,7 @@ impl Engine {
     pub(super) fn bimodal_groups(&self) -> impl Iterator<Item = GroupStatus> {
         let groups = self.bimodal.groups.iter().enumerate();
         groups.map(|(index, group)| GroupStatus {
+            ring: None,
             name: group.name.clone(),
             approximate: true,
             members: self.bimodal_members(index),

@@ -1,0 +1,187 @@
+//! Further rings at three daemons on loopback: the binary as its users run it.
+//!
+//! Goal: groups at and below a ring's top are ordered there, whoever sends to them; a daemon is in
+//! the ring only while its clients want something of it; all histories are clean, judged order by
+//! order. Method: real processes over real multicast on the loopback interface, judged by events.
+
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot read what a command printed has failed"
+)]
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::host::{Host, Running, free_port};
+
+/// Waits for what takes a daemon's patience, on a machine that is busy.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while !holds() {
+        assert!(Instant::now() < end, "it never came about: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The daemon `name`, with the ring wb.cb at `multicast`.
+fn daemon(host: &Host, name: &str, multicast: &str) -> Running {
+    let text =
+        format!("insecure = true\n[[rings]]\ntop = \"wb.cb\"\nmulticast = \"{multicast}\"\n");
+    let file = host.write(&format!("{name}.toml"), text);
+    host.daemon(name, &["-c", &file])
+}
+
+/// What the daemon says of its ring.
+fn ring(host: &Host, daemon: &str) -> Value {
+    let status = host.status(daemon).unwrap_or_default();
+    status["rings"][0].clone()
+}
+
+/// The daemons that are in the ring's configuration, as one of them sees it.
+fn members(host: &Host, daemon: &str) -> usize {
+    let members = ring(host, daemon)["configuration"]["members"].clone();
+    members.as_array().map_or(0, Vec::len)
+}
+
+fn subscribe(host: &Host, label: &str, daemon: &str, groups: &[&str]) -> Running {
+    let mut command = host.command(&["sub", "--json", "--socket", &host.socket(daemon)]);
+    let subscriber = host.launch(label, command.args(groups));
+    eventually(&format!("{label} is a member"), || {
+        let views = host.read(&format!("{label}.out"));
+        views.matches("\"event\":\"view\"").count() >= groups.len()
+    });
+    subscriber
+}
+
+/// Publishes lines, and waits until they are accepted.
+fn publish(host: &Host, daemon: &str, group: &str, lines: &str) {
+    let file = host.write(&format!("{daemon}.{group}.txt"), lines);
+    let ran = host.run(&[
+        "pub",
+        group,
+        "--socket",
+        &host.socket(daemon),
+        "--file",
+        &file,
+    ]);
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+}
+
+/// The lines of `label` with this text.
+fn lines(host: &Host, label: &str, text: &str) -> Vec<Value> {
+    let out = host.read(&format!("{label}.out"));
+    let whole = out
+        .split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'));
+    let read = whole.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    read.filter(|line| line["text"] == text).collect()
+}
+
+#[test]
+fn groups_below_a_top_have_an_order_of_their_own_and_daemons_come_and_go() {
+    let host = Host::new();
+    let multicast = format!("239.192.79.76:{}", free_port());
+    let names = ["one", "two", "three"];
+    let mut daemons = names.map(|name| daemon(&host, name, &multicast));
+    for name in names {
+        host.await_members(name, &["one", "three", "two"]);
+        assert_eq!(
+            ring(&host, name)["stay"],
+            "out",
+            "nobody wants anything of it"
+        );
+    }
+    let mut subscribers = [
+        subscribe(&host, "at-one", "one", &["page1.wb.cb", "room"]),
+        subscribe(&host, "at-two", "two", &["page1.wb.cb", "room"]),
+    ];
+    eventually("both are in the ring", || {
+        members(&host, "one") == 2 && members(&host, "two") == 2
+    });
+    assert_eq!(ring(&host, "three")["stay"], "out");
+
+    publish(&host, "one", "page1.wb.cb", "first\n");
+    publish(&host, "three", "room", "outside\n");
+    assert_eq!(
+        ring(&host, "three")["stay"],
+        "out",
+        "the room is not the ring's"
+    );
+    // A daemon that is not in it sends to it, and is in it for that.
+    publish(&host, "three", "page1.wb.cb", "second\n");
+    for label in ["at-one", "at-two"] {
+        eventually(&format!("{label} has all"), || {
+            let all = ["first", "second", "outside"];
+            all.iter().all(|text| lines(&host, label, text).len() == 1)
+        });
+        let [in_ring, outside] =
+            ["second", "outside"].map(|text| lines(&host, label, text)[0].clone());
+        assert_eq!(
+            (&in_ring["ring"], &in_ring["order"]),
+            (&"wb.cb".into(), &"rmp".into())
+        );
+        assert_eq!(
+            (&outside["ring"], &outside["order"]),
+            (&Value::Null, &"ring".into())
+        );
+        let places = ["first", "second"].map(|text| lines(&host, label, text)[0]["seq"].as_u64());
+        assert!(places[0] < places[1]);
+    }
+    let [one, two] = ["at-one", "at-two"].map(|label| lines(&host, label, "second")[0].clone());
+    assert_eq!((&one["config"], &one["seq"]), (&two["config"], &two["seq"]));
+    let refused = host.run(&[
+        "pub",
+        "room",
+        "page1.wb.cb",
+        "--socket",
+        &host.socket("one"),
+        "--count",
+        "1",
+        "--size",
+        "1",
+    ]);
+    refused.fails_with(1, &["two orders", "the ring \"wb.cb\""]);
+    let groups = host
+        .run(&["groups", "--json", "--socket", &host.socket("one")])
+        .stdout;
+    assert!(groups.contains("\"ring\":\"wb.cb\""), "{groups}");
+
+    // It leaves when its clients want nothing any more, and comes back.
+    eventually("three has left the ring", || {
+        ring(&host, "three")["stay"] == "out"
+    });
+    eventually("the others know", || members(&host, "one") == 2);
+    publish(&host, "three", "wb.cb", "again\n");
+    // One dies without a word; the ring of the others goes on without it.
+    daemons[1].signal("KILL");
+    daemons[1].wait();
+    eventually("two is gone from the ring", || {
+        let members = ring(&host, "one")["configuration"]["members"].clone();
+        let members = members.as_array().cloned().unwrap_or_default();
+        !members.is_empty() && members.iter().all(|member| member["name"] != "two")
+    });
+    publish(&host, "one", "page1.wb.cb", "third\n");
+    eventually("the third is there", || {
+        lines(&host, "at-one", "third").len() == 1
+    });
+
+    subscribers[0].terminate();
+    for daemon in [0, 2] {
+        assert_eq!(daemons[daemon].terminate(), 0);
+    }
+    let files = names.map(|name| host.path(&format!("{name}.ndjson")));
+    let of_ring = names.map(|name| host.path(&format!("{name}.wb.cb.ndjson")));
+    let mut check = vec!["check"];
+    check.extend(files.iter().chain(&of_ring).map(String::as_str));
+    let verdict = host.run(&check);
+    assert_eq!(verdict.code, 0, "{}{}", verdict.stdout, verdict.stderr);
+    // A ring's histories are judged apart: without one of them, something is not judged.
+    let without = host.run(&["check", &of_ring[0]]);
+    assert_eq!(without.code, 3, "{}{}", without.stdout, without.stderr);
+    assert!(
+        without.stdout.contains("in the ring \"wb.cb\""),
+        "{}",
+        without.stdout
+    );
+}

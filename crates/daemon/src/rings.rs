@@ -1,0 +1,539 @@
+//! The daemon's further rings: when it joins each and leaves it, the endpoint that it has while it
+//! is in it, and its turns.
+//!
+//! ```text
+//!        clients ask for it                      unused for LINGER
+//! Out ──────────────────────▶ In ─────────────────────────────────────▶ Leaving
+//!  ▲                                                                       │
+//!  └───────────────────────────────────────────────────────────────────────┘
+//!                          it has left, or too long ago
+//! ```
+//!
+//! A ring has sockets, a node and a member of its own, which exist while the daemon is in it: else
+//! the host does not even listen to its address. Each stay is the life of a new member, because a
+//! seal's numbers are used once. The ring's datagrams begin with a label that follows from its top,
+//! so daemons that give one address to two rings hear both and mix up none.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::{Buf as _, Bytes};
+use groupcast_check::ndjson::OrderedBy;
+use groupcast_core::family::OrderLimits;
+use groupcast_core::status::GroupStatus;
+use groupcast_core::trace::{Observable, Observation, Transition, digest};
+use groupcast_core::{
+    Event, Instrumented, MemberId, MessageId, NodeId, Ordered as _, Protocol, Rng, Service,
+    SubmitError, Time, Transmit, TransmitBuf,
+};
+use groupcast_net::{Endpoint, EndpointConfig, Group, Sealing, Spin, new_member, random_u64};
+use groupcast_protocols::channel;
+use mio::unix::SourceFd;
+use mio::{Interest, Token};
+
+use crate::config::{Config, Order, Ring as RingConfig};
+use crate::error::DaemonError;
+use crate::history::History;
+use crate::instance::is_long;
+
+/// Bytes of a label.
+const LABEL: usize = 8;
+/// A daemon stays in a ring for so long after its clients wanted something of it: to join costs a
+/// message and an exchange of states.
+pub(crate) const LINGER: Duration = Duration::from_secs(10);
+/// A ring that could not be joined is tried again after so long.
+const RETRY: Duration = Duration::from_secs(5);
+/// After the protocol's own time-out for leaving, the endpoint is closed at this time at the
+/// latest.
+const LEAVE_MARGIN: Duration = Duration::from_secs(1);
+
+/// A ring of the daemon.
+pub(crate) struct Ring {
+    pub(crate) config: RingConfig,
+    endpoint_config: EndpointConfig,
+    sealing: Sealing,
+    /// The file of its history.
+    history: Option<PathBuf>,
+    /// What is registered with the daemon's endpoint.
+    token: Token,
+    /// Who the daemon is in it now or, while it is out, will be.
+    member: MemberId,
+    stay: Stay,
+    ready: Vec<(Token, groupcast_net::Readiness)>,
+}
+
+/// Whether the daemon is in a ring.
+enum Stay {
+    /// It is not, and does not join before this time.
+    Out(Time),
+    /// It is; since when its clients have wanted nothing of it, if so.
+    In(Box<Open>, Option<Time>),
+    /// It leaves, until this time at the latest. Whether its events still are for the clients.
+    Leaving(Box<Open>, Time, bool),
+}
+
+/// What there is of a ring while the daemon is in it.
+struct Open {
+    endpoint: Endpoint<Labelled>,
+    history: Option<History>,
+    has_left: bool,
+}
+
+/// What a turn of a ring found out, for the log.
+#[derive(Debug)]
+pub(crate) enum RingNews {
+    /// The protocol's state changed.
+    Transition(Transition),
+    /// The daemon is in it no more.
+    Left,
+    /// Another daemon of the same name is in it, as this member.
+    NameInUse(MemberId),
+}
+
+/// The member of a ring, with the ring's label before each body.
+pub(crate) struct Labelled {
+    label: [u8; LABEL],
+    member: Box<dyn Instrumented>,
+    /// Datagrams of other rings, or too short for a label.
+    foreign: u64,
+}
+
+impl Ring {
+    /// The ring `index` of the daemon, which is not in it yet.
+    pub(crate) fn new(
+        config: &Config,
+        index: usize,
+        sealing: &Sealing,
+        reserved_from: Token,
+    ) -> Result<Self, DaemonError> {
+        let ring = config.rings[index].clone();
+        Ok(Self {
+            endpoint_config: EndpointConfig {
+                group: Group::Multicast(ring.multicast),
+                // The daemon's own endpoint waits, for all.
+                spin: Spin::Off,
+                ..config.endpoint.clone()
+            },
+            sealing: sealing.clone(),
+            history: config
+                .history
+                .as_deref()
+                .map(|path| history_path(path, &ring.top)),
+            config: ring,
+            token: Token(reserved_from.0 - 1 - index),
+            member: new_member(&config.name)?,
+            stay: Stay::Out(Time::ZERO),
+            ready: Vec::new(),
+        })
+    }
+
+    /// Who the daemon is in it, now or when it joins next.
+    pub(crate) fn member(&self) -> MemberId {
+        self.member
+    }
+
+    /// What its sockets wake the daemon with.
+    pub(crate) fn token(&self) -> Token {
+        self.token
+    }
+
+    /// Whether the daemon has nothing of it open.
+    pub(crate) fn is_out(&self) -> bool {
+        matches!(self.stay, Stay::Out(_))
+    }
+
+    /// Whether it is in it, and its events are for the clients.
+    pub(crate) fn is_in(&self) -> bool {
+        matches!(self.stay, Stay::In(..))
+    }
+
+    /// What the daemon does about it, in a word.
+    pub(crate) fn stay_name(&self) -> &'static str {
+        match self.stay {
+            Stay::Out(_) => "out",
+            Stay::In(..) => "in",
+            Stay::Leaving(..) => "leaving",
+        }
+    }
+
+    fn open(&self) -> Option<&Open> {
+        match &self.stay {
+            Stay::Out(_) => None,
+            Stay::In(open, _) | Stay::Leaving(open, ..) => Some(open),
+        }
+    }
+
+    fn open_mut(&mut self) -> Option<&mut Open> {
+        match &mut self.stay {
+            Stay::Out(_) => None,
+            Stay::In(open, _) | Stay::Leaving(open, ..) => Some(open),
+        }
+    }
+
+    /// How its member is doing, and how many datagrams of other rings came; `None` while the daemon
+    /// is not in it.
+    pub(crate) fn status(&self) -> Option<(GroupStatus, u64)> {
+        let labelled = self.open()?.endpoint.node().instance(channel::RINGS)?;
+        Some((labelled.member.status(), labelled.foreign))
+    }
+
+    /// Joins, if it is time for that: opens sockets, and the history.
+    ///
+    /// # Errors
+    /// What could not be opened. It is tried again later.
+    pub(crate) fn join(
+        &mut self,
+        now: Time,
+        name: &str,
+        registry: &mio::Registry,
+    ) -> Result<bool, DaemonError> {
+        let Stay::Out(not_before) = self.stay else {
+            return Ok(false);
+        };
+        if now < not_before {
+            return Ok(false);
+        }
+        self.stay = Stay::Out(now + RETRY);
+        let open = self.opened(name)?;
+        let fd = open.endpoint.as_raw_fd();
+        registry
+            .register(&mut SourceFd(&fd), self.token, Interest::READABLE)
+            .map_err(DaemonError::system("wait for the sockets of a ring"))?;
+        self.stay = Stay::In(Box::new(open), None);
+        Ok(true)
+    }
+
+    fn opened(&self, name: &str) -> Result<Open, DaemonError> {
+        let rng = Rng::new(random_u64()?);
+        let builder = Endpoint::builder(
+            self.endpoint_config.clone(),
+            self.member,
+            self.sealing.clone(),
+        );
+        let mut endpoint = builder.rng(rng.clone()).free_port().open()?;
+        let Order { family, config } = &self.config.order;
+        let mut config = config.clone();
+        let limits = config.limits();
+        let fitting = endpoint.body_max().unwrap_or(limits.body_max);
+        config.set_limits(OrderLimits {
+            body_max: limits.body_max.min(fitting).saturating_sub(LABEL),
+            ..limits
+        });
+        let members = config
+            .members()
+            .map_err(|error| crate::config::DaemonConfigError::unchecked("rings", &error))?;
+        let history = match &self.history {
+            None => None,
+            Some(path) => {
+                let order = OrderedBy {
+                    name: family.name(),
+                    contract: family.family.contract,
+                    ring: Some(&self.config.top),
+                };
+                Some(History::open(path, self.member, name, order)?)
+            }
+        };
+        let now = endpoint.now();
+        let member = members.factory(1)(self.member, rng.fork(family.name()), now);
+        let node = endpoint.node_mut();
+        if let Some(history) = &history {
+            node.observe_with(Box::new(history.clone()));
+        }
+        let labelled = Labelled {
+            label: label(&self.config.top),
+            member,
+            foreign: 0,
+        };
+        node.open(channel::RINGS, labelled);
+        Ok(Open {
+            endpoint,
+            history,
+            has_left: false,
+        })
+    }
+
+    /// Its clients want something of it, or nothing: whether that has been so for long enough to
+    /// leave.
+    pub(crate) fn tend(&mut self, now: Time, is_used: bool) -> bool {
+        let Stay::In(_, unused) = &mut self.stay else {
+            return false;
+        };
+        match is_used {
+            true => *unused = None,
+            false => return now >= *unused.get_or_insert(now) + LINGER,
+        }
+        false
+    }
+
+    /// Begins to leave. With `for_clients`, what it still delivers is for the clients.
+    pub(crate) fn leave(&mut self, now: Time, for_clients: bool) {
+        match std::mem::replace(&mut self.stay, Stay::Out(now)) {
+            Stay::In(mut open, _) => {
+                let at = open.endpoint.now();
+                if let Some(labelled) = open.endpoint.node_mut().instance_mut(channel::RINGS) {
+                    labelled.member.leave(at);
+                }
+                self.stay = Stay::Leaving(open, now + self.leave_max(), for_clients);
+            }
+            other => self.stay = other,
+        }
+    }
+
+    /// Leaving is over after this long.
+    pub(crate) fn leave_max(&self) -> Duration {
+        self.config.order.config.limits().leave_timeout + LEAVE_MARGIN
+    }
+
+    /// Forgets the stay that is over: the next is that of another member.
+    ///
+    /// # Errors
+    /// The system has no randomness to give.
+    pub(crate) fn renew(&mut self, name: &str) -> Result<MemberId, DaemonError> {
+        self.member = new_member(name)?;
+        Ok(self.member)
+    }
+
+    /// Closes what is open at once, and does not join again for a while.
+    pub(crate) fn abandon(&mut self, now: Time) {
+        self.close();
+        self.stay = Stay::Out(now + RETRY);
+    }
+
+    /// Writes its history to the end.
+    pub(crate) fn close(&mut self) {
+        if let Some(open) = self.open_mut()
+            && let Some(history) = &open.history
+        {
+            history.finish();
+        }
+    }
+
+    /// One turn: sends, reads, runs timers, without waiting. Each event that is for the clients
+    /// goes to `sink`, in order; it says what else is to be written into the history there.
+    pub(crate) fn turn(
+        &mut self,
+        now: Time,
+        mut sink: impl FnMut(Event, &mut dyn FnMut(&Observation)),
+    ) -> io::Result<Vec<RingNews>> {
+        let mut news = Vec::new();
+        let for_clients = match &self.stay {
+            Stay::Out(_) => return Ok(news),
+            Stay::In(..) => true,
+            Stay::Leaving(_, _, for_clients) => *for_clients,
+        };
+        let mut ready = std::mem::take(&mut self.ready);
+        if let Some(open) = self.open_mut() {
+            open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
+            while let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event() {
+                open.observe_long(&event);
+                match &event {
+                    Event::Left => open.has_left = true,
+                    Event::NameInUse { holder } => news.push(RingNews::NameInUse(*holder)),
+                    _ if for_clients => {
+                        let node = open.endpoint.node_mut();
+                        sink(event, &mut |observation| node.observe(observation));
+                    }
+                    _ => {}
+                }
+            }
+            while let Some((_, transition)) = open.endpoint.node_mut().poll_transition() {
+                news.push(RingNews::Transition(transition));
+            }
+            if let Some(history) = &open.history {
+                history.tend(now);
+            }
+        }
+        self.ready = ready;
+        if let Stay::Leaving(open, end, _) = &mut self.stay
+            && (open.has_left || now >= *end)
+        {
+            let at = open.endpoint.now();
+            open.endpoint.flush(at);
+            self.close();
+            self.stay = Stay::Out(now);
+            news.push(RingNews::Left);
+        }
+        Ok(news)
+    }
+
+    /// Writes something into its history.
+    pub(crate) fn observe(&mut self, observation: &Observation) {
+        if let Some(open) = self.open_mut() {
+            open.endpoint.node_mut().observe(observation);
+        }
+    }
+
+    /// Accepts a message for the ring.
+    pub(crate) fn submit(
+        &mut self,
+        service: Service,
+        payload: Bytes,
+    ) -> Result<MessageId, SubmitError> {
+        let Stay::In(open, _) = &mut self.stay else {
+            // It waits for the next stay.
+            return Err(SubmitError::Full { queued: 0 });
+        };
+        open.submit(service, payload)
+    }
+
+    /// Sends what there is to send.
+    pub(crate) fn flush(&mut self) {
+        if let Some(open) = self.open_mut() {
+            let now = open.endpoint.now();
+            open.endpoint.flush(now);
+        }
+    }
+
+    /// How long the loop may sleep.
+    pub(crate) fn patience(&self, now: Time) -> Option<Duration> {
+        let open = self.open()?;
+        let history = open.history.as_ref().and_then(|history| history.tend(now));
+        let due = open.endpoint.due_within();
+        Some(history.map_or(due, |history| due.min(history)))
+    }
+}
+
+impl Open {
+    fn submit(&mut self, service: Service, payload: Bytes) -> Result<MessageId, SubmitError> {
+        let now = self.endpoint.now();
+        let node = self.endpoint.node_mut();
+        let labelled = node.instance_mut(channel::RINGS);
+        let member = &mut labelled.ok_or(SubmitError::Leaving)?.member;
+        let Some(history) = &self.history else {
+            return member.submit(now, service, payload);
+        };
+        let id = member.submit(now, service, payload.clone())?;
+        let mut submission = Observation::Submit {
+            id,
+            service,
+            digest: 0,
+        };
+        if is_long(&payload) {
+            history.observe_message(None, &submission, &payload);
+        } else {
+            if let Observation::Submit { digest: of, .. } = &mut submission {
+                *of = digest(&payload);
+            }
+            node.observe(&submission);
+        }
+        Ok(id)
+    }
+
+    /// The history's line of a long message, whose digest takes its time; the node's observer has
+    /// seen everything else.
+    fn observe_long(&self, event: &Event) {
+        if let (Some(history), Event::Deliver(delivery)) = (&self.history, event)
+            && is_long(&delivery.payload)
+        {
+            let observation = Observation::Deliver {
+                id: delivery.id,
+                service: delivery.service,
+                place: delivery.place,
+                digest: 0,
+            };
+            history.observe_message(None, &observation, &delivery.payload);
+        }
+    }
+}
+
+/// The label of the ring with this top: the hash that daemons are called by. Two tops that share
+/// one are as unlikely.
+fn label(top: &str) -> [u8; LABEL] {
+    NodeId::from_name(top).0.to_be_bytes()
+}
+
+/// The file of the history of the ring with this top, beside the daemon's own at `path`: `h.ndjson`
+/// becomes `h.wb.cb.uiuc.ndjson`. A top with other letters than a file's name should have stands
+/// there as its hash.
+fn history_path(path: &Path, top: &str) -> PathBuf {
+    let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
+    let top = match top.chars().all(is_plain) {
+        true => top.to_owned(),
+        // Two names that differ only in what no file's name should have are two files.
+        false => format!("{:016x}", NodeId::from_name(top).0),
+    };
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = match path.extension() {
+        Some(extension) => format!("{stem}.{top}.{}", extension.to_string_lossy()),
+        None => format!("{stem}.{top}"),
+    };
+    path.with_file_name(name)
+}
+
+/// An event of a ring's member.
+#[derive(Debug)]
+pub(crate) struct RingEvent(Event);
+
+impl Observable for RingEvent {
+    /// Lines of long messages wait for their digests: the ring's turn writes those.
+    fn observation(&self) -> Option<Observation> {
+        match &self.0 {
+            Event::Deliver(delivery) if is_long(&delivery.payload) => None,
+            event => event.observation(),
+        }
+    }
+}
+
+impl Protocol for Labelled {
+    type Event = RingEvent;
+
+    fn handle_datagram(&mut self, now: Time, from: MemberId, mut body: Bytes) {
+        if body.first_chunk::<LABEL>() == Some(&self.label) {
+            body.advance(LABEL);
+            self.member.handle_datagram(now, from, body);
+        } else {
+            self.foreign += 1;
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.member.handle_timeout(now);
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        buf.set_label(&self.label);
+        let transmit = self.member.poll_transmit(now, buf);
+        // The buffer is the node's, which says other things too.
+        buf.set_label(&[]);
+        transmit
+    }
+
+    fn poll_event(&mut self) -> Option<RingEvent> {
+        self.member.poll_event().map(RingEvent)
+    }
+
+    fn poll_transition(&mut self) -> Option<Transition> {
+        self.member.poll_transition()
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.member.poll_timeout()
+    }
+
+    fn read_first(&self) -> groupcast_core::SocketClass {
+        self.member.read_first()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_ring_has_a_history_of_its_own() {
+        let of = |path: &str, top: &str| {
+            let path = history_path(Path::new(path), top);
+            path.display().to_string()
+        };
+        assert_eq!(of("/h/a.ndjson", "wb.cb"), "/h/a.wb.cb.ndjson");
+        assert_eq!(of("a", "wb.cb"), "a.wb.cb");
+        let slashed = of("a.ndjson", "../x");
+        assert!(
+            !slashed.contains("..") && slashed.ends_with(".ndjson"),
+            "{slashed}"
+        );
+        assert_ne!(slashed, of("a.ndjson", "__/x"));
+    }
+}

@@ -1,0 +1,268 @@
+//! Further rings: which order carries a group, what is asked of several, and when a daemon is in
+//! one.
+//!
+//! A daemon has an order of its own, for all groups. Beside it may be *rings*, each with a top: the
+//! groups at and below it are the ring's, except those of a ring with a lower top. A daemon is in a
+//! ring only while its clients want something of it: the host asks [`Engine::asks_for_ring`] and
+//! [`Engine::uses_ring`], joins and leaves. Each time it is another member there, which
+//! [`Engine::begin_ring`] tells the engine; what clients ask meanwhile waits.
+//!
+//! A client's requests for one order never wait for another order. That what it published is
+//! accepted it is told in the order of its messages, so a message waits with that for those before
+//! it; and its credit is one for all.
+
+use std::sync::Arc;
+
+use groupcast_core::MemberId;
+
+use super::client::{Client, ClientOrder, ClientPhase};
+use super::fact::RingStatus;
+use super::filters::BELOW;
+use super::orders::{Order, OrderIndex};
+use super::{ClientId, Engine, Fact};
+use crate::frame::{Publish, Reject};
+use crate::names::{DomainName, is_at_or_below, lowest_top};
+
+/// The most further rings of a daemon.
+pub const RINGS_PER_DAEMON_MAX: usize = 64;
+
+/// Where the number of a ring stands in what a client calls a request: places of two orders may be
+/// equal.
+const RING_AT: u32 = 56;
+
+/// The tops of a daemon's further rings.
+#[derive(Debug)]
+pub(super) struct Rings {
+    tops: Vec<Arc<str>>,
+}
+
+impl Rings {
+    pub(super) fn new(tops: &[String]) -> Self {
+        Self {
+            tops: tops.iter().map(|top| top.as_str().into()).collect(),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tops.len()
+    }
+
+    /// The order that carries the group `name`: the ring with the lowest top that covers it, else
+    /// the daemon's own. Private names are of no ring.
+    pub(super) fn order_of(&self, name: &str) -> OrderIndex {
+        lowest_top(&self.tops, name).map_or(OrderIndex::OWN, OrderIndex::of_ring)
+    }
+
+    /// The top of the ring that `on` is; `None` of the daemon's own order.
+    pub(super) fn top(&self, on: OrderIndex) -> Option<&Arc<str>> {
+        self.tops.get(on.ring()?)
+    }
+
+    /// A fact about the order.
+    pub(super) fn fact(&self, on: OrderIndex, fact: Fact) -> Fact {
+        match self.top(on) {
+            Some(ring) => Fact::InRing {
+                ring: ring.clone(),
+                fact: Box::new(fact),
+            },
+            None => fact,
+        }
+    }
+
+    /// Another order that carries names below `name`, if there is one.
+    fn other_below(&self, name: &str) -> Option<&Arc<str>> {
+        let mut tops = self.tops.iter();
+        tops.find(|top| ***top != *name && is_at_or_below(top, name))
+    }
+
+    /// The order in words.
+    fn describe(&self, on: OrderIndex) -> String {
+        match self.top(on) {
+            Some(top) => format!("the ring {top:?}"),
+            None => "the daemon's own".to_owned(),
+        }
+    }
+}
+
+impl OrderIndex {
+    /// The order that is the ring `index`.
+    pub(super) fn of_ring(index: usize) -> Self {
+        Self::at(index + 1)
+    }
+
+    /// What a client calls the request at `seq` of this order.
+    pub(super) fn request_seq(self, seq: u64) -> u64 {
+        seq | (self.ring().map_or(0, |ring| ring as u64 + 1) << RING_AT)
+    }
+
+    /// The order, and the place there, of what a client calls a request.
+    fn of_request(seq: u64) -> (Self, u64) {
+        let on = Self::at((seq >> RING_AT) as usize);
+        (on, seq & ((1 << RING_AT) - 1))
+    }
+}
+
+impl Engine {
+    /// The order of the request that a client names by `seq`, and its place there; `None` if there
+    /// is no such order.
+    pub(super) fn order_of_request(&self, seq: u64) -> Option<(OrderIndex, u64)> {
+        let (on, seq) = OrderIndex::of_request(seq);
+        let is_known = on == OrderIndex::OWN || self.rings.top(on).is_some();
+        is_known.then_some((on, seq))
+    }
+
+    /// Why a message cannot go to these destinations together: they are of two orders.
+    pub(super) fn of_two_orders(&self, publish: &Publish) -> Option<(Reject, String)> {
+        let mut names = publish.destinations();
+        let first = names.next()?;
+        let on = self.rings.order_of(first);
+        let other = names.find(|name| self.rings.order_of(name) != on)?;
+        let text = format!(
+            "{first:?} and {other:?} are of two orders, {} and {}, and one message has a place in one: publish to each by \
+             itself",
+            self.rings.describe(on),
+            self.rings.describe(self.rings.order_of(other)),
+        );
+        Some((Reject::Unsupported, text))
+    }
+
+    /// Why a group of this name cannot be on its order: a ring's names have levels.
+    pub(super) fn bad_in_ring(&self, name: &str) -> Option<(Reject, String)> {
+        self.rings.top(self.rings.order_of(name))?;
+        let error = name.parse::<DomainName>().err()?;
+        Some((Reject::Name, error.to_string()))
+    }
+
+    /// Why nobody can accept `group`, which may stand for all below a name.
+    pub(super) fn bad_pattern_group(&self, group: &str) -> Option<(Reject, String)> {
+        let Some(above) = group.strip_prefix(BELOW) else {
+            return self.bad_in_ring(group);
+        };
+        let other = self.rings.other_below(above)?;
+        let text = format!(
+            "{group:?} stands for groups of two orders, {} and the ring {other:?}: accept names of each by themselves",
+            self.rings.describe(self.rings.order_of(above)),
+        );
+        Some((Reject::Unsupported, text))
+    }
+
+    /// Why a client cannot be called so: ids are of the daemon's own order.
+    pub(super) fn bad_id(&self, id: &str) -> Option<(Reject, String)> {
+        let top = self.rings.top(self.rings.order_of(id))?;
+        let text = format!("{id:?} is a name of the ring {top:?}: choose an id that is of no ring");
+        Some((Reject::Name, text))
+    }
+
+    /// The order that carries `group`; a name that stands for all below another is of that one's.
+    pub(super) fn order_of(&self, group: &str) -> OrderIndex {
+        let above = group.strip_prefix(BELOW);
+        self.rings.order_of(above.unwrap_or(group))
+    }
+
+    /// From now on the daemon is `member` in the ring `index`, and takes part once its first
+    /// configuration comes. What it was there before is over: its events are not for the engine.
+    pub fn begin_ring(&mut self, index: usize, member: MemberId) {
+        let on = OrderIndex::of_ring(index);
+        if self.rings.top(on).is_none() || self.orders[on].is_stopped() {
+            return;
+        }
+        let old = std::mem::replace(&mut self.orders[on], Order::new(member));
+        self.orders[on].submissions = old.submissions.begun_anew();
+        self.orders[on].guests.plant(self.planted);
+        for (id, client) in self.clients.iter_mut() {
+            client.orders[on].begin_anew();
+            if let Some(guest) = &client.guest {
+                self.orders[on].guests.guest_came(guest.id, id.0);
+            }
+        }
+    }
+
+    /// Whether clients ask for something of the ring `index` that has not gone on its way.
+    pub fn asks_for_ring(&self, index: usize) -> bool {
+        let on = OrderIndex::of_ring(index);
+        self.rings.top(on).is_some() && self.orders[on].submissions.is_asked()
+    }
+
+    /// Whether the daemon's clients want anything of the ring `index`: they are in groups of it,
+    /// ask for something, or wait for what they asked for. Its cost grows with clients and groups.
+    pub fn uses_ring(&self, index: usize) -> bool {
+        let on = OrderIndex::of_ring(index);
+        if self.rings.top(on).is_none() {
+            return false;
+        }
+        let order = &self.orders[on];
+        let wants = |(_, client): (ClientId, &Client)| {
+            let is_leaving = matches!(client.phase, ClientPhase::Leaving);
+            let mut groups = client.wanted.keys();
+            client.orders[on].is_there() && is_leaving
+                || client.awaits(on)
+                || groups.any(|group| self.order_of(group) == on)
+        };
+        order.submissions.is_asked()
+            || order.submissions.is_under_way()
+            || !order.table.subscribed().is_empty()
+            || order.guests.poll_timeout().is_some()
+            || self.clients.iter().any(wants)
+    }
+
+    /// How the further rings are doing.
+    pub(super) fn ring_statuses(&self) -> Vec<RingStatus> {
+        let rings = (0..self.rings.len()).map(OrderIndex::of_ring);
+        let statuses = rings.filter_map(|on| {
+            let order = &self.orders[on];
+            Some(RingStatus {
+                top: self.rings.top(on)?.clone(),
+                phase: order.phase_name(),
+                config: order.config(),
+                daemons: order.daemons(),
+                groups: order.table.memberships().count(),
+                held: order.held_bytes(),
+            })
+        });
+        statuses.collect()
+    }
+}
+
+impl ClientOrder {
+    /// Whether the client has, or asks for, anything there.
+    pub(super) fn is_there(&self) -> bool {
+        self.bound || !self.requests.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_lowest_top_that_covers_a_name_carries_it() {
+        let rings = Rings::new(&["cb.uiuc".into(), "wb.cb.uiuc".into()]);
+        for (name, top) in [
+            ("cb.uiuc", Some("cb.uiuc")),
+            ("ed.cb.uiuc", Some("cb.uiuc")),
+            ("wb.cb.uiuc", Some("wb.cb.uiuc")),
+            ("page1.wb.cb.uiuc", Some("wb.cb.uiuc")),
+            ("xcb.uiuc", None),
+            ("uiuc", None),
+            ("al@wb.cb.uiuc", None),
+        ] {
+            let found = rings.top(rings.order_of(name)).map(|top| &**top);
+            assert_eq!(found, top, "{name}");
+        }
+        assert_eq!(rings.other_below("uiuc").map(|top| &**top), Some("cb.uiuc"));
+        assert_eq!(rings.other_below("wb.cb.uiuc"), None);
+    }
+
+    #[test]
+    fn requests_of_two_orders_at_one_place_have_two_names() {
+        for on in [
+            OrderIndex::OWN,
+            OrderIndex::of_ring(0),
+            OrderIndex::of_ring(63),
+        ] {
+            let seq = on.request_seq(77 << 16);
+            assert_eq!(OrderIndex::of_request(seq), (on, 77 << 16));
+        }
+        assert_eq!(OrderIndex::OWN.request_seq(5), 5);
+    }
+}
