@@ -72,6 +72,9 @@ pub(super) struct Order {
     /// Members whose messages must be delivered behind a gap, because others may have installed the
     /// next configuration relying on it (Totem's obligation set).
     pub(super) obligations: Indices,
+    /// Own packets above this one are sent again, whatever place of them is heard of now: others
+    /// may have installed the next configuration relying on it.
+    pub(super) places_end: Option<Number>,
     pub(super) plants: Plants,
 }
 
@@ -242,6 +245,7 @@ impl Order {
             max_n: members.len(),
             message_max: config.message_max,
             obligations: Indices::default(),
+            places_end: None,
             plants: config.plants(),
             present: (0..roster.len() as u8).collect(),
             ring: (0..roster.len() as u8).collect(),
@@ -349,7 +353,7 @@ impl Order {
         }
         let mut known = Number(known);
         self.plants.known_told(&mut known, self.acknowledged());
-        known
+        self.places_end.map_or(known, |end| known.min(end))
     }
 
     /// All members are ready for every position up to here.

@@ -10,6 +10,7 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{Event, MemberId};
 
+use super::config::OrderRule;
 use super::numbers::{Number, Packets};
 use super::order::Order;
 use super::repair::{add_packet, runs};
@@ -226,7 +227,8 @@ impl Order {
     }
 
     /// Others may rely from now on on what those that go along know `together`, on what is `safe`,
-    /// and on the messages of `bound`.
+    /// on the messages of `bound`, and on that this member sends again what had no place that it
+    /// knew when it declared what it holds (seed 205143 of `groups-rmp`).
     pub(super) fn oblige(&mut self, bound: Indices, together: &Together, safe: Seq) {
         self.obligations = self.obligations.union(bound);
         self.plants.obliged(&mut self.obligations);
@@ -234,6 +236,82 @@ impl Order {
             site.marks.known = site.marks.known.max(declared.known);
             site.marks.ready = site.marks.ready.max(declared.ready);
         }
+        // An ACK settles a place where it is heard: then none is left to its sender's word.
+        if self.rule == OrderRule::Settled {
+            let declared = together.members.get(self.me.at());
+            let end = declared.map(|it| it.known).unwrap_or_default();
+            self.places_end = Some(self.places_end.map_or(end, |before| before.min(end)));
+        }
         self.note_safe(safe);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use groupcast_core::{ConfigId, Incarnation, NodeId};
+
+    use super::*;
+    use crate::rmp::RmpConfig;
+    use crate::rmp::numbers::{Marks, Stamp};
+    use crate::rmp::order::{Heard, Packet};
+    use crate::rmp::wire::Ack;
+
+    fn member(site: u64) -> MemberId {
+        MemberId {
+            node: NodeId(site),
+            incarnation: Incarnation(site),
+        }
+    }
+
+    /// The ACK of `issuer` that orders this member's packet `number`.
+    fn ack(order: &Order, issuer: u8, number: u64) -> Ack {
+        Ack {
+            again: false,
+            issuer,
+            next: issuer + 1,
+            tag: order.tag,
+            stamp: Stamp(number),
+            first: Seq(100 + number),
+            marks: Marks::default(),
+            packets: vec![Packets {
+                origin: 2,
+                first: Number(number),
+                count: 1,
+            }],
+        }
+    }
+
+    #[test]
+    fn who_has_accepted_knows_no_place_of_its_own_packets_that_it_did_not_declare() {
+        let id = ConfigId {
+            counter: 1,
+            representative: member(0),
+        };
+        let members = (0..3).map(member).collect();
+        let config = RmpConfig::lan();
+        let mut order = Order::new(id, members, member(2), Seq(100), 1431, &config);
+        for number in 1..=2 {
+            let packet = Packet {
+                version: 0,
+                body: Bytes::from_static(b"packet"),
+            };
+            order.insert(2, Number(number), packet);
+        }
+        let known = |order: &Order| order.inventory().members[2].known;
+        assert_eq!(order.take_ack(&ack(&order, 0, 1)), Heard::Newest);
+        assert_eq!(known(&order), Number(1));
+        let declared = order.inventory();
+        // Another one's answer brings the place of the second.
+        assert_eq!(order.take_ack(&ack(&order, 1, 2)), Heard::Newest);
+        assert_eq!(known(&order), Number(2), "nobody relies on anything yet");
+        let together = Together {
+            low: Seq(101),
+            held: Vec::new(),
+            members: declared.members,
+        };
+        order.oblige(Indices::default(), &together, Seq(100));
+        assert_eq!(known(&order), Number(1));
+        assert_eq!(order.acknowledged(), Number(2));
     }
 }
