@@ -51,6 +51,10 @@ pub struct ExperimentConfig {
     /// Hosts that multicast does not reach although the network has it: they send and get unicast
     /// copies, and know the addresses of all others. Default none.
     pub without_multicast: BTreeSet<usize>,
+    /// The multicast addresses of hosts that have another than 0, by index: a multicast reaches the
+    /// hosts with the sender's address and no others. Only with [`Multicast::SourceTrees`].
+    /// Default: all have 0.
+    pub addresses: BTreeMap<usize, u32>,
     /// The largest IP packet, in bytes. Default 1,500.
     pub mtu: u32,
     /// Whether a process waits while its host's own link is full (a socket's send buffer). Default
@@ -84,6 +88,7 @@ impl ExperimentConfig {
             topology,
             multicast: Some(Multicast::SourceTrees),
             without_multicast: BTreeSet::new(),
+            addresses: BTreeMap::new(),
             mtu: 1500,
             senders_wait: true,
             hosts: HostConfig::free(),
@@ -137,7 +142,10 @@ impl<P: Instrumented> Experiment<P> {
             mtu: config.mtu,
             senders_wait: config.senders_wait,
         };
-        let fabric = Fabric::new(fabric, &rng.fork("network"));
+        let mut fabric = Fabric::new(fabric, &rng.fork("network"));
+        for (host, address) in config.addresses {
+            fabric.set_address(host, address);
+        }
         let mut world = World::new(
             hosts,
             Medium::Fabric(Box::new(fabric)),

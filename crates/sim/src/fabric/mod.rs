@@ -389,7 +389,7 @@ impl Fabric {
         let from = packet.datagram.from;
         let meant = match packet.target {
             Target::Host(to) => to == host,
-            Target::All => host != from && !packet.off_tree && self.router.has_joined(host),
+            Target::All => host != from && !packet.off_tree && self.router.is_reached(from, host),
         };
         let reaches = |components: &Vec<u32>| components[from] == components[host];
         meant && self.components.as_ref().is_none_or(reaches)
@@ -448,6 +448,18 @@ impl Fabric {
     /// Whether the network's multicast reaches a host.
     pub(crate) fn set_joined(&mut self, host: usize, joined: bool) {
         self.router.set_joined(host, joined);
+    }
+
+    /// From now on the host listens and sends to this multicast address; all begin with 0.
+    ///
+    /// # Panics
+    /// With a shared tree, which has one address: the caller's bug.
+    pub(crate) fn set_address(&mut self, host: usize, address: u32) {
+        assert!(
+            self.config.multicast == Multicast::SourceTrees,
+            "a shared tree has one address"
+        );
+        self.router.set_address(host, address);
     }
 
     /// Hosts of different components no longer reach each other; those in none are together in one

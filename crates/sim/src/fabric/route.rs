@@ -28,6 +28,8 @@ pub(super) struct Router {
     kept: usize,
     kept_max: usize,
     joined: Vec<bool>,
+    /// By host: which multicast address it listens to and sends to.
+    addresses: Vec<u32>,
     /// Taken while it is filled.
     pub(super) ways: Vec<Way>,
 }
@@ -47,6 +49,7 @@ impl Router {
             kept: 0,
             kept_max: (Self::BYTES_MAX / (vertices * Self::BYTES_A_VERTEX).max(1)).max(1),
             joined: vec![true; hosts],
+            addresses: vec![0; hosts],
             ways: Vec::new(),
         }
     }
@@ -68,8 +71,16 @@ impl Router {
         }
     }
 
-    pub(super) fn has_joined(&self, host: usize) -> bool {
-        self.joined[host]
+    /// From now on the host listens and sends to this multicast address; all begin with 0. Only for
+    /// source trees: a shared tree has one.
+    pub(super) fn set_address(&mut self, host: usize, address: u32) {
+        self.addresses[host] = address;
+        self.forget_trees();
+    }
+
+    /// Whether what one host sends to its multicast address is for the other.
+    pub(super) fn is_reached(&self, from: usize, host: usize) -> bool {
+        self.joined[host] && self.addresses[from] == self.addresses[host]
     }
 
     /// Whether a packet for the group that is at `at` has yet to find the shared tree.
@@ -149,12 +160,18 @@ impl Router {
             }
             self.kept += 1;
         }
-        let (routes, joined) = (&mut self.routes, &self.joined);
+        let (routes, joined, addresses) = (&mut self.routes, &self.joined, &self.addresses);
         self.trees[root.index()].get_or_insert_with(|| {
-            let hosts = topology.hosts().iter().zip(joined);
-            let members: Vec<Vertex> = hosts
-                .filter_map(|(vertex, joined)| joined.then_some(*vertex))
-                .collect();
+            let sender = match self.multicast {
+                Multicast::SourceTrees => topology.host_at(root),
+                Multicast::CoreTree(_) => None,
+            };
+            let is_member = |host: &usize| {
+                let same = |sender: usize| addresses[sender] == addresses[*host];
+                joined[*host] && sender.is_none_or(same)
+            };
+            let members = (0..topology.hosts().len()).filter(is_member);
+            let members: Vec<Vertex> = members.map(|host| topology.hosts()[host]).collect();
             match self.multicast {
                 Multicast::SourceTrees => MulticastTree::source(topology, routes, root, &members),
                 Multicast::CoreTree(core) => MulticastTree::core(topology, routes, core, &members),
