@@ -4,7 +4,8 @@
 //! among others that have it. `swarm`: random faults, some seeds of every family. `bulk`: more
 //! seeds of the family that once failed most. `corpus`: the committed inputs of the fuzz targets.
 //! `explore`: every schedule of a small group. `groups`: daemons with clients. `presets`: what the
-//! presets of the ring promise, in calm. `reach`: no family of the registry is left out.
+//! presets of the ring promise, in calm. `rings`: several at one host. `reach`: no family of the
+//! registry is left out.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -17,4 +18,5 @@ mod groups;
 mod guests;
 mod presets;
 mod reach;
+mod rings;
 mod swarm;
