@@ -6,7 +6,7 @@ use groupcast_core::OrderPlace;
 
 use super::DomainName;
 
-/// The most rings that a table lets be made; a merge keeps those of both.
+/// The most rings that a table lets be made; a merge keeps those of both that carry a group.
 pub const RINGS_MAX: usize = 1_024;
 
 /// What made a ring, or took a group into use: of two claims to one name the earlier one stands.
@@ -66,14 +66,16 @@ struct Group {
     claim: Claim,
 }
 
-/// The rings that there are, and the groups in use on them.
+/// The groups in use, and the rings that they are on.
 ///
 /// A ring carries the groups at and below its top, except those that another ring with a lower top
-/// carries. All that changes a table comes in one order; equal tables in one order stay equal.
+/// carries. It is there as long as it carries a group. All that changes a table comes in one order;
+/// equal tables in one order stay equal.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Table {
-    rings: BTreeMap<DomainName, Claim>,
     groups: BTreeMap<DomainName, Group>,
+    /// How many of them each ring carries: one at least.
+    rings: BTreeMap<DomainName, usize>,
 }
 
 impl Table {
@@ -108,23 +110,25 @@ impl Table {
         let (ring, is_new) = match covering {
             Some(ring) if !wants_ring || ring == *group => (ring, false),
             _ => {
-                self.create(group, claim)?;
+                self.check_new(group)?;
                 (group.clone(), true)
             }
         };
-        let used = Group {
-            ring: ring.clone(),
-            claim,
-        };
-        self.groups.entry(group.clone()).or_insert(used);
+        if !self.groups.contains_key(group) {
+            let used = Group {
+                ring: ring.clone(),
+                claim,
+            };
+            self.insert(group, used);
+        }
         Ok(Created { ring, is_new })
     }
 
-    /// Makes a ring of the name `top` (000 ch. 8: unless that fragments another).
+    /// Whether a ring of the name `top` can be made (000 ch. 8: unless that fragments another).
     ///
     /// # Errors
-    /// Why it is not made.
-    pub fn create(&mut self, top: &DomainName, claim: Claim) -> Result<(), Refusal> {
+    /// Why not.
+    fn check_new(&self, top: &DomainName) -> Result<(), Refusal> {
         if self.rings.contains_key(top) {
             return Err(Refusal::Exists(top.clone()));
         }
@@ -139,11 +143,10 @@ impl Table {
                 ring: used.ring.clone(),
             });
         }
-        if self.rings.len() >= RINGS_MAX {
-            return Err(Refusal::Full);
+        match self.rings.len() < RINGS_MAX {
+            true => Ok(()),
+            false => Err(Refusal::Full),
         }
-        self.rings.insert(top.clone(), claim);
-        Ok(())
     }
 
     /// The last member of `group` has left; whether its ring has ended with it, because no other
@@ -152,38 +155,53 @@ impl Table {
         let Some(used) = self.groups.remove(group) else {
             return false;
         };
-        let is_last = self.groups.values().all(|other| other.ring != used.ring);
-        is_last && self.rings.remove(&used.ring).is_some()
+        self.release(&used.ring)
     }
 
-    /// What two parts of a network made of their tables, together: of a ring or a group that both
-    /// have, the earlier claim stands. The names of which the later claim was `self`'s: what uses
-    /// them here has to be told.
+    /// What two parts of a network made of their tables, together: of a group that both have, the
+    /// earlier claim stands, with its ring, and a ring that has lost all its groups so is no more.
+    /// The names of which the later claim was `self`'s: what uses them here has to be told, and is
+    /// on another ring where the two had it on different ones.
     pub fn merge(&mut self, other: &Self) -> Vec<DomainName> {
         let mut lost = Vec::new();
-        for (top, claim) in &other.rings {
-            let known = self.rings.entry(top.clone()).or_insert(*claim);
-            if claim.is_before(known) {
-                *known = *claim;
-                lost.push(top.clone());
-            }
-        }
         for (name, group) in &other.groups {
-            let known = self.groups.entry(name.clone());
-            let known = known.or_insert_with(|| group.clone());
-            if group.claim.is_before(&known.claim) {
-                *known = group.clone();
+            let known = self.groups.get(name);
+            let is_later = known.map(|known| group.claim.is_before(&known.claim));
+            if is_later == Some(false) {
+                continue;
+            }
+            if is_later == Some(true) {
                 lost.push(name.clone());
             }
+            if let Some(known) = self.insert(name, group.clone()) {
+                self.release(&known.ring);
+            }
         }
-        lost.sort();
-        lost.dedup();
         lost
     }
 
-    /// The rings, by their tops, in the order of names.
-    pub fn rings(&self) -> impl ExactSizeIterator<Item = (&DomainName, Claim)> {
-        self.rings.iter().map(|(top, claim)| (top, *claim))
+    /// The rings, by their tops, in the order of names, and how many groups each carries.
+    pub fn rings(&self) -> impl ExactSizeIterator<Item = (&DomainName, usize)> {
+        self.rings.iter().map(|(top, groups)| (top, *groups))
+    }
+
+    /// The group is on its ring from here on; what there was of it before.
+    fn insert(&mut self, name: &DomainName, group: Group) -> Option<Group> {
+        *self.rings.entry(group.ring.clone()).or_default() += 1;
+        self.groups.insert(name.clone(), group)
+    }
+
+    /// The ring carries one group less; whether it has ended.
+    fn release(&mut self, ring: &DomainName) -> bool {
+        let Some(groups) = self.rings.get_mut(ring) else {
+            return false;
+        };
+        *groups -= 1;
+        let has_ended = *groups == 0;
+        if has_ended {
+            self.rings.remove(ring);
+        }
+        has_ended
     }
 }
 
@@ -262,13 +280,29 @@ mod tests {
     fn so_many_rings_and_no_more() {
         let mut table = Table::default();
         for index in 0..RINGS_MAX {
-            table
-                .create(&name(&format!("r{index}")), claim(1, 1))
-                .unwrap();
+            let group = name(&format!("r{index}"));
+            table.join(&group, true, claim(1, 1)).unwrap();
         }
-        assert_eq!(table.create(&name("more"), claim(1, 1)), Err(Refusal::Full));
-        let exists = Refusal::Exists(name("r7"));
-        assert_eq!(table.create(&name("r7"), claim(1, 1)), Err(exists));
+        let more = table.join(&name("more"), true, claim(1, 1));
+        assert_eq!(more, Err(Refusal::Full));
+        assert!(table.leave(&name("r7")));
+        table.join(&name("more"), true, claim(1, 1)).unwrap();
+    }
+
+    #[test]
+    fn a_ring_that_loses_its_groups_in_a_merge_is_no_more() {
+        let (mut one, mut two) = (Table::default(), Table::default());
+        one.join(&name("a"), true, claim(1, 1)).unwrap();
+        one.join(&name("g.a"), false, claim(2, 1)).unwrap();
+        two.join(&name("g.a"), true, claim(3, 1)).unwrap();
+        let (first, second) = (one.clone(), two.clone());
+        assert_eq!(two.merge(&first), [name("g.a")]);
+        assert_eq!(one.merge(&second), []);
+        assert_eq!(one, two);
+        let rings: Vec<_> = one.rings().collect();
+        assert_eq!(rings, [(&name("a"), 2)]);
+        assert!(!one.leave(&name("g.a")) && one.leave(&name("a")));
+        assert_eq!(one.rings().count(), 0);
     }
 
     const NAMES: [&str; 7] = ["a", "b.a", "c.b.a", "d.b.a", "e.c.b.a", "x", "y.x"];
@@ -301,6 +335,12 @@ mod tests {
                 .values()
                 .all(|it| table.rings.contains_key(&it.ring));
             assert!(carried, "a group is on a ring that is none");
+            let count: usize = table.rings.values().sum();
+            let is_idle = table.rings.values().any(|groups| *groups == 0);
+            assert!(
+                count == table.groups.len() && !is_idle,
+                "a ring is left over"
+            );
         }
         table
     }
