@@ -91,6 +91,36 @@ fn keys_are_private_and_never_overwritten() {
 }
 
 #[test]
+fn what_holds_something_else_is_neither_written_nor_to_be_changed() {
+    let host = Host::new();
+    assert_eq!(host.run(&["keygen", "kk"]).code, 0);
+    let hosts = "127.0.0.1 localhost\n";
+    let foreign = host.write("hosts", hosts);
+    let mode = |mode| std::fs::set_permissions(&foreign, PermissionsExt::from_mode(mode)).unwrap();
+    mode(0o644);
+    let listen = format!("127.0.0.1:{}", host::free_port());
+    let (socket, group) = (host.socket("s"), host.multicast());
+    let daemon = |options: &[&str]| {
+        let mut all = vec!["daemon", "--listen", &listen, "--multicast", group];
+        all.extend(["--socket", &socket]);
+        all.extend(options);
+        host.run(&all)
+    };
+    let key = host.read("kk");
+    daemon(&["--key", "kk", "--history", "./kk"])
+        .fails_with(2, &["is the file of `key`", "a file of its own"]);
+    assert_eq!(host.read("kk"), key);
+    daemon(&["--insecure", "--history", "hosts"])
+        .fails_with(1, &["hosts", "not a history", "--history FILE"]);
+    assert_eq!(host.read("hosts"), hosts);
+
+    let refused = daemon(&["--key", "hosts"]);
+    assert!(!refused.stderr.contains("chmod"), "{}", refused.stderr);
+    refused.fails_with(1, &["hosts is not a key file"]);
+    daemon(&["--key", "kk", "--check", "--history", "kk"]).fails_with(2, &["is the file of `key`"]);
+}
+
+#[test]
 fn a_daemon_without_a_key_is_told_how_to_get_one() {
     let host = Host::new();
     host.run(&["daemon"]).fails_with(

@@ -143,9 +143,10 @@ impl DaemonError {
             Self::ClientListen { .. } => {
                 Some("choose an address and port of this host with --client-listen IP:PORT".into())
             }
-            Self::History { .. } => {
-                Some("choose a file that this user can write with --history FILE".into())
-            }
+            Self::History { .. } => Some(
+                "choose a new file, or a history, that this user can write, with --history FILE"
+                    .into(),
+            ),
             Self::Traces { .. } => Some(
                 "make a directory that this user can write, and name it with --bus-trace DIR"
                     .into(),

@@ -138,6 +138,45 @@ fn little_is_needed() {
 }
 
 #[test]
+fn what_the_daemon_writes_is_none_of_the_files_that_it_reads() {
+    for written in ["history", "log_file"] {
+        for text in [
+            "key = \"kk\"",
+            "insecure = true\nclient_listen = \"127.0.0.1:4811\"\nclient_token = \"kk\"",
+            "insecure = true\nclient_listen = \"127.0.0.1:4811\"\ntls_certificate = \"c\"\ntls_key = \"kk\"",
+        ] {
+            let (message, line, help) = refused(&format!("{text}\n{written} = \"./kk\""));
+            assert!(message.starts_with(&format!("{written}: ./kk is the file of")));
+            assert_eq!(line, Some(text.lines().count() + 1));
+            assert!(help.contains("a file of its own"));
+        }
+        let (message, ..) = refused(&format!("insecure = true\n{written} = \"daemon.toml\""));
+        assert!(message.contains("the configuration itself"), "{message}");
+    }
+    let (message, ..) = refused("insecure = true\nhistory = \"a\"\nlog_file = \"a\"");
+    assert!(message.contains("log_file: a is the file of `history`"));
+
+    // A link is another name of the same file.
+    let key = std::env::temp_dir().join(format!("gc-config-{}.key", std::process::id()));
+    let link = key.with_extension("link");
+    let _ = std::fs::remove_file(&link);
+    std::fs::write(&key, "x").unwrap();
+    std::os::unix::fs::symlink(&key, &link).unwrap();
+    let linked = Options {
+        key: Some(key.clone()),
+        history: Some(link.clone()),
+        ..Options::default()
+    };
+    let error = Config::build(None, linked).unwrap_err();
+    std::fs::remove_file(&link).unwrap();
+    std::fs::remove_file(&key).unwrap();
+    assert!(
+        error.to_string().contains("is the file of `key`"),
+        "{error}"
+    );
+}
+
+#[test]
 fn the_command_line_wins_and_displaces_what_it_excludes() {
     let text = "name = \"a\"\ninsecure = true\nmulticast = \"239.0.0.1:9\"\n[clients]\nmax = 7";
     let over = Options {

@@ -141,21 +141,23 @@ impl Key {
         };
         let file = file.ok_or_else(|| Self::irregular(path))?;
         let metadata = file.metadata().map_err(failed)?;
-        let mode = metadata.mode() & 0o777;
-        if is_exposed(mode, metadata.uid()) {
-            return Err(KeyError::Exposed {
-                path: path.into(),
-                mode,
-            });
-        }
         let mut text = Zeroizing::new(Vec::new());
         file.take(Self::FILE_MAX + 1)
             .read_to_end(&mut text)
             .map_err(failed)?;
-        Self::parse(&text).map_err(|what| KeyError::Malformed {
+        let key = Self::parse(&text).map_err(|what| KeyError::Malformed {
             path: path.into(),
             what,
-        })
+        })?;
+        // Only now: nobody is to be told to change the mode of a file that is something else.
+        let mode = metadata.mode() & 0o777;
+        match is_exposed(mode, metadata.uid()) {
+            false => Ok(key),
+            true => Err(KeyError::Exposed {
+                path: path.into(),
+                mode,
+            }),
+        }
     }
 
     fn parse(text: &[u8]) -> Result<Self, &'static str> {
@@ -409,6 +411,9 @@ mod tests {
         }
         let error = Key::load(&dir.0).unwrap_err().to_string();
         assert!(error.contains("regular file"), "{error}");
+        // A file that others may read, and should: its mode is none of a key's business.
+        let error = Key::load(&dir.file("root:x:0:0\n", 0o644)).unwrap_err();
+        assert!(matches!(error, KeyError::Malformed { .. }), "{error}");
         let missing = Key::load(&dir.0.join("none")).unwrap_err().to_string();
         assert!(missing.contains("none"), "{missing}");
     }

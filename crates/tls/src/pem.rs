@@ -58,7 +58,7 @@ pub enum TlsError {
 
 /// The certificates in the file `path`, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let text = read(path, false)?;
+    let (text, _) = read(path)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -69,9 +69,17 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 /// The private key in the file `path`, which nobody else may read.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let text = read(path, true)?;
-    PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|error| malformed(path, &format!("holds no private key in PEM: {error}")))
+    let (text, mode) = read(path)?;
+    let key = PrivateKeyDer::from_pem_slice(&text)
+        .map_err(|error| malformed(path, &format!("holds no private key in PEM: {error}")))?;
+    // Only now: nobody is to be told to change the mode of a file that is something else.
+    match mode {
+        Some(mode) => Err(TlsError::Exposed {
+            path: path.into(),
+            mode,
+        }),
+        None => Ok(key),
+    }
 }
 
 /// The authorities in the file `path`, at least one.
@@ -93,9 +101,9 @@ fn malformed(path: &Path, what: &str) -> TlsError {
     }
 }
 
-/// The text of a regular file. Of a `secret` one, root's may be read by a group: so secrets are
-/// mounted into containers.
-fn read(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, TlsError> {
+/// The text of a regular file, and its mode if that lets others than its owner at it. A group may
+/// read one that root owns: so secrets are mounted into containers.
+fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Option<u32>), TlsError> {
     let failed = |source| TlsError::Read {
         path: path.into(),
         source,
@@ -115,15 +123,11 @@ fn read(path: &Path, secret: bool) -> Result<Zeroizing<Vec<u8>>, TlsError> {
         0 => 0o740,
         _ => 0o700,
     };
-    if secret && mode & !allowed != 0 {
-        let path = path.into();
-        return Err(TlsError::Exposed { path, mode });
-    }
     if metadata.len() > FILE_MAX {
         return Err(malformed(path, "is longer than any certificates are"));
     }
     let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX as usize + 1));
     let mut start = file.take(FILE_MAX);
     start.read_to_end(&mut text).map_err(failed)?;
-    Ok(text)
+    Ok((text, (mode & !allowed != 0).then_some(mode)))
 }

@@ -304,6 +304,8 @@ fn each_wrong_file_is_named() {
         ..files.clone()
     };
     fails(with_ca, "holds no certificate");
+    mode(&files.certificate, 0o644);
+    fails(with_key(&files.certificate), "holds no private key");
     mode(&files.key, 0o666);
     let exposed = fails(files.clone(), "chmod 600");
     assert!(matches!(exposed, TlsError::Exposed { mode: 0o666, .. }));

@@ -170,6 +170,25 @@ mod tests {
     }
 
     #[test]
+    fn append_writes_into_no_file_that_holds_something_else() {
+        let file = format!("groupcast-check-foreign-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let (member, _) = everything();
+        for foreign in ["127.0.0.1 localhost\n", "\n", "{\"event\":\"deliver\"}\n"] {
+            std::fs::write(&path, foreign).unwrap();
+            let error = HistoryWriter::append(&path, member, "a", EARLY).unwrap_err();
+            assert_eq!(error.kind(), std::io::ErrorKind::InvalidData, "{error}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), foreign);
+        }
+        // What a full disk left of the first line is no reason to refuse.
+        for whole in ["", "{\"eve", "{\"event\":\"start\",\"sch"] {
+            std::fs::write(&path, whole).unwrap();
+            HistoryWriter::append(&path, member, "a", EARLY).unwrap();
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn errors_name_the_line_and_what_is_wrong() {
         let good = String::from_utf8(written("a")).unwrap();
         let what = |from: &str, to: &str| {

@@ -11,6 +11,9 @@ use groupcast_core::{ConfigurationKind, Contract, MemberId};
 
 use super::SCHEMA;
 
+/// What every history begins with.
+const BEGIN: &str = r#"{"event":"start""#;
+
 /// Writes the history of one member.
 ///
 /// It buffers nothing itself: a `write` is one call of the writer below, and [`flush`](Self::flush)
@@ -37,7 +40,8 @@ impl HistoryWriter<BufWriter<File>> {
     /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`,
     /// called `name`, whose messages `order` orders.
     ///
-    /// Ends a line that an earlier life left torn. A new file can be read by its owner alone:
+    /// A file that holds something else is refused and stays as it is. Ends a line that an earlier
+    /// life left torn. A new file can be read by its owner alone:
     /// digests of payloads tell those who guess a payload whether they are right.
     pub fn append(
         path: &Path,
@@ -51,6 +55,10 @@ impl HistoryWriter<BufWriter<File>> {
             .create(true)
             .mode(0o600)
             .open(path)?;
+        if !begins_as_history(&mut file)? {
+            let message = "the file holds something that is not a history";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
         if !ends_in_line_feed(&mut file)? {
             file.write_all(b"\n")?;
         }
@@ -99,6 +107,14 @@ impl<W: Write> HistoryWriter<W> {
     }
 }
 
+/// Whether the file is empty or begins as all histories do, be it torn in its first line. Leaves
+/// the position anywhere.
+fn begins_as_history(file: &mut File) -> io::Result<bool> {
+    let mut begin = Vec::new();
+    file.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
+    Ok(BEGIN.as_bytes().starts_with(&begin))
+}
+
 /// Whether the file is empty or ends in a line feed. Leaves the position anywhere: the file is in
 /// append mode.
 fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
@@ -116,7 +132,7 @@ fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
 pub fn write_start(line: &mut String, member: MemberId, name: &str, order: OrderedBy<'_>) {
     push(
         line,
-        format_args!(r#"{{"event":"start","schema":{SCHEMA},"member":"{member}","name":"#),
+        format_args!(r#"{BEGIN},"schema":{SCHEMA},"member":"{member}","name":"#),
     );
     push_text(line, name);
     line.push_str(r#","order":"#);

@@ -31,7 +31,7 @@ pub(super) struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn error(
+    pub(super) fn error(
         &self,
         key: &str,
         message: impl Into<String>,

@@ -31,6 +31,11 @@ impl File {
     /// No configuration is longer, in bytes.
     const LEN_MAX: u64 = 1 << 20;
 
+    /// Where it was read from.
+    pub(super) fn path(&self) -> &Path {
+        &self.source.path
+    }
+
     /// Reads the file at `path`. Relative paths in it are relative to its directory.
     pub fn read(path: &Path) -> Result<Self, DaemonConfigError> {
         let text = read_text(path).map_err(|source| DaemonConfigError::Unreadable {

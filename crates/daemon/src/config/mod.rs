@@ -19,6 +19,7 @@ pub mod reference;
 mod rings;
 mod top;
 mod when_slow;
+mod written;
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -151,6 +152,7 @@ impl Config {
             (None, Some(true)) => Security::Insecure,
             (None, _) => return Err(DaemonConfigError::NoKey),
         };
+        check.written(&options)?;
         let (listen, interface_warning) = check.listen(options.listen)?;
         let order = check.order(&options)?;
         let rings = check.rings(&options)?;

@@ -221,7 +221,9 @@ pub(super) const TOP: &[TopKey] = &[
         meaning: "A file to which everything that the daemon's group did is written, for `groupcast check`.",
         value: "path; relative to the file's directory; a daemon that starts again goes on at its end",
         default: "none",
-        wrong: "It grows by about 150 bytes a message and is never cut off.",
+        wrong: "It grows by about 150 bytes a message and is never cut off. A file that holds something else, or that \
+                another key names, is refused: nothing is written into it. On a full disk the history ends for good \
+                where it is: the log says so.",
     },
     TopKey {
         name: "log",
@@ -237,6 +239,6 @@ pub(super) const TOP: &[TopKey] = &[
         value: "path; relative to the file's directory",
         default: "none: stderr",
         wrong: "A path that cannot be written: the daemon refuses to start; on SIGHUP it goes on with the file that it \
-                has. A full disk costs log lines and nothing else.",
+                has. A file that another key names is refused. A full disk costs log lines and nothing else.",
     },
 ];
