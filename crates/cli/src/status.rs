@@ -68,6 +68,13 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     if let Some(key) = status["key"]["fingerprint"].as_str() {
         line("key", format!("fingerprint {key}"))?;
     }
+    if status["history"]["written"] == false {
+        let path = text(&status["history"]["path"]);
+        line(
+            "history",
+            format!("{path} has ended: it could not be written"),
+        )?;
+    }
     let configuration = &status["configuration"];
     line("configuration", text(&configuration["id"]))?;
     line("groups", text(&status["groups"]))?;

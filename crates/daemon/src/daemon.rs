@@ -442,6 +442,7 @@ impl Daemon {
         let mut said = status::status(&self.config, &mut self.endpoint, &self.engine);
         said["rings"] = status::rings(&self.rings, &self.engine);
         said["key"] = self.rekeying.status(&self.engine);
+        said["history"] = self.history.as_ref().map(History::status).into();
         said["counters"]["clients"] = status::client_calls(self.clients.calls());
         said
     }

@@ -117,6 +117,9 @@ impl DaemonError {
             Self::NotASocket { .. } => {
                 "choose another path with --bus unix:PATH, or remove the file"
             }
+            Self::Socket { source, .. } if is_too_long(source) => {
+                "choose a path of 107 bytes at most with --bus unix:PATH"
+            }
             Self::Socket { .. } => "choose a path that this user can write with --bus unix:PATH",
             Self::ClientListen { .. } => {
                 "choose an address and port of this host with --bus IP:PORT"
@@ -136,6 +139,9 @@ impl DaemonError {
             }
             Self::NotASocket { .. } => {
                 Some("choose another path with --socket PATH, or remove the file".into())
+            }
+            Self::Socket { source, .. } if is_too_long(source) => {
+                Some("choose a path of 107 bytes at most with --socket PATH".into())
             }
             Self::Socket { .. } => {
                 Some("choose a path that this user can write with --socket PATH".into())
@@ -158,4 +164,10 @@ impl DaemonError {
             Self::Key(_) | Self::Tls(_) | Self::Net(_) | Self::System { .. } => None,
         }
     }
+}
+
+/// Whether a socket's path does not fit into its address: what the standard library says then names
+/// a constant of the system.
+fn is_too_long(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidInput
 }

@@ -134,6 +134,13 @@ impl History {
         }
     }
 
+    /// For `groupcast status`: the file, and whether it is still written.
+    pub(crate) fn status(&self) -> serde_json::Value {
+        let file = self.file.borrow();
+        let path = file.path.to_string_lossy();
+        serde_json::json!({"path": path, "written": file.writer.is_some()})
+    }
+
     /// Writes and flushes all: the daemon ends.
     pub(crate) fn finish(&self) {
         let mut file = self.file.borrow_mut();
@@ -282,6 +289,17 @@ mod tests {
             "{first}"
         );
         assert!(second.contains("\"number\":2"), "{second}");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_history_that_cannot_be_written_has_ended_and_says_so() {
+        let (path, history) = open("ended");
+        assert_eq!(history.status()["written"], true);
+        let mut file = history.file.borrow_mut();
+        file.attempt(|_| Err(io::ErrorKind::StorageFull.into()));
+        drop(file);
+        assert_eq!(history.status()["written"], false);
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -177,6 +177,36 @@ fn what_the_daemon_writes_is_none_of_the_files_that_it_reads() {
 }
 
 #[test]
+fn a_right_that_does_not_exist_is_not_guessed() {
+    let rule = |right: &str| {
+        format!("insecure = true\n[[access]]\nusers = [\"root\"]\nrights = [\"{right}\"]")
+    };
+    let (_, _, help) = refused(&rule("read"));
+    assert_eq!(help, "use `join`, `send` or `rekey`");
+    let (_, _, help) = refused(&rule("sned"));
+    assert_eq!(help, "did you mean `send`?");
+}
+
+#[test]
+fn a_default_that_does_not_fit_points_at_what_was_written() {
+    let text = "insecure = true\n[ring]\ntoken_loss_min = \"2 s\"";
+    let (message, line, help) = refused(text);
+    assert!(message.starts_with("ring.token_loss_min: does not go with ring.token_loss_max"));
+    assert_eq!(line, Some(3));
+    assert!(
+        help.starts_with("set ring.token_loss_max too: use at least"),
+        "{help}"
+    );
+    let text = "insecure = true\n[ring]\ntoken_loss_min = \"2 s\"\ntoken_loss_max = \"1 s\"";
+    let (message, line, _) = refused(text);
+    assert!(
+        message.starts_with("ring.token_loss_max: 1 s is out of range"),
+        "{message}"
+    );
+    assert_eq!(line, Some(4));
+}
+
+#[test]
 fn the_command_line_wins_and_displaces_what_it_excludes() {
     let text = "name = \"a\"\ninsecure = true\nmulticast = \"239.0.0.1:9\"\n[clients]\nmax = 7";
     let over = Options {

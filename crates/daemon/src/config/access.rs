@@ -3,7 +3,7 @@
 use std::fs;
 
 use groupcast_core::settings::read::{self, Wrong};
-use groupcast_core::settings::suggest::did_you_mean;
+use groupcast_core::settings::suggest::{alternatives, did_you_mean, nearest};
 use groupcast_session::groups::{Access, Principal, Right, Rule};
 use toml::de::{DeTable, DeValue};
 
@@ -88,8 +88,21 @@ fn right(value: &DeValue<'_>) -> Result<Right, Wrong> {
     let known = Right::WORDS.iter().find(|(known, _)| *known == word);
     known.map(|(_, right)| *right).ok_or_else(|| Wrong {
         message: format!("`{word}` is no right"),
-        help: did_you_mean(word, &Right::WORDS.map(|(word, _)| word)),
+        help: meant(word),
     })
+}
+
+/// The right that was meant, or all: who writes `read` does not mean `send`, which is as near as a
+/// slip of the pen.
+fn meant(word: &str) -> String {
+    let words = Right::WORDS.map(|(word, _)| word);
+    let alike = words
+        .into_iter()
+        .filter(|known| known.chars().next() == word.chars().next());
+    match nearest(word, alike) {
+        Some(known) => format!("did you mean `{known}`?"),
+        None => format!("use {}", alternatives(&words)),
+    }
 }
 
 fn user(value: &DeValue<'_>) -> Result<Principal, Wrong> {

@@ -50,7 +50,25 @@ impl Check<'_> {
 
     /// The error of a setting, which is called `key` here.
     fn setting(&self, key: &str, error: &ConfigError) -> DaemonConfigError {
-        self.error(key, error.problem(), error.remedy.as_str())
+        let is_here = |key: &str| {
+            let in_file = self.file.and_then(|file| file.place(key));
+            self.command_line.sets(key) || in_file.is_some()
+        };
+        // A default that another setting of the table does not go with: that one is what was
+        // written.
+        let table = key.rsplit_once('.').map_or("", |(table, _)| table);
+        let written = self.file.map(|file| file.options.settings.keys());
+        let mut others = written.into_iter().flatten().filter(|other| {
+            let name = other.rsplit_once('.');
+            name.is_some_and(|(of, name)| of == table && names(&error.remedy, name))
+        });
+        match others.next() {
+            Some(other) if !is_here(key) => {
+                let message = format!("does not go with {key}: its default {}", error.problem());
+                self.error(other, message, format!("set {key} too: {}", error.remedy))
+            }
+            _ => self.error(key, error.problem(), error.remedy.as_str()),
+        }
     }
 
     /// Refuses what excludes each other within one source; across sources the command line wins.
@@ -513,4 +531,11 @@ impl Check<'_> {
             )),
         }
     }
+}
+
+/// Whether `name` is a word of `text`.
+fn names(text: &str, name: &str) -> bool {
+    let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.split(|letter| !is_part(letter))
+        .any(|word| word == name)
 }

@@ -223,7 +223,7 @@ pub(super) const TOP: &[TopKey] = &[
         default: "none",
         wrong: "It grows by about 150 bytes a message and is never cut off. A file that holds something else, or that \
                 another key names, is refused: nothing is written into it. On a full disk the history ends for good \
-                where it is: the log says so.",
+                where it is: the log says so, and `groupcast status`.",
     },
     TopKey {
         name: "log",
