@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use groupcast_check::check_files;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 
 /// Judge recorded histories: is every promise kept?
 ///
@@ -26,17 +26,19 @@ pub(crate) struct Args {
 
 /// Judges the files and prints the report.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let report = check_files(&args.files).map_err(Failure::usage)?;
+    let report = check_files(&args.files).map_err(|error| {
+        Failure::usage(error).help("histories are what `groupcast daemon --history FILE` writes")
+    })?;
     let mut stdout = std::io::stdout().lock();
-    let printed = if args.json {
+    let written = if args.json {
         serde_json::to_writer(&mut stdout, &report)
             .map_err(Into::into)
             .and_then(|()| writeln!(stdout))
     } else {
         writeln!(stdout, "{report}")
     };
-    // The exit code is the verdict; a reader that has gone does not change it.
-    drop(printed);
+    // The exit code is the verdict, unless nobody can be told what it is of.
+    printed(written)?;
     Ok(match (report.clean, report.unjudged.is_empty()) {
         (false, _) => ExitCode::from(1),
         (true, false) => ExitCode::from(3),

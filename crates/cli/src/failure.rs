@@ -1,7 +1,7 @@
 //! A command's failure: the text for the user, and the exit code.
 
 use std::fmt;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::ops::Range;
 use std::process::ExitCode;
 
@@ -123,4 +123,15 @@ impl fmt::Display for Failure {
 /// lost, and nothing else.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+/// What becomes of a command whose answer was printed: a reader that has gone is no failure, and a
+/// full disk is one.
+pub(crate) fn printed(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write the answer: {error}")))
+        }
+        _ => Ok(()),
+    }
 }

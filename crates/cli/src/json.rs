@@ -1,11 +1,14 @@
 //! JSON that may be printed on a terminal.
 
 use std::io::{self, Write};
+use std::process::ExitCode;
 
 use groupcast_core::text::is_visible;
 use serde::Serialize;
-use serde_json::Serializer;
 use serde_json::ser::Formatter;
+use serde_json::{Serializer, json};
+
+use crate::failure::Failure;
 
 /// Writes `value` as one line of JSON. Characters of strings that a terminal does not show are
 /// escaped (`\u202e`), so that text of foreign origin cannot control the terminal; for programs the
@@ -13,6 +16,20 @@ use serde_json::ser::Formatter;
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
     out.write_all(b"\n")
+}
+
+/// `result` of a command that prints objects, with one for its failure as the last line: a program
+/// need not read the text on stderr. Failures of single receivers are in the account already.
+pub(crate) fn told(json: bool, result: Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
+    if let Err(failure) = &result
+        && json
+        && failure.number() != 3
+    {
+        let line = json!({"event": "error", "message": failure.to_string()});
+        // The exit code tells as much to a caller that does not read these lines.
+        let _ = write_line(&mut io::stdout().lock(), &line);
+    }
+    result
 }
 
 /// Compact, with invisible characters escaped.

@@ -19,6 +19,7 @@ mod line;
 mod lines;
 mod number;
 mod order;
+mod program;
 mod publish;
 mod rekey;
 mod request;

@@ -1,11 +1,19 @@
 //! Numbers of things in words.
 
+use std::str::FromStr;
+
 /// So many things: `1 reply`, `2 replies`.
 pub(crate) fn number_of(count: u64, one: &str, more: &str) -> String {
     match count {
         1 => format!("1 {one}"),
         _ => format!("{count} {more}"),
     }
+}
+
+/// A number of things of which there must be one.
+pub(crate) fn above_0<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse()
+        .map_err(|_| "not a whole number above 0".to_owned())
 }
 
 /// So many receivers.

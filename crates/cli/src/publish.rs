@@ -23,6 +23,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::failure::Failure;
 use crate::json::write_line;
 use crate::lines::Source;
+use crate::number;
 use crate::target::Target;
 
 /// While no line comes, the connection is checked this often.
@@ -61,13 +62,13 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["size", "count", "rate"])]
     whole: bool,
     /// Send at most so many messages a second
-    #[arg(long, value_name = "MSG/S", value_parser = rate)]
+    #[arg(long, value_name = "MSG/S", allow_negative_numbers = true, value_parser = rate)]
     rate: Option<f64>,
     /// Send generated messages of so many bytes
     #[arg(long, value_name = "BYTES", requires = "count")]
     size: Option<usize>,
     /// How many generated messages to send
-    #[arg(long, value_name = "N", requires = "size")]
+    #[arg(long, value_name = "N", requires = "size", value_parser = number::above_0::<NonZeroU64>)]
     count: Option<NonZeroU64>,
     /// Print the outcome as one JSON object
     #[arg(long)]

@@ -14,7 +14,8 @@ use groupcast_lab::scenario::{
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
+use crate::number;
 use crate::table::Table;
 
 /// Run a scenario in the simulator: a network, hosts, a protocol, sources, changes, all in one TOML
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "A..B", value_parser = scenario::parse_seeds)]
     seeds: Option<Range<u64>>,
     /// Runs at the same time [default: one a processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::above_0::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
     /// Write the results into this directory
     #[arg(long, value_name = "DIR")]
@@ -67,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         let outline = scenario
             .outline(seeds.start)
             .map_err(|error| explain(&error))?;
-        print_outline(&scenario, &outline, &seeds, args.json).map_err(Failure::failed)?;
+        printed(print_outline(&scenario, &outline, &seeds, args.json))?;
         return Ok(ExitCode::SUCCESS);
     }
     let jobs = args
@@ -82,11 +83,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let report = scenario::run(&scenario, &options, &bar);
     bar.bar.finish_and_clear();
     let report = report.map_err(failed)?;
-    match args.json {
+    printed(match args.json {
         true => print_json(&report, options.jobs),
         false => print(&scenario, &report, &options),
-    }
-    .map_err(Failure::failed)?;
+    })?;
     match report.broken.first() {
         None => Ok(ExitCode::SUCCESS),
         Some((seed, count, first)) => Err(Failure::failed(format!(

@@ -24,6 +24,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, tell};
 use crate::line::{self, Behind, JsonLines, Plain, describe_gap, describe_view};
+use crate::number;
 use crate::target::Target;
 
 /// While nothing comes, signals and the reader of stdout are looked at this often.
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     when_slow: Option<WhenSlow>,
     /// End after N messages
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::above_0::<NonZeroU64>)]
     count: Option<NonZeroU64>,
 }
 

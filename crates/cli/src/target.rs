@@ -9,7 +9,7 @@ use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Op
 use groupcast_net::Key;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::server::Server;
 use crate::tls::TlsArgs;
 
@@ -140,10 +140,6 @@ pub(crate) fn print(
         (true, line) => writeln!(stdout, "{line}"),
         (false, answer) => write(&mut stdout, answer),
     };
-    match printed.and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::failed(format!("cannot write the answer: {error}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
+    failure::printed(printed.and_then(|()| stdout.flush()))?;
+    Ok(ExitCode::SUCCESS)
 }

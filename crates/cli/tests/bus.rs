@@ -494,3 +494,13 @@ fn the_python_module_sends_and_gets_every_kind_of_item() {
         String::from_utf8_lossy(&output.stderr)
     );
 }
+
+#[test]
+fn what_says_nothing_is_not_waited_for_without_end() {
+    let host = Host::new();
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = mute.local_addr().unwrap().to_string();
+    host.write("script", "help\n");
+    host.run(&["bus", "--server", &address, "--file", "script"])
+        .fails_with(1, &["says nothing", "--bus"]);
+}

@@ -110,6 +110,8 @@ fn every_member_replies_what_its_command_prints_with_its_exit_code() {
         (&account["replies"], &account["failed"]),
         (&3.into(), &Vec::<Value>::new().into())
     );
+    let nonzero = serde_json::json!([{"member": "three", "exit_code": 4}]);
+    assert_eq!(account["nonzero"], nonzero, "code 3 is for this one");
     until("the member knows", || members.told("three", "\"replied\""));
 }
 

@@ -96,7 +96,8 @@ fn what_holds_something_else_is_neither_written_nor_to_be_changed() {
     assert_eq!(host.run(&["keygen", "kk"]).code, 0);
     let hosts = "127.0.0.1 localhost\n";
     let foreign = host.write("hosts", hosts);
-    let mode = |mode| std::fs::set_permissions(&foreign, PermissionsExt::from_mode(mode)).unwrap();
+    let mode =
+        |mode| std::fs::set_permissions(&foreign, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o644);
     let listen = format!("127.0.0.1:{}", host::free_port());
     let (socket, group) = (host.socket("s"), host.multicast());
@@ -117,6 +118,16 @@ fn what_holds_something_else_is_neither_written_nor_to_be_changed() {
     let refused = daemon(&["--key", "hosts"]);
     assert!(!refused.stderr.contains("chmod"), "{}", refused.stderr);
     refused.fails_with(1, &["hosts is not a key file"]);
+    let long = host.path(&"x".repeat(120));
+    host.run(&[
+        "daemon",
+        "--insecure",
+        "--listen",
+        &listen,
+        "--socket",
+        &long,
+    ])
+    .fails_with(1, &["107 bytes"]);
     daemon(&["--key", "kk", "--check", "--history", "kk"]).fails_with(2, &["is the file of `key`"]);
 }
 
@@ -228,7 +239,8 @@ fn histories_are_judged() {
     host.run(&["check", "missing.ndjson"])
         .fails_with(2, &["missing.ndjson"]);
     host.write("text", "hello\n");
-    host.run(&["check", "text"]).fails_with(2, &["text:1"]);
+    host.run(&["check", "text"])
+        .fails_with(2, &["text:1", "histories are what", "--history FILE"]);
 
     let member = "0000000000000061.0000000000006100";
     let start =
@@ -265,4 +277,77 @@ fn histories_are_judged() {
     let bad = host.run(&["check", "bad"]);
     assert_eq!(bad.code, 1, "{}", bad.stdout);
     assert!(bad.stdout.contains("violation"), "{}", bad.stdout);
+}
+
+#[test]
+fn what_has_no_effect_or_no_meaning_is_refused_in_words() {
+    let host = Host::new();
+    let group = ["--group", "239.192.79.2:4820", "--insecure"];
+    let run = |words: &[&str]| host.run(&[words, &group[..]].concat());
+    host.write("a", "x");
+    for protocol in ["auto", "nak", "ack", "ring", "xtp", "list"] {
+        run(&["send", "a", "--protocol", protocol, "--height", "2"])
+            .fails_with(2, &["--height is for --protocol tree"]);
+    }
+    run(&["recv", "--out", "d", "--exec-limit", "5"]).fails_with(2, &["--exec"]);
+    for rate in ["0.001", "nan", "1e9", "-5"] {
+        let refused = run(&["send", "a", "--rate", rate]);
+        assert!(!refused.stderr.contains("tip:"), "{}", refused.stderr);
+        refused.fails_with(2, &["from 0.01 to 1000000"]);
+    }
+    for words in [
+        &["sub", "g", "--count", "0"][..],
+        &["pub", "g", "--size", "1", "--count", "0"],
+        &["sim", "a", "--jobs", "0"],
+        &["lab", "run", "all", "--jobs", "0"],
+    ] {
+        host.run(words).fails_with(2, &["a whole number above 0"]);
+    }
+    host.run(&["pub", "g", "--rate", "-5"])
+        .fails_with(2, &["above 0"]);
+    run(&["recv", "--out", "a"]).fails_with(1, &["cannot write to a", "not a directory"]);
+}
+
+#[test]
+fn a_program_reads_why_a_command_failed() {
+    let host = Host::new();
+    let group = ["--group", "239.192.79.2:4820", "--insecure", "--json"];
+    host.write("a", "x");
+    host.write("empty", "");
+    for (words, code, part) in [
+        (&["send", "no-file"][..], 1, "no-file"),
+        (&["send", "a", "--list", "no-list"], 2, "no-list"),
+        (&["send", "a", "--list", "empty"], 2, "names nobody"),
+        (&["request", "no-file"], 1, "no-file"),
+        (&["recv", "--out", "a"], 1, "not a directory"),
+    ] {
+        let ran = host.run(&[words, &group[..]].concat());
+        let last = ran.stdout.lines().last().unwrap_or_default();
+        let line: serde_json::Value = serde_json::from_str(last).expect(last);
+        assert_eq!(line["event"], "error", "{last}");
+        assert!(line["message"].as_str().unwrap().contains(part), "{last}");
+        ran.fails_with(code, &[part]);
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
+    let host = Host::new();
+    let mut gone = host.command(&["lab", "list"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(gone.stdout(writer).status().unwrap().code(), Some(0));
+    let full = || {
+        let file = std::fs::File::options().write(true).open("/dev/full");
+        file.unwrap()
+    };
+    let mut listed = host.command(&["lab", "list"]);
+    assert_eq!(listed.stdout(full()).status().unwrap().code(), Some(1));
+    let member = "0000000000000061.0000000000006100";
+    host.write(
+        "clean",
+        format!("{{\"event\":\"start\",\"schema\":1,\"member\":\"{member}\",\"name\":\"a\"}}\n"),
+    );
+    let mut checked = host.command(&["check", "clean"]);
+    assert_eq!(checked.stdout(full()).status().unwrap().code(), Some(1));
 }

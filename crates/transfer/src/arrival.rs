@@ -12,6 +12,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use groupcast_core::text::printable;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// A command for each transfer that is in place.
@@ -45,6 +46,7 @@ impl ArrivalCommand {
         let Some((program, arguments)) = self.on_arrival.command.split_first() else {
             return Ok(());
         };
+        let name = printable(program.as_encoded_bytes());
         let child = io::stderr()
             .as_fd()
             .try_clone_to_owned()
@@ -58,7 +60,8 @@ impl ArrivalCommand {
                     .process_group(0)
                     .spawn()
             });
-        let mut child = child.map_err(|error| failed(format!("cannot be run: {error}")))?;
+        let mut child =
+            child.map_err(|error| failed(format!("cannot be run: `{name}`: {error}")))?;
         match wait(&mut child, self.on_arrival.limit) {
             Ok(Some(status)) if status.success() => Ok(()),
             Ok(Some(status)) => Err(failed(format!("failed: {status}"))),
@@ -121,7 +124,10 @@ mod tests {
             "{failed}"
         );
         let missing = run(&scratch, &["/no/such/program"], long).unwrap_err();
-        assert!(missing.contains("cannot be run"), "{missing}");
+        assert!(
+            missing.contains("cannot be run: `/no/such/program`: "),
+            "{missing}"
+        );
     }
 
     #[test]

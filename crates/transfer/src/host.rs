@@ -197,7 +197,10 @@ impl BulkHost {
         let stranger =
             strangers.find(|it| kinds.contains(&it.kind) && !self.told.contains(&it.kind))?;
         self.told.push(stranger.kind);
-        Some(stranger)
+        Some(Stranger {
+            hint: hint(stranger.kind).unwrap_or(stranger.hint),
+            ..stranger
+        })
     }
 
     /// One turn of the loop: sends, waits for at most `patience`, reads.
@@ -209,6 +212,18 @@ impl BulkHost {
         while node.poll_transition().is_some() {}
         self.follow_subgroups();
         Ok(())
+    }
+}
+
+/// What a kind of stranger means here, where there is no daemon whose key could be changed.
+fn hint(kind: &str) -> Option<&'static str> {
+    match kind {
+        "other_cluster" => Some(
+            "it has another key, or only one of the two has a key (--key, --insecure); what belongs to another key needs \
+             another --group",
+        ),
+        "other_version" => Some("it runs another release: all in a group must speak one version"),
+        _ => None,
     }
 }
 

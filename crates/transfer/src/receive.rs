@@ -57,8 +57,9 @@ pub struct Receiving {
     /// before.
     pub durable: bool,
     /// A command for each transfer that is in place, before its sender hears that it is complete.
-    /// Where it fails, the transfer has failed here. A transfer that was in place already runs
-    /// none. Default: none.
+    /// Where it fails, the transfer has failed here, and it is run again when the same is sent
+    /// again. It is run once at least: a receiver that was started again does not know whether it
+    /// has run. Default: none.
     pub on_arrival: Option<OnArrival>,
     /// The subgroups that this receiver is in: it takes what is for everybody, or for one of these,
     /// and a [`census`](crate::census()) counts it there. Default: one at random.

@@ -88,7 +88,13 @@ impl Spool {
             path: path.into(),
             source,
         };
-        fs::create_dir_all(path).map_err(failed)?;
+        fs::create_dir_all(path).map_err(|error| {
+            let is_other = path.exists() && !path.is_dir();
+            failed(match is_other {
+                true => io::ErrorKind::NotADirectory.into(),
+                false => error,
+            })
+        })?;
         let mut target = Root::open(path).map_err(failed)?;
         if is_shared(&target.own_stat().map_err(failed)?) {
             tracing::warn!(

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use groupcast_core::text::printable;
 use groupcast_transfer::{Answered, Asked};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
@@ -62,9 +63,10 @@ fn start(words: &[String]) -> Result<Child, String> {
             command.env(name, value);
         }
     }
-    command
-        .spawn()
-        .map_err(|error| format!("its command does not start: {error}"))
+    command.spawn().map_err(|error| {
+        let program = printable(program.as_bytes());
+        format!("its command does not start: `{program}`: {error}")
+    })
 }
 
 /// Writes the request to a command that may read it, or not.

@@ -12,7 +12,8 @@ use groupcast_transfer::{AnswerEvent, Answering};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, tell};
-use crate::json::write_line;
+use crate::json::{self, write_line};
+use crate::program;
 use crate::request::REQUEST_MAX;
 use crate::transfer::{Network, explain, stop_flag};
 
@@ -43,6 +44,13 @@ pub(crate) struct Args {
 
 /// Answers until it is stopped.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    json::told(args.json, answer(args))
+}
+
+fn answer(args: Args) -> Result<ExitCode, Failure> {
+    if let [program, ..] = args.exec.as_slice() {
+        program::doubt(program.as_ref(), ".".as_ref());
+    }
     let answering = Answering {
         link: args.network.link(BulkConfig::lan(), true)?,
         at_once: args.at_once.into(),

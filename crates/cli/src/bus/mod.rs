@@ -12,6 +12,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal as _, Read as _, W
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use groupcast_core::text::printable;
 use groupcast_daemon::config::BusAddress;
@@ -46,6 +47,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
     exec: Option<Vec<String>>,
 }
+
+/// How long the daemon may take to greet.
+const GREETING_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(clap::Subcommand)]
 enum What {
@@ -147,10 +151,15 @@ fn talk(socket: Socket) -> Result<ExitCode, Failure> {
 /// What the bus says, from its first line on, which is its greeting or a refusal.
 fn reader(mut socket: Socket) -> Result<impl BufRead, Failure> {
     let mut begin = [0; 4];
+    socket.read_within(Some(GREETING_WITHIN)).map_err(broken)?;
     let read = socket.read_exact(&mut begin);
+    socket.read_within(None).map_err(broken)?;
     let is_bus = read.is_ok() && matches!(&begin, b"bus " | b"clos");
     if !is_bus {
         let text = match read {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                "what listens there says nothing: it is no message bus, or hangs"
+            }
             Err(error) if error.kind() != ErrorKind::UnexpectedEof => return Err(broken(error)),
             _ => "what listens there is no message bus",
         };

@@ -13,10 +13,9 @@ use groupcast_client::tls;
 use groupcast_tls::TlsStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::GREETING_WITHIN;
 use crate::failure::Failure;
 
-/// How long the daemon may take to greet.
-const GREETING_WITHIN: Duration = Duration::from_secs(10);
 /// Bytes that are on their way in each direction, at most.
 const CHUNK: usize = 64 << 10;
 

@@ -5,6 +5,7 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
+use std::time::Duration;
 
 use groupcast_daemon::config::BusAddress;
 
@@ -38,6 +39,14 @@ impl Socket {
             Self::Tcp(stream) => stream.try_clone().map(Self::Tcp),
         };
         again.map_err(super::broken)
+    }
+
+    /// How long a read may wait for something; `None`: for ever.
+    pub(super) fn read_within(&self, within: Option<Duration>) -> io::Result<()> {
+        match self {
+            Self::Unix(stream) => stream.set_read_timeout(within),
+            Self::Tcp(stream) => stream.set_read_timeout(within),
+        }
     }
 
     /// Sends nothing more.

@@ -245,7 +245,10 @@ impl DemoStage {
             Self::PATIENCE.as_secs(),
             places.collect::<String>()
         ))
-        .help("this machine may be too busy for so many members: try again, or with fewer")
+        .help(
+            "the loopback interface may be down (`ip address show lo`), or this machine too busy for so many members: try \
+             again, or with fewer",
+        )
     }
 
     fn describe(&self, installed: &Installed) -> String {

@@ -8,7 +8,7 @@ use groupcast_lab::papers::{Row, reproduction, rows};
 use serde_json::{Value, json};
 
 use super::Kept;
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 use crate::table::Table;
 
 #[derive(clap::Args)]
@@ -22,11 +22,10 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let entries = entries(&args.kept)?;
-    match args.json {
+    printed(match args.json {
         true => print_json(&entries),
         false => print(&entries),
-    }
-    .map_err(Failure::failed)?;
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

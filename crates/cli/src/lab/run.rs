@@ -16,6 +16,7 @@ use serde_json::json;
 
 use super::Kept;
 use crate::failure::Failure;
+use crate::number;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -30,7 +31,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "A..B", value_parser = super::seeds, conflicts_with = "verify")]
     seeds: Option<Range<u64>>,
     /// Runs at the same time [default: one a processor]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::above_0::<NonZeroUsize>)]
     jobs: Option<NonZeroUsize>,
     /// Fewer points and shorter runs: the shape in seconds
     #[arg(long, conflicts_with_all = ["verify", "keep"])]

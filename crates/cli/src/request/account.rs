@@ -8,7 +8,7 @@ use groupcast_transfer::{Became, RequestReport};
 
 use crate::failure::{Failure, tell};
 use crate::number::number_of;
-use crate::transfer::send;
+use crate::transfer::{send, where_they_are};
 
 /// What the report means.
 pub(super) fn judge(
@@ -41,10 +41,7 @@ pub(super) fn judge(
         ));
     }
     if all == 0 {
-        return Err(Failure::failed("nobody is there to reply").help(
-            "is `groupcast answer` running with the same --group and --key, and reachable by \
-             multicast? --interface IP chooses the network interface",
-        ));
+        return Err(Failure::failed("nobody is there to reply").help(where_they_are("answer")));
     }
     let is_too_few = |(_, became): &&(String, Became)| *became == Became::Failed(Outcome::TooFew);
     let came = report.members.iter().filter(is_too_few).count();

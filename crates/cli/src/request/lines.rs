@@ -51,15 +51,25 @@ pub(super) fn account(report: &RequestReport) {
     let has_replied = |became: &Became| matches!(became, Became::Replied { .. });
     let members = report.members.iter();
     let replies = members.filter(|(_, became)| has_replied(became)).count();
-    let silent = report.members.iter();
-    let failed: Vec<Value> = silent
+    let others = report.members.iter();
+    let failed: Vec<Value> = others
         .filter(|(_, became)| !has_replied(became))
         .map(|(member, became)| json!({"member": member, "problem": account::in_words(became)}))
+        .collect();
+    let members = report.members.iter();
+    let nonzero: Vec<Value> = members
+        .filter_map(|(member, became)| match became {
+            Became::Replied { code, .. } if *code != 0 => {
+                Some(json!({"member": member, "exit_code": code}))
+            }
+            _ => None,
+        })
         .collect();
     let line = json!({
         "event": "done",
         "replies": replies,
         "failed": failed,
+        "nonzero": nonzero,
         "seconds": report.took.as_secs_f64(),
         "timed_out": report.timed_out,
         "stopped": report.stopped,

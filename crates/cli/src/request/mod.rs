@@ -5,7 +5,7 @@ mod account;
 mod lines;
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, IsTerminal as _, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,6 +15,7 @@ use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Audience, RequestEvent, Requesting};
 
 use crate::failure::{Failure, tell};
+use crate::json;
 use crate::transfer::{Network, explain, stop_flag};
 
 /// Ask all members of a group, and print what each of them replies.
@@ -87,6 +88,10 @@ fn backoff(text: &str) -> Result<Duration, String> {
 
 /// Asks, prints what comes, and says what became of it.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    json::told(args.json, ask(args))
+}
+
+fn ask(args: Args) -> Result<ExitCode, Failure> {
     let bulk = args.settings();
     bulk.validate()
         .map_err(|error| Failure::usage(format!("the setting {error}")))?;
@@ -164,7 +169,12 @@ fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
             })?;
             Box::new(file)
         }
-        None => Box::new(io::stdin().lock()),
+        None => {
+            if io::stdin().is_terminal() {
+                tell("what is typed is the request; Ctrl-D ends it");
+            }
+            Box::new(io::stdin().lock())
+        }
     };
     let mut request = Vec::new();
     source

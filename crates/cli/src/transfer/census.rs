@@ -10,9 +10,9 @@ use groupcast_transfer::xgm::{CensusRequest, Subgroups};
 use groupcast_transfer::{Counted, CountedHost};
 use serde_json::{Value, json};
 
-use super::{Network, explain, list_file, stop_flag};
-use crate::failure::{Failure, tell};
-use crate::json::write_line;
+use super::{Network, explain, list_file, stop_flag, where_they_are};
+use crate::failure::{Failure, printed, tell};
+use crate::json::{self, write_line};
 use crate::number::number_of;
 use crate::table::Table;
 
@@ -54,6 +54,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Asks, and prints what was found.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    json::told(args.json, ask(args))
+}
+
+fn ask(args: &Args) -> Result<ExitCode, Failure> {
     let request = CensusRequest {
         subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
         list: args.list || args.as_list,
@@ -65,13 +69,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let Some(counted) = counted.map_err(|error| explain(&error))? else {
         return Err(Failure::failed("stopped before the census was over"));
     };
-    let mut out = io::stdout().lock();
-    let printed = match args.json {
-        true => print_json(&mut out, &counted),
-        false if args.as_list => print_list(&mut out, &counted),
-        false => print(&mut out, &counted),
-    };
-    printed.map_err(|error| Failure::failed(format!("cannot write what was found: {error}")))?;
+    printed(match args.json {
+        true => print_json(&mut io::stdout().lock(), &counted),
+        false if args.as_list => print_list(&mut io::stdout().lock(), &counted),
+        false => print(&mut anstream::stdout().lock(), &counted),
+    })?;
     if counted.census.hosts == 0 {
         return Err(nobody(args.subgroup));
     }
@@ -86,10 +88,7 @@ fn nobody(subgroups: Option<Subgroups>) -> Failure {
         Some(subgroups) => format!("no receiver in the subgroups {subgroups} answered"),
         None => "no receiver answered".to_owned(),
     };
-    Failure::failed(whom).help(
-        "receivers are run by `groupcast recv` with the same --group and --key; --interface IP \
-         chooses the network interface",
-    )
+    Failure::failed(whom).help(where_they_are("recv"))
 }
 
 fn print(out: &mut impl Write, counted: &Counted) -> io::Result<()> {

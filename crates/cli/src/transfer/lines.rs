@@ -93,11 +93,6 @@ pub(super) fn report(report: &SendReport) {
     }));
 }
 
-/// Prints why nothing more was sent.
-pub(super) fn error(message: &str) {
-    print(&json!({"event": "error", "message": message}));
-}
-
 /// Prints what happened at a receiver.
 pub(super) fn received(event: &ReceiveEvent<'_>) {
     print(&match event {

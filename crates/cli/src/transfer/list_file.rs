@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Write};
 use std::path::Path;
 
+use groupcast_core::text::is_visible;
 use groupcast_transfer::xgm::Subgroups;
 
 use super::name;
@@ -19,7 +20,7 @@ pub(super) fn read(path: &Path, receivers_max: usize) -> Result<Vec<(String, Sub
     let mut text = String::new();
     File::open(path)
         .and_then(|file| file.take(BYTES_MAX + 1).read_to_string(&mut text))
-        .map_err(|error| Failure::failed(format!("cannot read the list {shown}: {error}")))?;
+        .map_err(|error| Failure::usage(format!("cannot read the list {shown}: {error}")))?;
     if text.len() as u64 > BYTES_MAX {
         return Err(Failure::usage(format!(
             "the list {shown} is longer than 1 MiB"
@@ -73,7 +74,7 @@ pub(super) fn write<'a>(
     for (host, subgroups) in hosts {
         let line = format!("{host} {subgroups}");
         let comes_back = parse(&line).is_ok_and(|it| it == [(host.to_owned(), subgroups)]);
-        match comes_back {
+        match comes_back && host.chars().all(is_visible) {
             true => writeln!(out, "{line}")?,
             false => left_out.push(host),
         }
@@ -92,11 +93,12 @@ mod tests {
             ("one", some),
             ("two hosts", some),
             ("#", some),
+            ("\u{1b}[2J", some),
             ("two", Subgroups::ALL),
         ];
         let mut written = Vec::new();
         let left_out = write(&mut written, hosts.iter().copied()).expect("it is memory");
-        assert_eq!(left_out, ["two hosts", "#"]);
+        assert_eq!(left_out, ["two hosts", "#", "\u{1b}[2J"]);
         let text = String::from_utf8(written).expect("it is text");
         assert_eq!(text, "one 0,3\ntwo 0-63\n");
         let back = vec![("one".to_owned(), some), ("two".to_owned(), Subgroups::ALL)];

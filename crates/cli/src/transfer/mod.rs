@@ -140,6 +140,14 @@ pub(crate) fn explain(error: &TransferError) -> Failure {
     }
 }
 
+/// What to do where nobody is found who runs `command`.
+pub(crate) fn where_they_are(command: &str) -> String {
+    format!(
+        "is `groupcast {command}` running with the same --group and --key, and reachable by multicast? It says so when it \
+         hears another key. --interface IP chooses the network interface; two on one host need --interface lo, both"
+    )
+}
+
 /// A number of bytes for people.
 fn amount(bytes: u64) -> impl std::fmt::Display {
     indicatif::BinaryBytes(bytes)

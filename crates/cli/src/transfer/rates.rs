@@ -33,7 +33,9 @@ pub(super) fn rate(text: &str) -> Result<RateControl, String> {
             Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
                 bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
             }),
-            _ => Err("not a rate: megabits a second, auto, fair or window".into()),
+            _ => Err(
+                "not a rate: megabits a second from 0.01 to 1000000, auto, fair or window".into(),
+            ),
         },
     }
 }

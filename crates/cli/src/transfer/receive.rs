@@ -11,7 +11,9 @@ use groupcast_transfer::{Limits, OnArrival, Output, Receiving};
 
 use super::bars::ReceiveBars;
 use super::{Network, explain, lines, stop_flag};
-use crate::failure::Failure;
+use crate::failure::{Failure, tell};
+use crate::json;
+use crate::program;
 
 /// Receive what is sent to a group.
 ///
@@ -39,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
     exec: Option<Vec<OsString>>,
     /// With --exec: kill the command after so many seconds
-    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "S", requires = "exec", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     exec_limit: u32,
     /// The subgroups that this receiver is in: it takes what is sent to all, or to one of these.
     /// Numbers from 0 to 63, for example 0,3,8-11 [default: one at random]
@@ -55,6 +57,10 @@ const PARTIALS_MAX: usize = 8;
 
 /// Receives until it is stopped.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    json::told(args.json, receive(args))
+}
+
+fn receive(args: Args) -> Result<ExitCode, Failure> {
     let to_stdout = args.out == Path::new("-");
     if to_stdout && args.json {
         return Err(Failure::usage(
@@ -65,6 +71,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(
             "--exec runs a command when something is in place, and --out - puts nothing there",
         ));
+    }
+    if !to_stdout && !args.out.exists() {
+        tell(format_args!(
+            "{} is not there: making it",
+            args.out.display()
+        ));
+    }
+    if let Some([program, ..]) = args.exec.as_deref() {
+        program::doubt(program, &args.out);
     }
     let on_arrival = args.exec.clone().map(|command| OnArrival {
         command,

@@ -17,8 +17,9 @@ use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, 
 
 use super::bars::SendBars;
 use super::status::StatusFile;
-use super::{Network, amount, explain, lines, rates, stop_flag};
+use super::{Network, amount, explain, lines, rates, stop_flag, where_they_are};
 use crate::failure::{Failure, tell};
+use crate::json;
 use crate::number;
 use crate::number::number_of;
 
@@ -104,9 +105,10 @@ pub(crate) struct Args {
     /// With tree: receivers in a chain [default: 4]
     #[arg(long, value_name = "N")]
     height: Option<u32>,
-    /// Megabits a second, auto (as much as the network and the slowest receiver take), fair (the
-    /// same, and TCP on the same link gets its share), or window (no limit but the window)
-    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", value_parser = rates::rate)]
+    /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
+    /// take), fair (the same, and TCP on the same link gets its share), or window (no limit but the
+    /// window)
+    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
 
     /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20
@@ -157,13 +159,16 @@ enum Slow {
 
 /// Sends, and says what became of it.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    json::told(args.json, attempt(args))
+}
+
+fn attempt(args: Args) -> Result<ExitCode, Failure> {
     let bulk = args.settings();
     bulk.validate()
         .map_err(|error| Failure::usage(format!("the setting {error}")))?;
-    let of_003 = [Protocol::Xtp, Protocol::Multidriver, Protocol::List];
-    if args.height.is_some() && of_003.contains(&args.protocol) {
+    if args.height.is_some() && args.protocol != Protocol::Tree {
         return Err(Failure::usage(
-            "--height is for --protocol tree: with xtp, multidriver and list there are no chains",
+            "--height is for --protocol tree: with the others there are no chains",
         ));
     }
     let audience = args.audience(bulk.receivers_max)?;
@@ -230,12 +235,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
             let judged = judge(&report, expected, args.subgroup, is_pipe, args.json);
             (Some(report), judged)
         }
-        Err(error) => {
-            if args.json {
-                lines::error(&error.to_string());
-            }
-            (None, Err(explain(&error)))
-        }
+        Err(error) => (None, Err(explain(&error))),
     };
     if let Some(status) = &mut status {
         let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
@@ -402,10 +402,7 @@ fn judge(
         ));
     }
     if report.receivers.is_empty() {
-        return Err(Failure::failed("nobody received anything").help(
-            "is `groupcast recv` running with the same --group and --key, and reachable by multicast? --interface IP \
-             chooses the network interface",
-        ));
+        return Err(Failure::failed("nobody received anything").help(where_they_are("recv")));
     }
     let too_few = |(_, outcome): &&(String, Outcome)| *outcome == Outcome::TooFew;
     let came = report.receivers.iter().filter(too_few).count();
