@@ -295,6 +295,6 @@ fn who_has_another_key_is_seen() {
     ]);
     assert_ne!(sent.code, 0, "nobody can read it");
     until("the receiver says why", || {
-        host.read("recv.err").contains("with another key")
+        host.read("recv.err").contains("it has another key")
     });
 }
