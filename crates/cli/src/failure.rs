@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     /// The whole report, where it is more than message and help.
     rendered: Option<String>,
     exit: Exit,
+    /// The account that the command has printed says as much.
+    is_accounted: bool,
 }
 
 /// The exit codes but success.
@@ -37,6 +39,7 @@ impl Failure {
             help: None,
             rendered: None,
             exit: Exit::Failed,
+            is_accounted: false,
         }
     }
 
@@ -101,6 +104,19 @@ impl Failure {
     /// The exit code.
     pub(crate) fn code(&self) -> ExitCode {
         ExitCode::from(self.number())
+    }
+
+    /// The same, which follows from the account that the command has printed as its last object.
+    pub(crate) fn accounted(self) -> Self {
+        Self {
+            is_accounted: true,
+            ..self
+        }
+    }
+
+    /// Whether the account that the command has printed says as much.
+    pub(crate) fn is_accounted(&self) -> bool {
+        self.is_accounted
     }
 
     /// The exit code as a number.

@@ -19,11 +19,11 @@ pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Re
 }
 
 /// `result` of a command that prints objects, with one for its failure as the last line: a program
-/// need not read the text on stderr. Failures of single receivers are in the account already.
+/// need not read the text on stderr. A command that ended with an account has said it there.
 pub(crate) fn told(json: bool, result: Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
     if let Err(failure) = &result
         && json
-        && failure.number() != 3
+        && !failure.is_accounted()
     {
         let line = json!({"event": "error", "message": failure.to_string()});
         // The exit code tells as much to a caller that does not read these lines.

@@ -123,7 +123,7 @@ fn ask(args: Args) -> Result<ExitCode, Failure> {
     if json {
         lines::account(&report);
     }
-    account::judge(&report, args.subgroup, json)
+    account::judge(&report, args.subgroup, json).map_err(Failure::accounted)
 }
 
 impl Args {

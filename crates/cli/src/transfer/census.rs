@@ -75,7 +75,7 @@ fn ask(args: &Args) -> Result<ExitCode, Failure> {
         false => print(&mut anstream::stdout().lock(), &counted),
     })?;
     if counted.census.hosts == 0 {
-        return Err(nobody(args.subgroup));
+        return Err(nobody(args.subgroup).accounted());
     }
     if !counted.census.complete {
         tell("the census is not complete: the time was over; --timeout S gives it more");

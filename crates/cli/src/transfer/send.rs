@@ -233,7 +233,7 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
                 lines::report(&report);
             }
             let judged = judge(&report, expected, args.subgroup, is_pipe, args.json);
-            (Some(report), judged)
+            (Some(report), judged.map_err(Failure::accounted))
         }
         Err(error) => (None, Err(explain(&error))),
     };
