@@ -181,13 +181,8 @@ impl Judges {
             let own = CheckReport::new(&judge.checker, &outcome);
             report.messages += own.messages;
             report.deliveries += own.deliveries;
-            // Lines are counted by the group's judge, which has not seen the others.
-            let named = own.violations.into_iter().map(|violation| Violation {
-                line: None,
-                text: format!("in the bimodal group {group:?}: {}", violation.text),
-                ..violation
-            });
-            report.violations.extend(named);
+            let place = format!("in the bimodal group {group:?}");
+            report.violations.extend(named(&place, own.violations));
         }
         for (top, judge) in &self.rings {
             let own = CheckReport::new(judge, &outcome);
@@ -195,17 +190,12 @@ impl Judges {
             report.messages += own.messages;
             report.deliveries += own.deliveries;
             report.configurations += own.configurations;
-            // Lines are counted by the ring's judge, which has not seen the others.
-            let named = own.violations.into_iter().map(|violation| Violation {
-                line: None,
-                text: format!("in the ring {top:?}: {}", violation.text),
-                ..violation
-            });
-            report.violations.extend(named);
+            let place = format!("in the ring {top:?}");
+            report.violations.extend(named(&place, own.violations));
             let of_ring = Coverage::of(judge.ledger(), &self.torn);
             coverage.killed += of_ring.killed;
             let named = of_ring.unjudged.into_iter().map(|unjudged| Unjudged {
-                text: format!("in the ring {top:?}: {}", unjudged.text),
+                text: format!("{place}: {}", unjudged.text),
                 ..unjudged
             });
             coverage.unjudged.extend(named);
@@ -222,4 +212,14 @@ impl Judges {
         report.killed = coverage.killed;
         report
     }
+}
+
+/// What a judge of its own found, with the `place` that it judged. Its lines are not told: it has
+/// counted them without the others.
+fn named(place: &str, violations: Vec<Violation>) -> impl Iterator<Item = Violation> {
+    violations.into_iter().map(move |violation| Violation {
+        line: None,
+        text: format!("{place}: {}", violation.text),
+        ..violation
+    })
 }

@@ -304,7 +304,9 @@ impl Daemon {
         {
             match carrier {
                 Carrier::Order => {
-                    self.observe_long(&event);
+                    if let Some(history) = &self.history {
+                        history.observe_long(&event);
+                    }
                     self.note_order_event(now, &event)?;
                     self.rekeying.handle_event(&event);
                 }

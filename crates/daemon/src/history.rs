@@ -17,10 +17,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_check::HistoryWriter;
 use groupcast_check::ndjson::OrderedBy;
-use groupcast_core::trace::{Digest, Observation, Observer};
-use groupcast_core::{MemberId, Time};
+use groupcast_core::trace::{Digest, Observation, Observer, digest};
+use groupcast_core::{Event, MemberId, MessageId, Node, Protocol, Service, Time};
 
 use crate::error::DaemonError;
+use crate::instance::is_long;
 
 /// A history that is being written.
 #[derive(Clone)]
@@ -115,6 +116,37 @@ impl History {
         file.take(group, observation, Some(payload.clone()));
         while file.undigested > Self::UNDIGESTED_MAX {
             file.digest(Self::SHARE);
+        }
+    }
+
+    /// The line of a long ordered message, whose digest takes its time; the node's observer has
+    /// seen everything else.
+    pub(crate) fn observe_long(&self, event: &Event) {
+        if let Event::Deliver(delivery) = event
+            && is_long(&delivery.payload)
+        {
+            let observation = Observation::Deliver {
+                id: delivery.id,
+                service: delivery.service,
+                place: delivery.place,
+                digest: 0,
+            };
+            self.observe_message(None, &observation, &delivery.payload);
+        }
+    }
+
+    /// The line of a message that the member of `node` has submitted to its order.
+    pub(crate) fn observe_submission<P: Protocol>(
+        &self,
+        node: &mut Node<P>,
+        id: MessageId,
+        service: Service,
+        payload: &Bytes,
+    ) {
+        let submission = submission(id, service, payload);
+        match is_long(payload) {
+            true => self.observe_message(None, &submission, payload),
+            false => node.observe(&submission),
         }
     }
 
@@ -221,6 +253,18 @@ impl HistoryFile {
 fn set_digest(observation: &mut Observation, made: u64) {
     if let Observation::Submit { digest, .. } | Observation::Deliver { digest, .. } = observation {
         *digest = made;
+    }
+}
+
+/// That a message was submitted; of a long one without its digest, which takes its time.
+pub(crate) fn submission(id: MessageId, service: Service, payload: &Bytes) -> Observation {
+    Observation::Submit {
+        id,
+        service,
+        digest: match is_long(payload) {
+            true => 0,
+            false => digest(payload),
+        },
     }
 }
 

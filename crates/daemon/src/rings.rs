@@ -23,7 +23,7 @@ use bytes::{Buf as _, Bytes};
 use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::family::OrderLimits;
 use groupcast_core::status::GroupStatus;
-use groupcast_core::trace::{Observable, Observation, Transition, digest};
+use groupcast_core::trace::{Observable, Observation, Transition};
 use groupcast_core::{
     Event, Instrumented, MemberId, MessageId, NodeId, Ordered as _, Protocol, Rng, Service,
     SubmitError, Time, Transmit, TransmitBuf,
@@ -327,7 +327,9 @@ impl Ring {
         if let Some(open) = self.open_mut() {
             open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
             while let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event() {
-                open.observe_long(&event);
+                if let Some(history) = &open.history {
+                    history.observe_long(&event);
+                }
                 match &event {
                     Event::Left => open.has_left = true,
                     Event::NameInUse { holder } => news.push(RingNews::NameInUse(*holder)),
@@ -405,36 +407,8 @@ impl Open {
             return member.submit(now, service, payload);
         };
         let id = member.submit(now, service, payload.clone())?;
-        let mut submission = Observation::Submit {
-            id,
-            service,
-            digest: 0,
-        };
-        if is_long(&payload) {
-            history.observe_message(None, &submission, &payload);
-        } else {
-            if let Observation::Submit { digest: of, .. } = &mut submission {
-                *of = digest(&payload);
-            }
-            node.observe(&submission);
-        }
+        history.observe_submission(node, id, service, &payload);
         Ok(id)
-    }
-
-    /// The history's line of a long message, whose digest takes its time; the node's observer has
-    /// seen everything else.
-    fn observe_long(&self, event: &Event) {
-        if let (Some(history), Event::Deliver(delivery)) = (&self.history, event)
-            && is_long(&delivery.payload)
-        {
-            let observation = Observation::Deliver {
-                id: delivery.id,
-                service: delivery.service,
-                place: delivery.place,
-                digest: 0,
-            };
-            history.observe_message(None, &observation, &delivery.payload);
-        }
     }
 }
 

@@ -1,32 +1,15 @@
-//! What the history is told beside what the node observes by itself: long messages, bimodal groups,
-//! submissions.
+//! What the history is told beside what the node observes by itself: bimodal groups, submissions.
 
 use bytes::Bytes;
-use groupcast_core::trace::{Observable as _, Observation, digest};
+use groupcast_core::trace::Observable as _;
 use groupcast_core::{Event, MessageId, Node, Service, SubmitError, Time};
 use groupcast_session::groups::Carrier;
 
 use super::Daemon;
-use crate::history::History;
+use crate::history::{History, submission};
 use crate::instance::{self, Instance};
 
 impl Daemon {
-    /// The history's line of a long ordered message, whose digest takes its time; the node's
-    /// observer has seen everything else.
-    pub(super) fn observe_long(&self, event: &Event) {
-        if let (Some(history), Event::Deliver(delivery)) = (&self.history, event)
-            && instance::is_long(&delivery.payload)
-        {
-            let observation = Observation::Deliver {
-                id: delivery.id,
-                service: delivery.service,
-                place: delivery.place,
-                digest: 0,
-            };
-            history.observe_message(None, &observation, &delivery.payload);
-        }
-    }
-
     /// The history's line of what happened in a bimodal group. That the daemon has left is said by
     /// the order, for all.
     pub(super) fn observe_group_event(&self, index: usize, event: &Event) {
@@ -51,21 +34,12 @@ pub(super) fn submit(
     let Some(history) = history else {
         return instance::submit(node, now, carrier, service, payload);
     };
-    // A digest costs a pass over the payload: only where somebody wants it.
-    let long = instance::is_long(&payload);
-    let digest = if long { 0 } else { digest(&payload) };
     let id = instance::submit(node, now, carrier, service, payload.clone())?;
-    let submission = Observation::Submit {
-        id,
-        service,
-        digest,
-    };
     match (carrier, instance::bimodal(node)) {
         (Carrier::Bimodal(index), Some(groups)) => {
-            history.observe_in(groups.name(index), &submission);
+            history.observe_in(groups.name(index), &submission(id, service, &payload));
         }
-        _ if long => history.observe_message(None, &submission, &payload),
-        _ => node.observe(&submission),
+        _ => history.observe_submission(node, id, service, &payload),
     }
     Ok(id)
 }
