@@ -8,6 +8,7 @@
 //! - [`explore`]: every schedule of a small group, where the swarm draws some.
 //! - [`swarm`]: seeds by the thousand, with random faults, judged for safety and for liveness.
 //! - [`link`]: links, switch buffers, shared Ethernet and IP for worlds of many hops.
+//! - [`flow`]: TCP-like flows that share links with the protocol.
 //! - [`topology`]: networks of many hops: their shapes, routes and multicast trees.
 //! - [`measure`]: what a world comes to, in numbers; [`source`]: who sends what, and when.
 //! - [`network`]: the switch, its links, and what goes wrong on them.
@@ -22,6 +23,7 @@ pub mod experiment;
 pub mod explore;
 mod exponential;
 pub mod fabric;
+pub mod flow;
 pub mod host;
 pub mod link;
 pub mod measure;

@@ -21,6 +21,8 @@ pub(super) struct HostTable {
     /// Of all; none if there is no such table.
     all: Option<HostKeys>,
     pub(super) overrides: Vec<(Hosts, HostKeys)>,
+    /// On which no process runs, and which multicast does not reach.
+    pub(super) without_process: Option<Hosts>,
 }
 
 /// Some keys of a host, to be laid over what it is otherwise. They are known to be right.
@@ -44,10 +46,12 @@ impl HostTable {
                 Ok((hosts, keys))
             })
             .collect::<Result<_>>()?;
+        let without_process = section.optional("without_process", Hosts::read)?;
         section.finish(|_| None)?;
         Ok(Self {
             all: Some(all),
             overrides,
+            without_process,
         })
     }
 

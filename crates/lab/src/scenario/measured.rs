@@ -1,7 +1,9 @@
 //! The lines of results that a run's measures come to: one function a file.
 
+use groupcast_sim::flow::FlowConfig;
 use groupcast_sim::measure::{Distribution, HostMeasures, LinkUse, Measures, Traffic, role_name};
 
+use super::flow::CONTROLS;
 use super::record::{Record, Sheet};
 use super::summary::seconds;
 
@@ -11,6 +13,8 @@ pub(super) struct Lines<'a> {
     pub(super) measures: &'a Measures,
     /// Names of the hosts' vertices.
     pub(super) vertices: &'a [String],
+    /// By number.
+    pub(super) flows: &'a [FlowConfig],
 }
 
 impl Lines<'_> {
@@ -23,6 +27,7 @@ impl Lines<'_> {
             ("latency.csv", self.histograms()),
             ("packets.csv", self.packets()),
             ("counters.csv", self.counters()),
+            ("flows.csv", self.flows()),
         ]
     }
 
@@ -89,6 +94,39 @@ impl Lines<'_> {
             .with("corrupted", it.corrupted)
             .with("queue_max_bytes", it.queue_max_bytes)
             .with("queue_max_packets", u64::from(it.queue_max_packets))
+    }
+
+    fn flows(&self) -> Sheet {
+        let columns = [
+            "seed",
+            "flow",
+            "control",
+            "from",
+            "to",
+            "delivered_bytes",
+            "goodput_bps",
+            "segments",
+            "repeated",
+            "timeouts",
+        ];
+        let mut sheet = Sheet::with_columns(&columns);
+        let measured = self.measures.measured.as_secs_f64();
+        for (number, (flow, it)) in self.flows.iter().zip(&self.measures.flows).enumerate() {
+            let named = CONTROLS.iter().find(|(_, it)| *it == flow.congestion);
+            let record = Record::default()
+                .with("seed", self.seed)
+                .with("flow", number)
+                .with("control", named.map(|(word, _)| *word))
+                .with("from", flow.hosts[0])
+                .with("to", flow.hosts[1])
+                .with("delivered_bytes", it.delivered_bytes)
+                .with("goodput_bps", it.delivered_bytes as f64 * 8.0 / measured)
+                .with("segments", it.segments)
+                .with("repeated", it.repeated)
+                .with("timeouts", it.timeouts);
+            sheet.push(&record);
+        }
+        sheet
     }
 
     fn windows(&self) -> Sheet {

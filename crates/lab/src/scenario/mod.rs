@@ -7,8 +7,8 @@
 //!
 //! - `tree`, `section`, `units`, `suggest`: TOML with places, typed keys, numbers with units, "did
 //!   you mean".
-//! - `network`, `link`, `hosts`, `protocol` (`bulk`), `source`, `change`, `measure`: one file a
-//!   table.
+//! - `network`, `link`, `hosts`, `protocol` (`bulk`), `source`, `flow`, `change`, `measure`: one
+//!   file a table.
 //! - `select`: names of hosts, vertices and links.
 //! - `plan`: what a seed makes of a scenario. `world`: a plan as an experiment. `run`: all seeds,
 //!   some at a time.
@@ -17,6 +17,7 @@
 mod change;
 mod error;
 mod files;
+mod flow;
 mod hosts;
 mod link;
 mod measure;
@@ -47,6 +48,7 @@ use groupcast_core::Time;
 use self::change::ChangeKeys;
 pub use self::error::{ErrorSpan, ScenarioError, Source};
 pub use self::files::WriteError;
+use self::flow::FlowKeys;
 use self::hosts::HostTable;
 use self::measure::{CaptureKeys, MeasureKeys};
 use self::network::Network;
@@ -74,6 +76,7 @@ pub struct Scenario {
     hosts: HostTable,
     protocol: ProtocolTable,
     sources: Vec<SourceKeys>,
+    flows: Vec<FlowKeys>,
     changes: Vec<ChangeKeys>,
     measure: MeasureKeys,
     capture: Option<CaptureKeys>,
@@ -164,6 +167,11 @@ impl Scenario {
             .iter_mut()
             .map(|section| SourceKeys::read(section, base, &protocol, duration))
             .collect::<Result<_>>()?;
+        let flows = top
+            .sections("flow", "a flow")?
+            .iter()
+            .map(|section| FlowKeys::read(section, duration))
+            .collect::<Result<_>>()?;
         let changes = top
             .sections("change", "a change")?
             .iter_mut()
@@ -188,6 +196,7 @@ impl Scenario {
             hosts,
             protocol,
             sources,
+            flows,
             changes,
             measure,
             capture,

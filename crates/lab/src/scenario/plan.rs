@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use groupcast_core::{Rng, Time};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Change, ProcessChange};
+use groupcast_sim::flow::FlowConfig;
 use groupcast_sim::topology::{EdgeId, Topology, Vertex, Way};
 
 use super::change::{ChangeKeys, NamedChange, ProcessState, state_after};
@@ -27,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) parted: Vec<usize>,
     /// One for each host of each `[[source]]`; the experiment numbers them in this order.
     pub(crate) sources: Vec<PlannedSource>,
+    /// In the order of the file, then of the hosts.
+    pub(crate) flows: Vec<FlowConfig>,
     /// In the order of time, then of the file.
     pub(crate) changes: Vec<(Time, Change)>,
     pub(crate) captures: Vec<Way>,
@@ -51,6 +54,11 @@ impl Scenario {
         let rng = Rng::new(seed).fork("scenario");
         let hosts = self.host_configs(count, &rng)?;
         let sources = self.planned_sources(count, &rng)?;
+        let flows = self.planned_flows(count, &rng)?;
+        let idle = match &self.hosts.without_process {
+            Some(hosts) => hosts.resolve(count, &mut rng.fork("without process"))?,
+            None => Vec::new(),
+        };
         let captures = match &self.capture {
             Some(capture) => capture.links.resolve(&built.topology)?,
             None => Vec::new(),
@@ -60,8 +68,11 @@ impl Scenario {
             configs: hosts.clone(),
             sources: &sources,
             rng: rng.fork("changes"),
-            processes: BTreeMap::new(),
-            reached: BTreeMap::new(),
+            processes: idle
+                .iter()
+                .map(|host| (*host, (ProcessState::Absent, ProcessState::Absent)))
+                .collect(),
+            reached: idle.iter().map(|host| (*host, false)).collect(),
             changes: Vec::new(),
         };
         let mut in_order: Vec<&ChangeKeys> = self.changes.iter().collect();
@@ -95,6 +106,7 @@ impl Scenario {
             core: built.core,
             hosts,
             sources,
+            flows,
             captures,
         })
     }
@@ -108,6 +120,15 @@ impl Scenario {
             }
         }
         Ok(configs)
+    }
+
+    fn planned_flows(&self, count: usize, rng: &Rng) -> Result<Vec<FlowConfig>> {
+        let mut planned = Vec::new();
+        for (table, flow) in self.flows.iter().enumerate() {
+            let rng = rng.fork("flows").fork_index(table as u64);
+            planned.extend(flow.plan(count, &rng)?);
+        }
+        Ok(planned)
     }
 
     fn planned_sources(&self, count: usize, rng: &Rng) -> Result<Vec<PlannedSource>> {

@@ -93,6 +93,7 @@ impl Run<'_> {
             seed: self.seed,
             measures: &measures,
             vertices: &vertices,
+            flows: &plan.flows,
         };
         let record = record
             .with("measured_s", measures.measured.as_secs_f64())
@@ -155,7 +156,7 @@ impl Run<'_> {
         }
     }
 
-    /// Hosts, sources and changes.
+    /// Hosts, sources, flows and changes.
     fn fill<P: Instrumented>(&self, experiment: &mut Experiment<P>, plan: &Plan) {
         for (expected, source) in plan.sources.iter().enumerate() {
             let number = experiment.add_source(source.host, self.source(source));
@@ -164,6 +165,9 @@ impl Run<'_> {
                 number, expected,
                 "changes name a source by its place in the plan"
             );
+        }
+        for flow in &plan.flows {
+            experiment.add_flow(*flow);
         }
         for host in &plan.parted {
             experiment.schedule(Time::ZERO, Change::Part(*host));

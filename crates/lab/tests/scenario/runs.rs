@@ -324,6 +324,67 @@ fn answers_follow_what_they_answer() {
     );
 }
 
+/// The lines of a file, without the heading, as columns.
+fn lines(report: &Directory, name: &str) -> Vec<Vec<String>> {
+    let text = String::from_utf8(report.files()[name].clone()).unwrap();
+    let columns = |line: &str| line.split(',').map(ToOwned::to_owned).collect();
+    text.lines().skip(1).map(columns).collect()
+}
+
+#[test]
+fn a_flow_shares_a_link_with_a_transfer_and_its_hosts_take_no_part() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join("examples/scenarios/shared.toml");
+    let scenario = Scenario::read(&path, &["source.0.size=2000000".to_owned()]).unwrap();
+    let out = Directory::new("flow");
+    run_into(&scenario, 1, Some(&out));
+    let flows = lines(&out, "flows.csv");
+    assert_eq!(flows.len(), 1);
+    assert_eq!(flows[0][1..5], ["0", "cubic", "1", "4"]);
+    let goodput: f64 = flows[0][6].parse().unwrap();
+    assert!(
+        (0.0..100e6).contains(&goodput) && goodput > 0.0,
+        "{goodput}"
+    );
+    for kind in lines(&out, "packets.csv") {
+        assert!(!["1", "4"].contains(&kind[1].as_str()), "{kind:?}");
+    }
+    let delivered: Vec<u64> = lines(&out, "hosts.csv")
+        .iter()
+        .map(|host| host[5].parse().unwrap())
+        .collect();
+    assert!(delivered[2] > 0 && delivered[3] > 0, "{delivered:?}");
+    assert_eq!((delivered[1], delivered[4]), (0, 0));
+}
+
+#[test]
+fn a_flow_needs_two_hosts() {
+    let wrong = |keys: &str| {
+        let text = format!("{FLOW}{keys}");
+        Scenario::parse(Path::new("s.toml"), &text, &[])
+            .unwrap_err()
+            .to_string()
+    };
+    let itself = wrong("from = 1\nto = 1\n");
+    assert!(itself.contains("from host 1 to itself"), "{itself}");
+    let uneven = wrong("from = [0, 1]\nto = 2\n");
+    assert!(uneven.contains("2 flows cannot end at 1 hosts"), "{uneven}");
+    let never = wrong("from = 0\nto = 1\nstop = \"0 s\"\n");
+    assert!(never.contains("not after `start`"), "{never}");
+}
+
+/// A scenario to which a flow is to be added.
+const FLOW: &str = r#"
+duration = "1 s"
+[network]
+kind = "switch"
+hosts = 3
+link = { bandwidth = "1 Gb/s", delay = "5 us" }
+[protocol]
+name = "bulk"
+[[flow]]
+"#;
+
 #[test]
 fn every_example_is_right_and_every_column_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -31,6 +31,7 @@ pub use self::change::{Change, ProcessChange};
 use self::sources::Sources;
 use crate::engine::Agenda;
 use crate::fabric::{Fabric, FabricConfig, Multicast};
+use crate::flow::{FlowConfig, FlowUse};
 use crate::host::config::HostConfig;
 use crate::host::{HostLoad, Status};
 use crate::link::pcap::Pcap;
@@ -118,8 +119,8 @@ pub struct Experiment<P> {
     plans: Agenda<Plan>,
     sources: Sources,
     acquainted: usize,
-    /// What links and hosts did during the warm-up.
-    before: (Vec<LinkUse>, Vec<HostUse>),
+    /// What links, hosts and flows did during the warm-up.
+    before: (Vec<LinkUse>, Vec<HostUse>, Vec<FlowUse>),
 }
 
 impl<P: Instrumented> Experiment<P> {
@@ -177,7 +178,7 @@ impl<P: Instrumented> Experiment<P> {
             plans,
             sources: Sources::new(rng.fork("sources")),
             acquainted: config.acquainted,
-            before: (Vec::new(), Vec::new()),
+            before: (Vec::new(), Vec::new(), Vec::new()),
         }
     }
 
@@ -295,6 +296,17 @@ impl<P: Instrumented> Experiment<P> {
 
     // What happens.
 
+    /// A TCP-like flow between two hosts; its number. Processes need not run there, and multicast
+    /// need not reach them.
+    pub fn add_flow(&mut self, config: FlowConfig) -> usize {
+        self.world.add_flow(config)
+    }
+
+    /// What each flow did so far.
+    pub fn flow_uses(&self) -> Vec<FlowUse> {
+        self.world.flow_uses()
+    }
+
     /// `change` happens at `at`, after all else of that moment.
     pub fn schedule(&mut self, at: Time, change: Change) {
         self.plans.push(at, Plan::Change(change));
@@ -339,20 +351,24 @@ impl<P: Instrumented> Experiment<P> {
     pub fn finish(mut self) -> io::Result<Measures> {
         self.world.medium.fabric().finish_taps()?;
         let now = self.now();
-        let (links, hosts) = self.uses();
-        let (links_before, hosts_before) = std::mem::take(&mut self.before);
+        let (links, hosts, flows) = self.uses();
+        let (links_before, hosts_before, flows_before) = std::mem::take(&mut self.before);
         let links = since(links, &links_before, LinkUse::since);
         let hosts = since(hosts, &hosts_before, HostUse::since);
+        let flows = since(flows, &flows_before, FlowUse::since);
         let measuring = self.world.measuring.take();
         let Measuring { meter, .. } = measuring.expect("an experiment is measured until it ends");
-        Ok(meter.finish(now, links, hosts))
+        Ok(Measures {
+            flows,
+            ..meter.finish(now, links, hosts)
+        })
     }
 
-    /// What links and hosts did so far.
-    fn uses(&mut self) -> (Vec<LinkUse>, Vec<HostUse>) {
+    /// What links, hosts and flows did so far.
+    fn uses(&mut self) -> (Vec<LinkUse>, Vec<HostUse>, Vec<FlowUse>) {
         let links = self.world.medium.fabric().uses().collect();
         let hosts = (0..self.hosts()).map(|host| self.host_use(host)).collect();
-        (links, hosts)
+        (links, hosts, self.world.flow_uses())
     }
 
     fn host_use(&self, host: usize) -> HostUse {

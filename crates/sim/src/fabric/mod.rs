@@ -231,7 +231,7 @@ impl Fabric {
         let number = self.datagrams;
         self.datagrams += 1;
         let mut room = None;
-        let payload = datagram.bytes.len() as u32;
+        let payload = datagram.len;
         let fragments = ip::fragments(payload, self.config.mtu).count() as u32;
         for (fragment, bytes) in ip::fragments(payload, self.config.mtu).enumerate() {
             let packet = Packet {
@@ -266,7 +266,7 @@ impl Fabric {
         self.router
             .onward(&self.config.topology, at, None, &packet, &mut ways);
         for way in &ways {
-            let waits = self.config.senders_wait;
+            let waits = self.config.senders_wait && packet.datagram.segment.is_none();
             let until = self.cross(now, *way, packet.clone(), waits, effects);
             room = room.max(until);
         }

@@ -26,6 +26,7 @@ pub(crate) use self::machine::Machine;
 use self::socket::SocketBuffer;
 pub use self::socket::SocketUse;
 use crate::clock::{Clock, ClockRate};
+use crate::flow::Segment;
 use crate::measure::Reading;
 
 /// What a host is doing.
@@ -50,6 +51,10 @@ pub(crate) struct Datagram {
     pub(crate) source: SocketAddr,
     pub(crate) class: SocketClass,
     pub(crate) bytes: Box<[u8]>,
+    /// It belongs to this flow, and no process gets it.
+    pub(crate) segment: Option<(usize, Segment)>,
+    /// Bytes of UDP's payload: those of `bytes`, or of the segment, which is not written out.
+    pub(crate) len: u32,
     /// What a meter reads in it, once for all who receive it.
     pub(crate) reading: OnceCell<Reading>,
 }
@@ -66,8 +71,19 @@ impl Datagram {
             from,
             source,
             class,
+            len: bytes.len() as u32,
             bytes,
+            segment: None,
             reading: OnceCell::new(),
+        }
+    }
+
+    /// A segment of a flow, `len` bytes beyond IP's header and UDP's.
+    pub(crate) fn of_flow(from: usize, flow: usize, segment: Segment, len: u32) -> Self {
+        Self {
+            segment: Some((flow, segment)),
+            len,
+            ..Self::new(from, address(from), SocketClass::Data, Box::default())
         }
     }
 }

@@ -12,6 +12,7 @@ use super::meter::Meter;
 use super::seconds;
 use super::traffic::{KindCount, Traffic};
 use super::usage::{HostUse, LinkUse};
+use crate::flow::FlowUse;
 
 /// What a run comes to.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -31,6 +32,9 @@ pub struct Measures {
     pub hosts: Vec<HostMeasures>,
     /// As they were given.
     pub links: Vec<LinkUse>,
+    /// What TCP-like flows did, by number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<FlowUse>,
 }
 
 /// All hosts together. A *receiver* is a host that ran from before the end of the warm-up to the
@@ -163,6 +167,7 @@ impl Measures {
             overall: Overall::of(&hosts, &config),
             hosts,
             links,
+            flows: Vec::new(),
         }
     }
 

@@ -8,8 +8,10 @@
 //! - `traffic`: datagrams from a process that sends to the hosts that they reach.
 //! - `process`: what a host's processor does, and in what order.
 //! - `user`: messages between a process and its user, which may be a client process.
+//! - `flows`: TCP-like flows beside the protocol.
 //! - `life`: starts, crashes, pauses, clocks; the adversary.
 
+mod flows;
 mod life;
 mod measuring;
 mod medium;
@@ -85,6 +87,8 @@ enum Step {
     Perturb { host: usize, generation: u64 },
     /// A host's timeout may be due.
     Timer { host: usize, generation: u64 },
+    /// A flow may have something to do.
+    Flow { number: usize, generation: u64 },
     /// The adversary sends its next datagram.
     Attack { generation: u64 },
 }
@@ -157,6 +161,8 @@ pub(crate) struct World<P> {
     pub(crate) judged: bool,
     /// What the checker judges by.
     contract: Contract,
+    /// TCP-like flows, by number.
+    flows: Vec<flows::Placed>,
     factory: Factory<P>,
     rng: Rng,
     incarnations: Rng,
@@ -201,6 +207,7 @@ impl<P: Instrumented> World<P> {
             keep_payloads,
             judged: true,
             contract: Contract::default(),
+            flows: Vec::new(),
             factory,
             incarnations: rng.fork("incarnations"),
             rng: rng.fork("hosts"),
@@ -285,6 +292,7 @@ impl<P: Instrumented> World<P> {
             Step::Delivered { host, life } => self.clients_have(host, life),
             Step::Perturb { host, generation } => self.may_sleep(host, generation),
             Step::Timer { host, generation } => self.time_out(host, generation),
+            Step::Flow { number, generation } => self.flow_due(number, generation),
             Step::Attack { generation } => self.attack(generation),
         }
         true

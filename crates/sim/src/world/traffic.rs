@@ -159,7 +159,7 @@ impl<P: Instrumented> World<P> {
     }
 
     /// What a call of the fabric led to.
-    fn settle_effects(&mut self) {
+    pub(super) fn settle_effects(&mut self) {
         for (at, hop) in self.effects.later.drain(..) {
             self.agenda.push(at, Step::Hop(hop));
         }
@@ -174,7 +174,12 @@ impl<P: Instrumented> World<P> {
             flipped,
         } in effects.reached.drain(..)
         {
-            self.arrive(host, Received { datagram, flipped });
+            match datagram.segment {
+                // Its checksum fails.
+                Some(_) if flipped.is_some() => {}
+                Some((flow, segment)) => self.flow_arrives(flow, segment),
+                None => self.arrive(host, Received { datagram, flipped }),
+            }
         }
         if self.effects.is_empty() {
             self.effects = effects;
