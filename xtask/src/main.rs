@@ -39,6 +39,8 @@ Usage: cargo xtask TASK [OPTIONS]
                        run the simulator's swarm over seeds; options go through to it
   explore [--losses N] [--crashes N] [...]
                        run every schedule of three members and a few messages; options go through
+  rates [--cells A..B] [--half tuning|judging|both] [--rates A,B] [...]
+                       what a transfer leaves to TCP-like flows on a shared link, in drawn cells; options go through
   soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files,
                        shares, farewell, large, bus, chaos, hostile, flood, insider, races and rekey; options go through
                        (files: --rounds N --seed N; chaos: --minutes N --hosts N --seed N; bus:
@@ -107,6 +109,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         "behaviour" => behaviour::task(rest),
         "swarm" => swarm::task(rest),
         "explore" => swarm::explore(rest),
+        "rates" => swarm::rates(rest),
         "soak" => swarm::soak(rest),
         "bench" => bench::task(rest),
         "fuzz" => fuzz::task(rest),

@@ -1,5 +1,5 @@
-//! `cargo xtask swarm`, `explore` and `soak`: build the suite's programs once, hand the options
-//! over; and the part of the swarm that every change must pass.
+//! `cargo xtask swarm`, `explore`, `rates` and `soak`: build the suite's programs once, hand the
+//! options over; and the part of the swarm that every change must pass.
 
 use std::ops::Range;
 use std::process::Command;
@@ -37,6 +37,12 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
 pub(crate) fn explore(args: &[String]) -> Result<(), Failure> {
     exec::hand_over(build_of("explore"))?;
     exec::hand_over(program(PROFILE, "explore", args))
+}
+
+/// `cargo xtask rates …`
+pub(crate) fn rates(args: &[String]) -> Result<(), Failure> {
+    exec::hand_over(build_of("rates"))?;
+    exec::hand_over(program(PROFILE, "rates", args))
 }
 
 /// `cargo xtask soak …`

@@ -1,6 +1,6 @@
-//! BBR, first version (Cardwell et al., 2016; draft-cardwell-iccrg-bbr-congestion-control-00): paced
-//! at the highest rate that went through of late, with twice what that and the shortest round trip
-//! come to on its way at most.
+//! BBR, first version (Cardwell et al., 2016, and draft-cardwell-iccrg-bbr-congestion-control-00):
+//! paced at the highest rate that went through of late, with twice what that and the shortest round
+//! trip come to on its way at most.
 
 use std::collections::VecDeque;
 use std::time::Duration;
