@@ -52,6 +52,13 @@ pub trait Protocol {
     fn read_first(&self) -> SocketClass {
         SocketClass::Control
     }
+
+    /// Until when a host need not wake for anything but its control socket: what comes meanwhile,
+    /// from others or from its users, is taken with the next datagram of control, or then. `None`:
+    /// it wakes for all. A waking is dear where processors are few; a host may always wake earlier.
+    fn dozes_until(&self) -> Option<Time> {
+        None
+    }
 }
 
 /// A protocol that carries the messages of a group: the ring, gossip.
@@ -152,6 +159,10 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn read_first(&self) -> SocketClass {
         (**self).read_first()
+    }
+
+    fn dozes_until(&self) -> Option<Time> {
+        (**self).dozes_until()
     }
 }
 

@@ -184,4 +184,13 @@ impl Protocol for Instance {
             Self::Bimodal(_) | Self::Others(_) => SocketClass::Control,
         }
     }
+
+    /// The order decides, unless bimodal groups carry something.
+    fn dozes_until(&self) -> Option<Time> {
+        match self {
+            Self::Order(order) => order.member.dozes_until(),
+            Self::Bimodal(groups) if groups.len() > 0 => None,
+            Self::Bimodal(_) | Self::Others(_) => Some(Time::MAX),
+        }
+    }
 }

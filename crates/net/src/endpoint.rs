@@ -159,7 +159,8 @@ impl<P: Protocol> Endpoint<P> {
         self.watch_room()?;
 
         let wait = self.patience(now, max_wait);
-        self.wait(now, wait, ready)?;
+        let left = self.doze(now, wait)?;
+        self.wait(now, left, ready)?;
         let now = self.tick(wait);
         if self.sender.is_blocked() {
             self.flush(now);
@@ -319,6 +320,19 @@ impl<P: Protocol> Endpoint<P> {
             .flatten()
             .min()
             .map_or(max_wait, |due| max_wait.min(due - now))
+    }
+
+    /// Waits for the control socket alone, while the node asks for no more; what is left of `wait`
+    /// then, for everything. Nothing is, if it dozed: what has gathered is to be taken.
+    fn doze(&mut self, now: Time, wait: Duration) -> io::Result<Duration> {
+        let sleeps = !wait.is_zero() && !self.sender.is_blocked() && self.waiter.sleeps();
+        let until = self.node.dozes_until().filter(|until| *until > now);
+        let Some(until) = until.filter(|_| sleeps) else {
+            return Ok(wait);
+        };
+        self.waiter
+            .wait_for(&self.control.socket, wait.min(until - now))?;
+        Ok(Duration::ZERO)
     }
 
     fn wait(

@@ -121,6 +121,21 @@ impl Waiter {
         self.registry().reregister(&mut source, token, interest)
     }
 
+    /// Whether it sleeps in a wait: where it polls instead, to wake for everything costs nothing.
+    pub(crate) fn sleeps(&self) -> bool {
+        match self.spin {
+            Spin::Off => true,
+            Spin::Auto => !self.spare,
+            Spin::For(_) => false,
+        }
+    }
+
+    /// Waits for `socket` alone, for up to `wait`: the events are collected afterwards.
+    pub(crate) fn wait_for(&mut self, socket: &Socket, wait: Duration) -> io::Result<()> {
+        self.calls += 1;
+        sys::wait_readable(socket, wait)
+    }
+
     /// Waits for an event for up to `wait` from `now` on; each event goes to `sink`.
     pub(crate) fn wait(
         &mut self,

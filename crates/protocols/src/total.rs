@@ -222,6 +222,10 @@ impl<P: Ordered> Protocol for Total<P> {
     fn read_first(&self) -> SocketClass {
         self.below.read_first()
     }
+
+    fn dozes_until(&self) -> Option<Time> {
+        self.below.dozes_until()
+    }
 }
 
 impl<P: Ordered> Ordered for Total<P> {

@@ -459,6 +459,14 @@ impl<P: Protocol> Node<P> {
         }
     }
 
+    /// Until when a host need wake for its control socket alone: as long as every instance says so
+    /// ([`Protocol::dozes_until`]).
+    pub fn dozes_until(&self) -> Option<Time> {
+        // `None` is less than any time: who wants everything decides.
+        let each = self.instances.iter().map(|(_, it)| it.dozes_until());
+        each.min().flatten()
+    }
+
     /// Who this is.
     pub fn local(&self) -> MemberId {
         self.config.local

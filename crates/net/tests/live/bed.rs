@@ -23,6 +23,7 @@ pub(crate) struct Courier {
     pub(crate) inbox: Vec<(MemberId, Bytes)>,
     pub(crate) first: SocketClass,
     pub(crate) due: Option<Time>,
+    pub(crate) dozes_until: Option<Time>,
     /// When the timer went off, and how much was in the inbox then.
     pub(crate) fired: Vec<(Time, usize)>,
 }
@@ -34,6 +35,7 @@ impl Courier {
             inbox: Vec::new(),
             first: SocketClass::Control,
             due: None,
+            dozes_until: None,
             fired: Vec::new(),
         }
     }
@@ -94,6 +96,10 @@ impl Protocol for Courier {
 
     fn read_first(&self) -> SocketClass {
         self.first
+    }
+
+    fn dozes_until(&self) -> Option<Time> {
+        self.dozes_until
     }
 }
 

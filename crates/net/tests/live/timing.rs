@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use groupcast_core::{Destination, SocketClass};
 use groupcast_net::Spin;
+use mio::net::UnixStream;
 use mio::{Interest, Token};
 
 use crate::bed::{Bed, CHANNEL, Courier};
@@ -67,17 +68,75 @@ fn a_datagram_wakes_a_sleeper() {
     waker.join().unwrap();
 }
 
-#[test]
-fn a_source_of_the_caller_is_reported_with_its_token() {
-    let mut bed = Bed::multicast(1, |_, _| {});
-    let (mut ours, mut theirs) = std::os::unix::net::UnixStream::pair()
-        .map(|(a, b)| (mio::net::UnixStream::from_std(a), b))
-        .unwrap();
-    let endpoint = &mut bed.endpoints[0];
+/// A source of the caller's, with the token 7, and its other end.
+fn source(endpoint: &Endpoint) -> (UnixStream, std::os::unix::net::UnixStream) {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let mut ours = UnixStream::from_std(ours);
     endpoint
         .registry()
         .register(&mut ours, Token(7), Interest::READABLE)
         .unwrap();
+    (ours, theirs)
+}
+
+/// Two members that do not spin. The first one sent the other a datagram of each class that is
+/// named, and they are there.
+fn with_datagrams(classes: &[SocketClass]) -> Bed {
+    let mut bed = Bed::multicast(2, |_, config| config.spin = Spin::Off).introduced();
+    // What the turns before left to be tried is read.
+    bed.settle();
+    for class in classes {
+        bed.courier(0)
+            .send(Destination::Group, *class, vec![b"news".to_vec()]);
+    }
+    bed.turn(0);
+    bed
+}
+
+#[test]
+fn who_dozes_wakes_when_that_ends_for_what_came_meanwhile() {
+    let mut bed = with_datagrams(&[SocketClass::Data]);
+    let endpoint = &mut bed.endpoints[1];
+    let (_ours, mut theirs) = source(endpoint);
+    theirs.write_all(b"x").unwrap();
+    let until = endpoint.now() + Duration::from_millis(30);
+    courier(endpoint).dozes_until = Some(until);
+    let mut ready = Vec::new();
+    endpoint.turn(None, &mut ready).unwrap();
+    assert!(endpoint.now() >= until, "it woke early");
+    assert_eq!(ready.len(), 1);
+    assert_eq!(courier(endpoint).inbox.len(), 1);
+}
+
+#[test]
+fn who_dozes_wakes_for_control_and_takes_everything() {
+    let mut bed = with_datagrams(&[SocketClass::Data, SocketClass::Control]);
+    let endpoint = &mut bed.endpoints[1];
+    let (_ours, mut theirs) = source(endpoint);
+    theirs.write_all(b"x").unwrap();
+    courier(endpoint).dozes_until = Some(endpoint.now() + Duration::from_secs(3_600));
+    let mut ready = Vec::new();
+    endpoint.turn(None, &mut ready).unwrap();
+    assert_eq!(ready.len(), 1);
+    assert_eq!(courier(endpoint).inbox.len(), 2);
+}
+
+#[test]
+fn who_dozes_wakes_for_its_timer() {
+    let mut bed = with_datagrams(&[]);
+    let endpoint = &mut bed.endpoints[1];
+    let due = endpoint.now() + Duration::from_millis(10);
+    courier(endpoint).due = Some(due);
+    courier(endpoint).dozes_until = Some(due + Duration::from_secs(3_600));
+    endpoint.turn(None, &mut Vec::new()).unwrap();
+    assert_eq!(courier(endpoint).fired.len(), 1);
+}
+
+#[test]
+fn a_source_of_the_caller_is_reported_with_its_token() {
+    let mut bed = Bed::multicast(1, |_, _| {});
+    let endpoint = &mut bed.endpoints[0];
+    let (_ours, mut theirs) = source(endpoint);
     let mut ready = Vec::new();
     theirs.write_all(b"x").unwrap();
     endpoint.turn(None, &mut ready).unwrap();

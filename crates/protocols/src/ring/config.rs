@@ -92,11 +92,16 @@ groupcast_core::settings! {
         pub idle_hold: Duration = Duration::from_millis(35)
             => Spec::time().rule("at most a quarter of token_loss_min"),
             "Too small: processor time while nothing happens. Too large: rest is taken for loss.";
-        /// After a message for which the resting token was called, the token goes round after this,
-        /// to find out whether all hold it.
+        /// After the last message for which the resting token was called, the token goes round
+        /// after this, to find out whether all hold it. The next message shows sooner who misses
+        /// one.
         pub confirm_after: Duration = Duration::from_millis(3) => Spec::time(),
             "Too small: each lone message costs a rotation. Too large: a lone message that one member did not get is \
              missing there for that long, unless another follows.";
+        /// After a visit in a rotation with traffic, a member wakes for the token alone: what else
+        /// comes is read with it, or after a mean rotation, but no later than this.
+        pub doze_max: Duration = Duration::ZERO => Spec::time(),
+            "0: a member wakes for everything. Too large: where no token comes, messages wait for that long.";
         /// How often joins are repeated while a ring forms.
         pub join_interval: Duration = Duration::from_millis(15)
             => Spec::interval().rule("at most a quarter of consensus_timeout"),

@@ -19,10 +19,13 @@ impl RingConfig {
     /// - `idle_after`, 100 µs. At a few messages a millisecond and less, the token then rests
     ///   between them: to wake it takes one datagram more, but a token that went round all the time
     ///   would have to be waited for as long, and it occupies processors that clients need.
+    /// - `doze_max`, 400 µs: while the token goes round with messages, a daemon and its host wake
+    ///   for it, not for each datagram and each client.
     pub fn daemon() -> Self {
         Self {
             queue_max: 1 << 20,
             idle_after: Duration::from_micros(100),
+            doze_max: Duration::from_micros(400),
             ..Self::lan()
         }
     }

@@ -426,6 +426,13 @@ impl Protocol for Ring {
     fn read_first(&self) -> SocketClass {
         self.priority
     }
+
+    fn dozes_until(&self) -> Option<Time> {
+        match &self.state {
+            State::Operational(operational) => operational.dozes_until,
+            _ => None,
+        }
+    }
 }
 
 impl Ordered for Ring {

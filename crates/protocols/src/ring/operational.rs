@@ -36,8 +36,14 @@ pub(super) struct Operational {
     pub(super) called: Option<Index>,
     /// When a token that rests goes round again, at the latest.
     pub(super) round_at: Time,
+    /// When it goes round to confirm the newest packet for which it was called.
+    pub(super) confirm_at: Time,
+    /// That packet.
+    pub(super) called_seq: Seq,
     /// Unreliable packets sent since the last visit.
     pub(super) unordered_sent: u32,
+    /// Until when the token alone is worth waking for.
+    pub(super) dozes_until: Option<Time>,
 }
 
 impl Operational {
@@ -51,10 +57,17 @@ impl Operational {
             callers: Indices::default(),
             called: None,
             round_at: now,
+            confirm_at: now,
+            called_seq: Seq::ZERO,
             unordered_sent: 0,
+            dozes_until: None,
         }
     }
 }
+
+/// With more packets than this in a rotation, a member reads while the token is elsewhere: it would
+/// take too long once the token is here, and so many come with few wakings.
+const DOZE_PACKETS_MAX: u32 = 64;
 
 /// The way to the next member, in hops.
 const SUCCESSOR: u16 = 1;
@@ -145,6 +158,9 @@ impl Ring {
         ring.hop = token.hop;
         // Who was called answers with the token itself.
         let answers = token.called && !ring.is_representative();
+        if let State::Operational(operational) = &mut self.state {
+            operational.dozes_until = None;
+        }
         self.token_arrived();
         self.flow.token_came(now);
         self.timers.cancel(Timer::Hurry);
@@ -185,7 +201,9 @@ impl Ring {
             if settled && !called && token.idle {
                 ring.note_settled(&token);
                 self.deliver();
-                self.rest(now, token, now + self.config.idle_hold);
+                let round_at = now + self.config.idle_hold;
+                self.state.expect_operational().round_at = round_at;
+                self.rest(now, token, round_at);
                 return;
             }
             token.idle = settled && now.since(operational.quiet_since) >= self.config.idle_after;
@@ -222,11 +240,23 @@ impl Ring {
             self.exclude_deaf(now, deaf);
             return;
         }
+        self.doze(now, &token);
         self.send_visit(now, &visit, token);
         self.flush_unordered();
         self.deliver();
         self.wake_submitter();
         self.leave_when_done(now);
+    }
+
+    /// After a visit: while messages go round and nothing is missing, what comes before the token
+    /// can wait for it. What a safe message waits for is the token itself.
+    fn doze(&mut self, now: Time, token: &Token) {
+        let traffic = (1..=DOZE_PACKETS_MAX).contains(&token.fcc);
+        let dozes = traffic && !token.idle && token.rtr.is_empty();
+        let longest = self.config.doze_max;
+        let mut until = dozes.then(|| now + self.flow.rotation().mean().min(longest));
+        self.config.plants().dozes(&mut until);
+        self.state.expect_operational().dozes_until = until;
     }
 
     /// Sends what a visit decided: retransmissions and the first new packets, the token, the rest

@@ -66,6 +66,8 @@ pub enum Planted {
     CallAdvancesAru,
     /// Resilient messages are delivered when one member fewer holds them.
     OneHolderFewer,
+    /// A member that wakes for the token alone does so however long none comes.
+    DozesOn,
     /// The border of resilient messages is drawn by the member's own marks.
     OwnMarks,
 }
@@ -137,6 +139,7 @@ impl Planted {
             Self::SeqGapIgnored => "seq-gap-ignored",
             Self::CallAdvancesAru => "call-advances-aru",
             Self::OneHolderFewer => "one-holder-fewer",
+            Self::DozesOn => "dozes-on",
             Self::OwnMarks => "own-marks",
         }
     }
@@ -313,6 +316,14 @@ impl Plants {
         }
         if self.has(Planted::RestsAfterCall) {
             *round_at = longest + Duration::from_secs(3_600);
+        }
+    }
+
+    /// After a visit a member wakes for the token alone until then, if at all.
+    #[inline]
+    pub(super) fn dozes(self, until: &mut Option<Time>) {
+        if self.has(Planted::DozesOn) {
+            *until = Some(Time::MAX);
         }
     }
 

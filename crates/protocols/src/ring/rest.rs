@@ -1,8 +1,9 @@
 //! The resting token: in a quiet ring it stays at the representative until a member calls for it.
 //!
 //! A member with something to send asks for the token (`Hurry`), gets it out of turn, claims
-//! sequence numbers, sends, and returns it. The other members are woken by the message alone. A
-//! rotation, at most `confirm_after` later, finds out whether all hold what was sent. A call
+//! sequence numbers, sends, and returns it. The other members are woken by the message alone. Who
+//! misses it notices with the next one; a rotation, `confirm_after` behind the last of them or
+//! after so many, finds out whether all hold what was sent. A call
 //! changes no mark of the token or of a member (`Ordering::claim`), so what that rotation finds out
 //! is right. The representative rotates the token instead, at once, for safe messages, for many
 //! messages, when a packet is missing, and when a second member calls.
@@ -18,14 +19,13 @@ use super::{Ring, State, Timer};
 const UNCONFIRMED_MAX: u64 = 16;
 
 impl Ring {
-    /// The token rests here, until `round_at` at the latest.
-    pub(super) fn rest(&mut self, now: Time, token: Token, round_at: Time) {
+    /// The token rests here, until `due` at the latest.
+    pub(super) fn rest(&mut self, now: Time, token: Token, due: Time) {
         let operational = self.state.expect_operational();
         operational.resting = Some(token);
-        operational.round_at = round_at;
-        self.timers.set(Timer::Hold, round_at);
+        self.timers.set(Timer::Hold, due);
         self.timers
-            .set(Timer::Loss, round_at.max(now) + self.token_loss());
+            .set(Timer::Loss, due.max(now) + self.token_loss());
         // The message of a called member is on its way before the token comes back: it is to be
         // read first.
         self.priority = SocketClass::Data;
@@ -151,16 +151,17 @@ impl Ring {
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.pass_token(now, to, caller.0, token);
         } else {
-            let mut round_at = operational.round_at;
-            if token.aru < token.seq {
-                round_at = round_at.min(now + self.config.confirm_after);
-            }
             let longest = operational.round_at;
-            operational
-                .ordering
-                .plants
-                .rest_planned(&mut round_at, longest);
-            self.rest(now, token, round_at);
+            let mut due = longest;
+            if token.aru < token.seq {
+                if operational.called_seq < token.seq {
+                    operational.called_seq = token.seq;
+                    operational.confirm_at = now + self.config.confirm_after;
+                }
+                due = due.min(operational.confirm_at);
+            }
+            operational.ordering.plants.rest_planned(&mut due, longest);
+            self.rest(now, token, due);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Scenarios of the ring in the simulator, one behaviour a file.
 
 mod calls;
+mod doze;
 mod faults;
 mod forming;
 mod insiders;

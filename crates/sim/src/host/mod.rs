@@ -180,6 +180,9 @@ pub(crate) struct Host<P> {
     /// client count too.
     pub(crate) offered: VecDeque<Offered>,
     pub(crate) offered_bytes: usize,
+    /// Whether one of them came while the process slept for all but control: it reads its users
+    /// before the control that it wakes for.
+    pub(crate) offers_lie: bool,
     /// Whether the protocol refused the first of them for want of room, and has not said yet that
     /// there is some.
     pub(crate) submit_blocked: bool,
@@ -222,6 +225,7 @@ impl<P> Host<P> {
             received_in_turn: 0,
             offered: VecDeque::new(),
             offered_bytes: 0,
+            offers_lie: false,
             submit_blocked: false,
             wants_room: false,
             outbox: VecDeque::new(),
@@ -350,6 +354,7 @@ impl<P> Host<P> {
         self.received_in_turn = 0;
         self.offered.clear();
         self.offered_bytes = 0;
+        self.offers_lie = false;
         self.submit_blocked = false;
         self.outbox.clear();
         self.clients = Clients::default();
@@ -366,11 +371,20 @@ impl<P: groupcast_core::Protocol> Host<P> {
             .map_or(SocketClass::Control, Node::read_first)
     }
 
+    /// Until when the process sleeps for all but control, as its node wants; `None` if it is awake,
+    /// or wakes for everything.
+    pub(crate) fn dozes_until(&self, now: Time) -> Option<Time> {
+        let sleeps = self.busy_until <= now && !self.awake && !self.work_scheduled;
+        let until = self.node.as_ref().filter(|_| sleeps)?.dozes_until()?;
+        Some(self.clock.world(until)).filter(|until| *until > now)
+    }
+
     /// The next thing to do, if there is any: datagrams first, as long as the user has a turn now
     /// and then.
     pub(crate) fn next_task(&mut self) -> Option<Task> {
         let receives = !self.queues_are_empty();
-        let users_turn = !receives || self.received_in_turn >= self.config.turn_max;
+        let waited_enough = self.received_in_turn >= self.config.turn_max;
+        let users_turn = !receives || waited_enough || self.offers_come_first();
         if users_turn || (self.config.deliver_first && !self.outbox.is_empty()) {
             if let Some(task) = self.next_for_user() {
                 return Some(task);
@@ -379,6 +393,11 @@ impl<P: groupcast_core::Protocol> Host<P> {
         }
         let first = self.read_first();
         receives.then(|| Task::Receive(self.dequeue_batch(first)))
+    }
+
+    /// Whether users wait that are read before any datagram.
+    pub(crate) fn offers_come_first(&self) -> bool {
+        self.offers_lie && !self.offered.is_empty() && !self.submit_blocked
     }
 
     /// The next thing to do for the user, if there is any.
@@ -395,6 +414,7 @@ impl<P: groupcast_core::Protocol> Host<P> {
             .map_or(1, |clients| clients.batch.max(1));
         let count = self.offered.len().min(most as usize);
         self.received_in_turn = 0;
+        self.offers_lie = false;
         Some(Task::Submit(self.offered.drain(..count).collect()))
     }
 

@@ -68,6 +68,8 @@ enum Step {
     Arrive { host: usize, received: Received },
     /// A host's processor takes the next datagram.
     Work { host: usize },
+    /// A host that slept for all but control has done so for long enough.
+    DozeEnds { host: usize },
     /// A datagram leaves its host: the call that sends it is done.
     Leave {
         datagram: Rc<Datagram>,
@@ -280,6 +282,7 @@ impl<P: Instrumented> World<P> {
             Step::Hop(hop) => self.hop(hop),
             Step::Arrive { host, received } => self.arrive(host, received),
             Step::Work { host } => self.work(host),
+            Step::DozeEnds { host } => self.doze_ends(host),
             Step::Leave { datagram, target } => {
                 self.depart(&datagram, target);
             }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use groupcast_core::node::Route;
 use groupcast_core::trace::Transition;
-use groupcast_core::{Event, Instrumented, Node, Time, TransmitBuf};
+use groupcast_core::{Event, Instrumented, Node, SocketClass, Time, TransmitBuf};
 
 use super::{CHANNEL, RecordedTransition, SPINNING_MAX, Step, World, WorldNotice};
 use crate::exponential::exponential;
@@ -34,10 +34,13 @@ impl<P: Instrumented> World<P> {
     pub(crate) fn arrive(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
         let buffer = self.buffer(index, &received.datagram);
+        let up = self.hosts[index].status == Status::Up;
+        let lies = up && buffer == SocketClass::Data && self.lies_until_control(index);
         let host = &mut self.hosts[index];
         match host.status {
             Status::Down | Status::Left => {}
             Status::Paused => host.enqueue(buffer, received),
+            Status::Up if lies => host.enqueue(buffer, received),
             Status::Up => {
                 let idle = host.busy_until <= now && !host.has_work();
                 if idle && host.config.effect == Effect::Begin {
@@ -48,6 +51,29 @@ impl<P: Instrumented> World<P> {
                     self.schedule_work(index);
                 }
             }
+        }
+    }
+
+    /// Whether what comes for a host now lies there until it wakes for control, or has dozed for
+    /// long enough.
+    pub(super) fn lies_until_control(&mut self, index: usize) -> bool {
+        let host = &self.hosts[index];
+        let Some(until) = host.dozes_until(self.agenda.now()) else {
+            return false;
+        };
+        if !host.has_work() {
+            self.agenda.push(until, Step::DozeEnds { host: index });
+        }
+        true
+    }
+
+    /// A host wakes for what came while it dozed, unless that has been done, or it dozes again.
+    pub(super) fn doze_ends(&mut self, index: usize) {
+        let host = &self.hosts[index];
+        let dozes = host.dozes_until(self.agenda.now()).is_some();
+        if host.status == Status::Up && host.has_work() && !dozes {
+            self.wake(index);
+            self.schedule_work(index);
         }
     }
 
@@ -118,7 +144,8 @@ impl<P: Instrumented> World<P> {
         match host.config.effect {
             Effect::Begin => {
                 let first = host.read_first();
-                if let Some(received) = host.dequeue(first) {
+                let users_first = host.offers_come_first();
+                if let Some(received) = (!users_first).then(|| host.dequeue(first)).flatten() {
                     self.receive(index, received);
                 } else if let Some(task) = host.next_for_user() {
                     let cost = host.task_cost(&task);

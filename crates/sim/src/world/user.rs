@@ -88,6 +88,13 @@ impl<P: Instrumented> World<P> {
         if host.lives != life || !host.is_alive() {
             return;
         }
+        if host.status == Status::Up && self.lies_until_control(index) {
+            let host = &mut self.hosts[index];
+            host.offered.push_back(offered);
+            host.offers_lie = true;
+            return;
+        }
+        let host = &mut self.hosts[index];
         let idle = host.status == Status::Up && host.busy_until <= now && !host.has_work();
         if idle && host.config.effect == Effect::Begin && !host.submit_blocked {
             let task = Task::Submit(vec![offered]);
