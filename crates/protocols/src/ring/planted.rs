@@ -68,6 +68,8 @@ pub enum Planted {
     OneHolderFewer,
     /// A member that wakes for the token alone does so however long none comes.
     DozesOn,
+    /// A member also wakes for the token alone when that is about to rest.
+    DozesAtRest,
     /// The border of resilient messages is drawn by the member's own marks.
     OwnMarks,
 }
@@ -107,13 +109,17 @@ impl Planted {
     ///   member's window is sent again.
     /// - [`OneHolderFewer`](Self::OneHolderFewer) needs crashes of just those that hold a message,
     ///   and has a scenario of its own.
-    pub const RARE: [Self; 6] = [
+    /// - [`DozesOn`](Self::DozesOn) and [`DozesAtRest`](Self::DozesAtRest) cost time, as long as
+    ///   the token may rest. Scenarios that measure it find both.
+    pub const RARE: [Self; 8] = [
         Self::NoFreeze,
         Self::NoObligations,
         Self::NoConfirmation,
         Self::SeqGapIgnored,
         Self::CallAdvancesAru,
         Self::OneHolderFewer,
+        Self::DozesOn,
+        Self::DozesAtRest,
     ];
 
     /// Its name on the command line.
@@ -140,6 +146,7 @@ impl Planted {
             Self::CallAdvancesAru => "call-advances-aru",
             Self::OneHolderFewer => "one-holder-fewer",
             Self::DozesOn => "dozes-on",
+            Self::DozesAtRest => "dozes-at-rest",
             Self::OwnMarks => "own-marks",
         }
     }
@@ -322,7 +329,7 @@ impl Plants {
     /// After a visit a member wakes for the token alone until then, if at all.
     #[inline]
     pub(super) fn dozes(self, until: &mut Option<Time>) {
-        if self.has(Planted::DozesOn) {
+        if self.has(Planted::DozesOn) && until.is_some() || self.has(Planted::DozesAtRest) {
             *until = Some(Time::MAX);
         }
     }
