@@ -72,7 +72,7 @@ pub enum ConnectError {
     /// What answers is not a daemon that this client understands.
     #[error(
         "what answers at {address} is no groupcast daemon of this version: {error}; if it is one that speaks TLS, name its \
-         authority with --tls-ca"
+         authority with --tls-ca, and where it asks for certificates of clients, --tls-certificate and --tls-key"
     )]
     Protocol {
         /// The daemon's socket or address.

@@ -1,6 +1,7 @@
 //! A command of a line.
 
 use groupcast_core::Service;
+use groupcast_core::service::UnknownService;
 use groupcast_core::settings::suggest::did_you_mean;
 use groupcast_core::text::is_visible;
 
@@ -208,7 +209,12 @@ fn service(words: &mut Words<'_>) -> Result<Service, Refusal> {
             Err(Refusal::new("unsupported", word.column, text))
         }
         Ok(service) => Ok(service),
-        Err(error) => Err(Refusal::new("usage", word.column, format!("{error}"))),
+        Err(UnknownService::Word) => {
+            let text = "not a service: use unreliable, reliable, fifo, causal, agreed, \
+                        k-resilient:K, majority or safe";
+            Err(Refusal::new("usage", word.column, text))
+        }
+        Err(error) => Err(Refusal::new("usage", word.column, error.to_string())),
     }
 }
 

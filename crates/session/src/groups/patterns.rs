@@ -47,6 +47,7 @@ impl Pattern {
         let mut builder = dense::Builder::new();
         match builder.configure(table).thompson(parts).build(text) {
             Ok(table) => Ok(Self::Regex(Box::new(table))),
+            Err(error) if is_too_large(&error) => Err(too_large()),
             Err(error) => Err(reason(&error)),
         }
     }
@@ -78,6 +79,21 @@ fn matches_whole(table: &DFA<Vec<u32>>, tag: &str) -> bool {
         }
     }
     table.is_match_state(table.next_eoi_state(state))
+}
+
+/// Whether the expression is one, and takes more memory than it may.
+fn is_too_large(error: &dense::BuildError) -> bool {
+    let parts = std::error::Error::source(error);
+    let parts = parts.and_then(|it| it.downcast_ref::<thompson::BuildError>());
+    error.is_size_limit_exceeded() || parts.is_some_and(|it| it.size_limit().is_some())
+}
+
+fn too_large() -> String {
+    let kibibytes = COMPILED_MAX >> 10;
+    format!(
+        "compiled it takes more than {kibibytes} KiB; smaller counts help, and `\\w`, `\\d` and `\\s` \
+         are all of Unicode: write `[0-9A-Za-z_]`, `[0-9]` or ` `"
+    )
 }
 
 /// The innermost reason, in one line.
@@ -163,6 +179,8 @@ mod tests {
             "[ab]*a[ab]{120}q",
         ] {
             let error = Pattern::new(wrong).unwrap_err();
+            let counts = wrong.contains("00}") || wrong.contains("120}");
+            assert_eq!(counts, error.contains("32 KiB"), "{wrong}: {error}");
             assert!(
                 !error.is_empty() && !error.contains('\n'),
                 "{wrong}: {error}"
