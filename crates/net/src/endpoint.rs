@@ -129,8 +129,9 @@ impl<P: Protocol> Endpoint<P> {
     ///
     /// It waits until there is a datagram, a timer is due, a source of the caller's is ready or
     /// `max_wait` has passed (and not at all if there is work already), at most 250 ms. `ready` is
-    /// cleared, then filled with the caller's ready sources; a token may appear more than once. The
-    /// work is bounded by [`receive_max`](EndpointConfig::receive_max).
+    /// cleared, then filled with the caller's ready sources; a token may appear more than once.
+    /// While the node dozes (`Protocol::dozes_until`) only control and timers end the wait; what
+    /// else there is, is taken then. The work is bounded by [`receive_max`](EndpointConfig::receive_max).
     ///
     /// # Errors
     /// Only what the network cannot cause: the system takes the epoll or a socket for unusable.

@@ -398,7 +398,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 format!("another member is called {name} too: each needs a name of its own")
             }
             Failure::GivenUp => "it came to nothing, and the requester was told why".into(),
-            other => format!("{other:?}"),
+            _ => "it came to nothing".into(),
         };
         tell(AnswerEvent::Failed {
             requester: &work.requester,

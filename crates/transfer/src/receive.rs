@@ -557,7 +557,8 @@ impl Service {
                 let name = printable(self.receiving.link.name.as_bytes());
                 format!("another receiver is called {name} too: each needs a name of its own")
             }
-            other => format!("{other:?}"),
+            Failure::GivenUp => "this receiver gave it up".into(),
+            _ => "it came to nothing".into(),
         };
         // What is for others has not failed here.
         self.totals.failed += usize::from(*failure != Failure::Excluded);

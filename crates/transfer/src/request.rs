@@ -353,11 +353,9 @@ impl Requester {
             .reply_consumed(now, self.id, bytes.len() as u64);
         let reply = self.replying.entry(receiver);
         let reply = reply.or_insert_with(|| Some(Vec::new()));
-        let is_short =
-            |reply: &mut Vec<u8>| (reply.len() + bytes.len() <= self.reply_max).then_some(());
-        match reply.as_mut().and_then(is_short) {
-            Some(()) => reply.iter_mut().for_each(|it| it.extend_from_slice(bytes)),
-            None => *reply = None,
+        match reply {
+            Some(it) if it.len() + bytes.len() <= self.reply_max => it.extend_from_slice(bytes),
+            _ => *reply = None,
         }
     }
 

@@ -189,17 +189,13 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
         ));
     }
     let link = args.network.link(bulk, args.packet.is_none())?;
-    let status = args.status.as_deref();
-    let mut status = match status.map(|path| (path, StatusFile::begin(path, &label))) {
-        None => None,
-        Some((_, Ok(file))) => Some(file),
-        Some((path, Err(error))) => {
+    let begin = |path: &Path| {
+        StatusFile::begin(path, &label).map_err(|error| {
             let path = path.display();
-            return Err(Failure::failed(format!(
-                "cannot write the status to {path}: {error}"
-            )));
-        }
+            Failure::failed(format!("cannot write the status to {path}: {error}"))
+        })
     };
+    let mut status = args.status.as_deref().map(begin).transpose()?;
     let sending = Sending {
         cargo,
         label,
@@ -474,7 +470,7 @@ pub(crate) fn in_words(outcome: &Outcome) -> String {
             "another receiver has the same name: give each its own (--name)".into()
         }
         Outcome::Cancelled => "cancelled".into(),
-        other => format!("{other:?}"),
+        _ => "not complete".into(),
     }
 }
 

@@ -92,14 +92,13 @@ groupcast_core::settings! {
         pub idle_hold: Duration = Duration::from_millis(35)
             => Spec::time().rule("at most a quarter of token_loss_min"),
             "Too small: processor time while nothing happens. Too large: rest is taken for loss.";
-        /// After the last message for which the resting token was called, the token goes round
-        /// after this, to find out whether all hold it. The next message shows sooner who misses
-        /// one.
+        /// How long after the last message for which the resting token was called the token goes
+        /// round, to find out whether all hold it. Above `idle_hold` it has no effect.
         pub confirm_after: Duration = Duration::from_millis(3) => Spec::time(),
             "Too small: each lone message costs a rotation. Too large: a lone message that one member did not get is \
              missing there for that long, unless another follows.";
-        /// After a visit in a rotation with traffic, a member wakes for the token alone: what else
-        /// comes is read with it, or after a mean rotation, but no later than this.
+        /// How long, after a visit of the token, a member may sleep for everything but control. It
+        /// does while a rotation has 1 to 64 packets and misses none, for a mean rotation at most.
         pub doze_max: Duration = Duration::ZERO => Spec::time(),
             "0: a member wakes for everything. Too large: where no token comes, messages wait for that long.";
         /// How often joins are repeated while a ring forms.
@@ -162,8 +161,8 @@ impl RingConfig {
     }
 
     /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), all time-outs but
-    /// `idle_after` six times as long, the longest for a lost token sixteen times, the
-    /// retransmission of the token after 50 ms.
+    /// `idle_after` six times as long, the longest for a lost token sixteen times, the longest
+    /// quarantine twice, the retransmission of the token after 50 ms.
     pub fn wan() -> Self {
         Self::lan().over_distance()
     }

@@ -314,15 +314,15 @@ impl Plants {
         token.called && !ordering.is_representative() && self.has(Planted::CallDropped)
     }
 
-    /// After a call the token is to rest until `round_at`; until `longest` if nothing had been
+    /// After a call the token is to rest until `rest_until`; until `longest` if nothing had been
     /// sent.
     #[inline]
-    pub(super) fn rest_planned(self, round_at: &mut Time, longest: Time) {
+    pub(super) fn rest_planned(self, rest_until: &mut Time, longest: Time) {
         if self.has(Planted::NoConfirmation) {
-            *round_at = longest;
+            *rest_until = longest;
         }
         if self.has(Planted::RestsAfterCall) {
-            *round_at = longest + Duration::from_secs(3_600);
+            *rest_until = longest + Duration::from_secs(3_600);
         }
     }
 

@@ -1,9 +1,9 @@
 //! The resting token: in a quiet ring it stays at the representative until a member calls for it.
 //!
 //! A member with something to send asks for the token (`Hurry`), gets it out of turn, claims
-//! sequence numbers, sends, and returns it. The other members are woken by the message alone. Who
-//! misses it notices with the next one; a rotation, `confirm_after` behind the last of them or
-//! after so many, finds out whether all hold what was sent. A call
+//! sequence numbers, sends, and returns it. The other members are woken by the message alone. A
+//! rotation finds out whether all hold what was sent: `confirm_after` after the last such message,
+//! or at once beyond `UNCONFIRMED_MAX`. A call
 //! changes no mark of the token or of a member (`Ordering::claim`), so what that rotation finds out
 //! is right. The representative rotates the token instead, at once, for safe messages, for many
 //! messages, when a packet is missing, and when a second member calls.
@@ -19,13 +19,13 @@ use super::{Ring, State, Timer};
 const UNCONFIRMED_MAX: u64 = 16;
 
 impl Ring {
-    /// The token rests here, until `due` at the latest.
-    pub(super) fn rest(&mut self, now: Time, token: Token, due: Time) {
+    /// The token rests here, until `until` at the latest.
+    pub(super) fn rest(&mut self, now: Time, token: Token, until: Time) {
         let operational = self.state.expect_operational();
         operational.resting = Some(token);
-        self.timers.set(Timer::Hold, due);
+        self.timers.set(Timer::Hold, until);
         self.timers
-            .set(Timer::Loss, due.max(now) + self.token_loss());
+            .set(Timer::Loss, until.max(now) + self.token_loss());
         // The message of a called member is on its way before the token comes back: it is to be
         // read first.
         self.priority = SocketClass::Data;
@@ -138,8 +138,8 @@ impl Ring {
         let caller = callers.first();
         let unreached = caller.is_some_and(|it| !self.reach.may_call(now, members[it.at()]));
         // However often one member calls, the others see the token as often as in a quiet ring.
-        let due = now >= operational.round_at;
-        if round || callers.len() > 1 || due && !callers.is_empty() || unreached {
+        let round_is_due = now >= operational.round_at;
+        if round || callers.len() > 1 || round_is_due && !callers.is_empty() || unreached {
             token.idle = false;
             operational.quiet_since = now;
             self.timers.set(Timer::Loss, now + self.token_loss());
@@ -152,16 +152,17 @@ impl Ring {
             self.pass_token(now, to, caller.0, token);
         } else {
             let longest = operational.round_at;
-            let mut due = longest;
+            let mut rest_until = longest;
             if token.aru < token.seq {
                 if operational.called_seq < token.seq {
                     operational.called_seq = token.seq;
                     operational.confirm_at = now + self.config.confirm_after;
                 }
-                due = due.min(operational.confirm_at);
+                rest_until = rest_until.min(operational.confirm_at);
             }
-            operational.ordering.plants.rest_planned(&mut due, longest);
-            self.rest(now, token, due);
+            let plants = operational.ordering.plants;
+            plants.rest_planned(&mut rest_until, longest);
+            self.rest(now, token, rest_until);
         }
     }
 

@@ -154,7 +154,7 @@ mod planted {
     }
 
     #[test]
-    fn who_dozes_at_rest_misses_a_message_until_the_token_comes_by_itself() {
+    fn a_member_that_dozes_at_rest_misses_a_message_until_the_token_comes_by_itself() {
         let late = |config| {
             let mut cluster = formed(77, config);
             cluster.run_for(Duration::from_millis(5));

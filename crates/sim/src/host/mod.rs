@@ -182,7 +182,7 @@ pub(crate) struct Host<P> {
     pub(crate) offered_bytes: usize,
     /// Whether one of them came while the process slept for all but control: it reads its users
     /// before the control that it wakes for.
-    pub(crate) offers_lie: bool,
+    pub(crate) offers_left: bool,
     /// Whether the protocol refused the first of them for want of room, and has not said yet that
     /// there is some.
     pub(crate) submit_blocked: bool,
@@ -192,7 +192,7 @@ pub(crate) struct Host<P> {
     pub(crate) outbox: VecDeque<Delivery>,
     pub(crate) clients: Clients,
     /// Decides when the process is forced to sleep, if it ever is.
-    pub(crate) whims: Option<Rng>,
+    pub(crate) perturbation_rng: Option<Rng>,
     /// Draws by how much longer each waking takes.
     pub(crate) wake_up_rng: Option<Rng>,
     /// Perturbations with another number are void: the process or its configuration has changed.
@@ -225,12 +225,12 @@ impl<P> Host<P> {
             received_in_turn: 0,
             offered: VecDeque::new(),
             offered_bytes: 0,
-            offers_lie: false,
+            offers_left: false,
             submit_blocked: false,
             wants_room: false,
             outbox: VecDeque::new(),
             clients: Clients::default(),
-            whims: None,
+            perturbation_rng: None,
             wake_up_rng: None,
             perturbation: 0,
             work_scheduled: false,
@@ -354,7 +354,7 @@ impl<P> Host<P> {
         self.received_in_turn = 0;
         self.offered.clear();
         self.offered_bytes = 0;
-        self.offers_lie = false;
+        self.offers_left = false;
         self.submit_blocked = false;
         self.outbox.clear();
         self.clients = Clients::default();
@@ -397,7 +397,7 @@ impl<P: groupcast_core::Protocol> Host<P> {
 
     /// Whether users wait that are read before any datagram.
     pub(crate) fn offers_come_first(&self) -> bool {
-        self.offers_lie && !self.offered.is_empty() && !self.submit_blocked
+        self.offers_left && !self.offered.is_empty() && !self.submit_blocked
     }
 
     /// The next thing to do for the user, if there is any.
@@ -414,7 +414,7 @@ impl<P: groupcast_core::Protocol> Host<P> {
             .map_or(1, |clients| clients.batch.max(1));
         let count = self.offered.len().min(most as usize);
         self.received_in_turn = 0;
-        self.offers_lie = false;
+        self.offers_left = false;
         Some(Task::Submit(self.offered.drain(..count).collect()))
     }
 

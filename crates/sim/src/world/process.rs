@@ -2,12 +2,12 @@
 //! timeouts, and drains the node after each.
 //!
 //! ```text
-//! datagram ─▶ buffer ─┐                        ┌─▶ handled, node drained ─▶ sends, each call with
-//! its own cost offer ────▶ queue ──┼─▶ next task ─ its cost ┼─▶ submitted delivery ─▶ outbox ─┘
-//! (one processor)      └─▶ given to the clients
+//!  datagram ─▶ buffer ─┐                        ┌─▶ handled, node drained ─▶ sends
+//!  offer ────▶ queue ──┼─▶ next task ─ its cost ┼─▶ submitted
+//!  delivery ─▶ outbox ─┘   (one processor)      └─▶ given to the clients
 //! ```
 //!
-//! With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see
+//! Every call that sends has a cost of its own. With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see
 //! there.
 
 use std::time::Duration;
@@ -35,12 +35,12 @@ impl<P: Instrumented> World<P> {
         let now = self.agenda.now();
         let buffer = self.buffer(index, &received.datagram);
         let up = self.hosts[index].status == Status::Up;
-        let lies = up && buffer == SocketClass::Data && self.lies_until_control(index);
+        let left = up && buffer == SocketClass::Data && self.leave_while_dozing(index);
         let host = &mut self.hosts[index];
         match host.status {
             Status::Down | Status::Left => {}
             Status::Paused => host.enqueue(buffer, received),
-            Status::Up if lies => host.enqueue(buffer, received),
+            Status::Up if left => host.enqueue(buffer, received),
             Status::Up => {
                 let idle = host.busy_until <= now && !host.has_work();
                 if idle && host.config.effect == Effect::Begin {
@@ -54,9 +54,9 @@ impl<P: Instrumented> World<P> {
         }
     }
 
-    /// Whether what comes for a host now lies there until it wakes for control, or has dozed for
-    /// long enough.
-    pub(super) fn lies_until_control(&mut self, index: usize) -> bool {
+    /// Where the process of a host dozes, leaves what comes now until it wakes: for control, or
+    /// because it has dozed for long enough. Whether it does.
+    pub(super) fn leave_while_dozing(&mut self, index: usize) -> bool {
         let host = &self.hosts[index];
         let Some(until) = host.dozes_until(self.agenda.now()) else {
             return false;

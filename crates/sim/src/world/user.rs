@@ -88,10 +88,10 @@ impl<P: Instrumented> World<P> {
         if host.lives != life || !host.is_alive() {
             return;
         }
-        if host.status == Status::Up && self.lies_until_control(index) {
+        if host.status == Status::Up && self.leave_while_dozing(index) {
             let host = &mut self.hosts[index];
             host.offered.push_back(offered);
-            host.offers_lie = true;
+            host.offers_left = true;
             return;
         }
         let host = &mut self.hosts[index];
@@ -251,15 +251,15 @@ impl<P: Instrumented> World<P> {
     /// From now on the process of a host is perturbed as its configuration says.
     pub(super) fn perturb(&mut self, index: usize) {
         let now = self.agenda.now();
-        let rng = self.rng.fork("perturbation").fork_index(index as u64);
+        let fresh = self.rng.fork("perturbation").fork_index(index as u64);
         let host = &mut self.hosts[index];
         host.perturbation += 1;
         let Some(perturbation) = host.config.perturbation else {
             return;
         };
-        let whims = host.whims.get_or_insert(rng);
+        let rng = host.perturbation_rng.get_or_insert(fresh);
         // Hosts do not fall asleep in step.
-        let phase = whims.duration(Duration::ZERO, perturbation.interval);
+        let phase = rng.duration(Duration::ZERO, perturbation.interval);
         let generation = host.perturbation;
         let step = Step::Perturb {
             host: index,
@@ -279,9 +279,9 @@ impl<P: Instrumented> World<P> {
             return;
         }
         let sleeps = host
-            .whims
+            .perturbation_rng
             .as_mut()
-            .is_some_and(|whims| whims.chance(perturbation.probability));
+            .is_some_and(|rng| rng.chance(perturbation.probability));
         if sleeps && host.status == Status::Up {
             host.load.sleeps += 1;
             host.busy_until = host.busy_until.max(now + perturbation.interval);

@@ -6,8 +6,8 @@
 //! holds the token as long as it may.
 //!
 //! ```text
-//! enqueue ─▶ Capture, when the token comes by ─▶ holding ─ frame is round: Returned ─┬─▶ next
-//! frame └─ Deliver                       └─▶ token goes on
+//! enqueue ─▶ Capture, when the token comes by ─▶ holding ─ Returned: round ─┬─▶ next frame
+//!                                                   └─ Deliver              └─▶ the token goes on
 //! ```
 //!
 //! Hosting it is as hosting a [`Bus`](super::Bus): after [`TokenRing::enqueue`] and
