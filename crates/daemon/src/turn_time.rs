@@ -101,6 +101,7 @@ fn subscribe(name: &str) -> JoinHandle<()> {
     ClientFrame::Join {
         group: "g".into(),
         discard_own: false,
+        ring: false,
     }
     .encode(&mut bytes);
     stream.write_all(&bytes).unwrap();

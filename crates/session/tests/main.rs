@@ -4,6 +4,7 @@
 mod bimodal;
 mod bus;
 mod groups;
+mod made;
 mod orders;
 mod rings;
 mod schedules;

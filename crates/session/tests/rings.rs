@@ -182,6 +182,7 @@ fn the_bus_asks_the_order_of_a_domain() {
     let accept = |group: &str| BusRequest::Accept {
         group: group.into(),
         pattern: "*".into(),
+        ring: false,
     };
     world.act(al.0, al.1, |client| {
         client.send(&ask(1, accept("*.wb.cb")));

@@ -167,7 +167,14 @@ impl FuzzStage {
 
     fn join(&mut self, id: ClientId, group: &str) {
         let (group, discard_own) = (group.into(), false);
-        self.request(id, &ClientFrame::Join { group, discard_own });
+        self.request(
+            id,
+            &ClientFrame::Join {
+                group,
+                discard_own,
+                ring: false,
+            },
+        );
     }
 
     fn request(&mut self, id: ClientId, frame: &ClientFrame) {

@@ -430,6 +430,7 @@ fn request(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
         0..=2 => ClientFrame::Join {
             group,
             discard_own: how & 128 != 0,
+            ring: how & 64 != 0,
         },
         3 => ClientFrame::Leave { group },
         4 => ClientFrame::Credit {

@@ -124,7 +124,12 @@ pub(super) fn parse(line: &[u8]) -> Result<Parsed, Refusal> {
         "msg" => return message(line, words),
         "accept" => {
             let (pattern, group, at) = tag_and_domain(words, true)?;
-            let request = BusRequest::Accept { group, pattern };
+            let ring = asks_for_ring(words)?;
+            let request = BusRequest::Accept {
+                group,
+                pattern,
+                ring,
+            };
             Command::Accept { request, at }
         }
         "reject" => {
@@ -230,6 +235,22 @@ fn trace(words: &mut Words<'_>) -> Result<Command, Refusal> {
     }
     let at = word.column;
     Ok(Command::Trace { name, at })
+}
+
+/// Whether `ring` follows, the only word that may.
+fn asks_for_ring(words: &mut Words<'_>) -> Result<bool, Refusal> {
+    let Some(word) = words.next()? else {
+        return Ok(false);
+    };
+    match word.text.as_str() {
+        "ring" => Ok(true),
+        other => {
+            let text = format!(
+                "{other:?} stands where the line ends or says `ring`, which asks for an order of its own for the domain"
+            );
+            Err(Refusal::new("usage", word.column, text))
+        }
+    }
 }
 
 type TagAndDomain = (String, String, (usize, usize));

@@ -3,8 +3,8 @@
 /// How each command is written, and what it does, in the order of `command::NAMES`.
 const COMMANDS: [(&str, &str); 15] = [
     (
-        "accept TAG DOMAIN",
-        "take the messages to DOMAIN whose tag matches TAG, a regular expression or *",
+        "accept TAG DOMAIN [ring]",
+        "take the messages to DOMAIN whose tag matches TAG, a regular expression or *; ring: by an order of its own",
     ),
     (
         "reject TAG DOMAIN",

@@ -246,7 +246,10 @@ fn what_is_chosen_is_told() {
          views=on from=on message-max=67108864\n"
     );
     let help = solo.say("help\n");
-    assert!(help.starts_with("ok 15\n accept TAG DOMAIN: "), "{help}");
+    assert!(
+        help.starts_with("ok 15\n accept TAG DOMAIN [ring]: "),
+        "{help}"
+    );
     for name in command::NAMES {
         let about = solo.say(format!("help {name}\n"));
         assert!(about.starts_with(&format!("ok 1\n {name}")), "{about}");

@@ -55,6 +55,9 @@ pub enum RequestError {
     /// The daemon is older than requests to groups, handlers and locks.
     #[error("the daemon is of a release without requests to groups: upgrade it")]
     NoRequests,
+    /// The daemon is older than joins that ask for a ring.
+    #[error("the daemon is of a release that makes no rings for joins: upgrade it")]
+    NoRingsMade,
     /// The daemon is older than what clients say of slowness.
     #[error("the daemon is of a release that treats all slow clients alike: upgrade it")]
     NoWhenSlow,

@@ -28,6 +28,13 @@ pub enum ClientEvent {
         /// The number of the last.
         last: u64,
     },
+    /// What follows of a group that this client is in is of this ring, which a join has made.
+    Carried {
+        /// The name of the group.
+        group: String,
+        /// The ring's top; `None` if the welcome says again what orders it.
+        ring: Option<String>,
+    },
     /// This client takes its messages more slowly than they come: a warning, once a second at most,
     /// ahead of what waits in the daemon.
     Behind {

@@ -44,7 +44,8 @@ use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
     AccessToken, BEHIND, ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
-    FrameDecoder, FrameError, Hello, RawFrame, Refusal, Request, VERSION, Welcome, credit_cost,
+    FrameDecoder, FrameError, Hello, RINGS_MADE, RawFrame, Refusal, Request, VERSION, Welcome,
+    credit_cost,
 };
 use crate::when_slow::WhenSlow;
 
@@ -55,8 +56,8 @@ pub struct Connection {
     kind: ClientKind,
     delivery_window: u64,
     token: Option<AccessToken>,
-    /// Groups that this client asked to be in, and whether without its own messages.
-    groups: BTreeMap<String, bool>,
+    /// Groups that this client asked to be in.
+    groups: BTreeMap<String, Joined>,
     decoder: FrameDecoder,
     when_slow: WhenSlow,
     outgoing: Outgoing,
@@ -70,6 +71,25 @@ pub struct Connection {
     end: Option<(Disconnect, String)>,
     /// Whether the end was given out as an event.
     end_reported: bool,
+}
+
+/// How a client is in a group.
+#[derive(Clone, Copy, Debug)]
+struct Joined {
+    /// Without its own messages.
+    discard_own: bool,
+    /// It asked for a ring of its own for the group.
+    ring: bool,
+}
+
+impl Joined {
+    fn frame(self, group: &str) -> ClientFrame {
+        ClientFrame::Join {
+            group: group.into(),
+            discard_own: self.discard_own,
+            ring: self.ring,
+        }
+    }
 }
 
 impl Connection {
@@ -350,6 +370,10 @@ impl Connection {
                 };
                 self.inbox.put(gap, cost);
             }
+            DaemonFrame::Carried { group, ring } => {
+                let ring = Some(ring).filter(|ring| !ring.is_empty());
+                self.inbox.put(ClientEvent::Carried { group, ring }, cost);
+            }
             DaemonFrame::Behind {
                 waiting,
                 limit,
@@ -401,15 +425,15 @@ impl Connection {
         match frame {
             DaemonFrame::Welcome(welcome) => {
                 let warns = welcome.features & BEHIND != 0;
+                let makes_rings = welcome.features & RINGS_MADE != 0;
                 self.welcome = Some(welcome);
                 if warns && self.when_slow != WhenSlow::default() {
                     self.outgoing.put(&ClientFrame::WhenSlow(self.when_slow));
                 }
-                for (group, discard_own) in &self.groups {
-                    self.outgoing.put(&ClientFrame::Join {
-                        group: group.clone(),
-                        discard_own: *discard_own,
-                    });
+                for (group, joined) in &self.groups {
+                    let ring = joined.ring && makes_rings;
+                    let joined = Joined { ring, ..*joined };
+                    self.outgoing.put(&joined.frame(group));
                 }
                 self.answer_again();
             }

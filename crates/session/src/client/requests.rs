@@ -4,10 +4,10 @@ use std::path::Path;
 
 use groupcast_core::Service;
 
-use super::{Connection, RequestError};
+use super::{Connection, Joined, RequestError};
 use crate::frame::{
-    BEHIND, BUS, BusRequest, ClientFrame, DESTINATIONS_MAX, Label, REKEY, RESILIENT, credit_cost,
-    encode_labelled_head,
+    BEHIND, BUS, BusRequest, ClientFrame, DESTINATIONS_MAX, Label, REKEY, RESILIENT, RINGS_MADE,
+    credit_cost, encode_labelled_head,
 };
 use crate::name::{check_destination, check_group};
 use crate::when_slow::WhenSlow;
@@ -16,12 +16,42 @@ impl Connection {
     /// Asks to become a member of `group`. With `discard_own` the group does not deliver this
     /// client's own messages to it.
     pub fn join(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
+        self.join_by(
+            group,
+            Joined {
+                discard_own,
+                ring: false,
+            },
+        )
+    }
+
+    /// The same, on a ring of its own for the group, which is made if there is none: an order for
+    /// it and all names below it, of which other daemons' hosts get nothing unless clients there
+    /// want some of it.
+    ///
+    /// [`ClientEvent::Carried`](super::ClientEvent::Carried) comes before the first view. Messages
+    /// published before that are not of the ring.
+    ///
+    /// # Errors
+    /// [`RequestError::NoRingsMade`] if the daemon is older than that.
+    pub fn join_on_ring(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
+        let welcome = self.welcome.as_ref();
+        if welcome.is_some_and(|welcome| welcome.features & RINGS_MADE == 0) {
+            return Err(RequestError::NoRingsMade);
+        }
+        self.join_by(
+            group,
+            Joined {
+                discard_own,
+                ring: true,
+            },
+        )
+    }
+
+    fn join_by(&mut self, group: &str, joined: Joined) -> Result<(), RequestError> {
         check_group(group)?;
-        self.request(&ClientFrame::Join {
-            group: group.into(),
-            discard_own,
-        })?;
-        self.groups.insert(group.into(), discard_own);
+        self.request(&joined.frame(group))?;
+        self.groups.insert(group.into(), joined);
         Ok(())
     }
 

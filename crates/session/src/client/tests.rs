@@ -220,6 +220,7 @@ fn a_connection_that_begins_anew_joins_its_groups_again() {
     ClientFrame::Join {
         group: "b".into(),
         discard_own: true,
+        ring: false,
     }
     .encode(&mut joins);
     assert_eq!(sent(&mut connection), joins);

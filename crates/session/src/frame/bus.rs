@@ -15,6 +15,8 @@ pub enum BusRequest {
         group: String,
         /// A regular expression, or `*`.
         pattern: String,
+        /// Whether it asks for a ring of its own for the group, if there is none.
+        ring: bool,
     },
     /// Takes such a pattern back.
     Reject {
@@ -45,15 +47,16 @@ impl BusRequest {
         code: u8,
         reader: &mut Reader<'_>,
     ) -> Result<Option<(u64, Self)>, DecodeError> {
-        if !matches!(code, kind::ACCEPT..=kind::BUS_CLIENTS) {
+        if !matches!(code, kind::ACCEPT..=kind::BUS_CLIENTS | kind::ACCEPT_RING) {
             return Ok(None);
         }
         let token = reader.u64("token")?;
         let mut name = |field| take_name(reader, field).map(str::to_owned);
         let request = match code {
-            kind::ACCEPT => Self::Accept {
+            kind::ACCEPT | kind::ACCEPT_RING => Self::Accept {
                 group: name("group")?,
                 pattern: name("pattern")?,
+                ring: code == kind::ACCEPT_RING,
             },
             kind::REJECT => Self::Reject {
                 group: name("group")?,
@@ -75,7 +78,17 @@ impl BusRequest {
     /// If a text exceeds 255 bytes.
     pub(super) fn encode(&self, bytes: &mut Vec<u8>, token: u64) {
         let (code, names) = match self {
-            Self::Accept { group, pattern } => (kind::ACCEPT, [group, pattern].to_vec()),
+            Self::Accept {
+                group,
+                pattern,
+                ring,
+            } => {
+                let code = match ring {
+                    true => kind::ACCEPT_RING,
+                    false => kind::ACCEPT,
+                };
+                (code, [group, pattern].to_vec())
+            }
             Self::Reject { group, pattern } => (kind::REJECT, [group, pattern].to_vec()),
             Self::Identify { id } => (kind::IDENTIFY, [id].to_vec()),
             Self::Who { tag, group } => (kind::WHO, [tag, group].to_vec()),
@@ -92,7 +105,7 @@ impl BusRequest {
     /// Bytes of its texts.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Accept { group, pattern } | Self::Reject { group, pattern } => {
+            Self::Accept { group, pattern, .. } | Self::Reject { group, pattern } => {
                 group.len() + pattern.len()
             }
             Self::Identify { id } => id.len(),

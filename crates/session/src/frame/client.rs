@@ -15,6 +15,10 @@ use super::token::AccessToken;
 use super::{DESTINATIONS_MAX, FrameError, PATH_MAX, RawFrame, frame, kind, take_service};
 use crate::when_slow::WhenSlow;
 
+/// Flags of a join.
+const DISCARD_OWN: u8 = 1;
+const RING: u8 = 2;
+
 /// The first frame of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hello {
@@ -67,6 +71,8 @@ pub enum ClientFrame {
         group: String,
         /// Whether the client's own messages are not delivered to it by this group.
         discard_own: bool,
+        /// Whether it asks for a ring of its own for the group, if there is none.
+        ring: bool,
     },
     /// Be a member no more.
     Leave {
@@ -133,12 +139,13 @@ impl ClientFrame {
             kind::HELLO => Self::Hello(Hello::decode(reader)?),
             kind::JOIN => {
                 let flags = reader.u8("flags")?;
-                if flags > 1 {
+                if flags > DISCARD_OWN | RING {
                     return Err(reader.invalid("flags", u64::from(flags)));
                 }
                 Self::Join {
                     group: take_name(reader, "group")?.into(),
-                    discard_own: flags == 1,
+                    discard_own: flags & DISCARD_OWN != 0,
+                    ring: flags & RING != 0,
                 }
             }
             kind::LEAVE => Self::Leave {
@@ -175,8 +182,12 @@ impl ClientFrame {
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         match self {
             Self::Hello(hello) => frame(bytes, kind::HELLO, 0, |body| hello.encode(body)),
-            Self::Join { group, discard_own } => frame(bytes, kind::JOIN, 0, |body| {
-                body.u8(u8::from(*discard_own));
+            Self::Join {
+                group,
+                discard_own,
+                ring,
+            } => frame(bytes, kind::JOIN, 0, |body| {
+                body.u8(u8::from(*discard_own) * DISCARD_OWN | u8::from(*ring) * RING);
                 put_name(body, group);
             }),
             Self::Leave { group } => {

@@ -152,6 +152,14 @@ pub enum DaemonFrame {
         /// Unreliable messages that it has missed since it connected.
         dropped: u64,
     },
+    /// From here on, the messages and views of a group that the client is in are of this ring,
+    /// which a join has made.
+    Carried {
+        /// The name of the group.
+        group: String,
+        /// The ring's top; empty if what the welcome says holds again.
+        ring: String,
+    },
     /// The answer to a ping.
     Pong {
         /// The token of the ping that it answers.
@@ -207,6 +215,10 @@ impl DaemonFrame {
                 waiting: reader.u64("waiting")?,
                 limit: reader.u64("limit")?,
                 dropped: reader.u64("dropped")?,
+            },
+            kind::CARRIED => Self::Carried {
+                group: take_name(reader, "group")?.into(),
+                ring: take_name(reader, "ring")?.into(),
             },
             kind::PONG => Self::Pong {
                 token: reader.u64("token")?,
@@ -313,6 +325,10 @@ impl DaemonFrame {
                 dropped,
             } => frame(bytes, kind::BEHIND, 0, |body| {
                 body.u64(*waiting).u64(*limit).u64(*dropped);
+            }),
+            Self::Carried { group, ring } => frame(bytes, kind::CARRIED, 0, |body| {
+                put_name(body, group);
+                put_name(body, ring);
             }),
             Self::Pong { token } => encode_number(bytes, kind::PONG, *token),
             Self::Done { token, result } => frame(bytes, kind::DONE, 0, |body| {

@@ -8,7 +8,7 @@
 //! | client to daemon | body |
 //! |---|---|
 //! | 1 hello | versions `u16 min, u16 max`; features `u64`; kind `u8`; delivery window `u64`; name or an empty one; maybe a token: `u8 32` and 32 bytes |
-//! | 2 join | flags `u8` (bit 0: not my own messages); group |
+//! | 2 join | flags `u8` (bit 0: not my own messages; with feature bit 8, bit 1: on a ring of its own, if there is none); group |
 //! | 3 leave | group |
 //! | 4 publish | number `u64`; service `u8`; count `u8` and so many destinations; payload |
 //! | 5 credit | bytes consumed `u64` |
@@ -26,6 +26,7 @@
 //! | 19 answer | seq `u64` of the request; payload |
 //! | 20 claim | token `u64`; wait `u8`; role: kind `u8` (0 answering, 1 handler, 2 lock), number `u16`; group |
 //! | 21 release | token `u64`; role; group |
+//! | 23 accept with a ring | as accept, and a ring of its own is asked for, if there is none; with feature bit 8 |
 //! | 22 when slow | policy `u8` (0 block, 1 drop, 2 disconnect) |
 //!
 //! | daemon to client | body |
@@ -51,11 +52,12 @@
 //! | 84 answer | number `u64`; private name of who answers; payload |
 //! | 85 ended | number `u64`; ending `u8`; answers `u32`; code `u8`; text |
 //! | 86 role | token `u64`; state `u8` (0 held, 1 waits, 2 released, 3 lost, 4 refused); role; group; holder, or an empty name; code `u8`; text |
+//! | 88 carried | group; top of the ring that a join has made and that carries it, or an empty name |
 //! | 87 behind | bytes that wait `u64`; bytes at which it is disconnected `u64`; unreliable messages missed `u64` |
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
 //! of its credited frames (publish, labelled or not, request and answer; message, labelled or not,
-//! view, gap, done, who, bus clients, and 82 to 86) against it, and the receiver gives it back as
+//! view, gap, done, who, bus clients, carried, and 82 to 86) against it, and the receiver gives it back as
 //! it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It may be
 //! sent while less than the window is outstanding, or nothing, whatever it costs itself: so a
 //! message larger than the window passes, and the receiver has at most the window and one frame
@@ -111,8 +113,11 @@ pub const BEHIND: u64 = 64;
 /// Feature bit: the welcome ends with the tops of the rings that carry groups beside the daemon's
 /// own order.
 pub const RINGS: u64 = 128;
+/// Feature bit: a join may ask for a ring, and the client is told which one carries its group.
+pub const RINGS_MADE: u64 = 256;
 /// Feature bits that this crate knows.
-pub const FEATURES: u64 = BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND | RINGS;
+pub const FEATURES: u64 =
+    BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND | RINGS | RINGS_MADE;
 /// The longest path of a file that a client may name.
 pub const PATH_MAX: usize = 4096;
 /// The longest payload of a message.
@@ -165,6 +170,7 @@ pub(crate) mod kind {
     pub(crate) const CLAIM: u8 = 20;
     pub(crate) const RELEASE: u8 = 21;
     pub(crate) const WHEN_SLOW: u8 = 22;
+    pub(crate) const ACCEPT_RING: u8 = 23;
 
     pub(crate) const WELCOME: u8 = 65;
     pub(crate) const REFUSED: u8 = 66;
@@ -189,6 +195,7 @@ pub(crate) mod kind {
     pub(crate) const ENDED: u8 = 85;
     pub(crate) const ROLE: u8 = 86;
     pub(crate) const BEHIND: u8 = 87;
+    pub(crate) const CARRIED: u8 = 88;
 }
 
 /// The word for a kind of frame, for errors and logs.

@@ -18,6 +18,8 @@ use groupcast_core::{MemberId, Service, Time};
 
 use super::access::Right;
 use super::client::Pending;
+use super::making::RingJoin;
+use super::moving::OF_ENGINE;
 use super::orders::OrderIndex;
 use super::output::Payload;
 use super::patterns::ALL;
@@ -29,6 +31,27 @@ use crate::name::{check_destination, check_group};
 
 impl Engine {
     pub(super) fn handle_bus(&mut self, now: Time, id: ClientId, token: u64, request: BusRequest) {
+        let request = match request {
+            BusRequest::Accept {
+                group,
+                pattern,
+                ring: true,
+            } => {
+                let join = RingJoin::Accept {
+                    token,
+                    group,
+                    pattern,
+                };
+                return self.handle_ring_join(now, id, join);
+            }
+            request => request,
+        };
+        if let BusRequest::Reject { group, pattern } = &request
+            && self.forget_ring_join(now, id, group, Some(pattern))
+        {
+            let result = Ok(());
+            return self.tell(now, id, &DaemonFrame::Done { token, result });
+        }
         if let Err(refusal) = self.take_bus(id, &request) {
             self.journal.counters.rejected += 1;
             let result = Err(refusal);
@@ -52,7 +75,7 @@ impl Engine {
     fn take_bus(&mut self, id: ClientId, request: &BusRequest) -> Result<(), (Reject, String)> {
         let name = |error: crate::name::NameError| (Reject::Name, error.to_string());
         match request {
-            BusRequest::Accept { group, pattern } => {
+            BusRequest::Accept { group, pattern, .. } => {
                 check_group(group).map_err(name)?;
                 self.check_accept(id, group, pattern)?;
                 let group: Arc<str> = group.as_str().into();
@@ -212,6 +235,9 @@ impl Engine {
         what: BusOp<'_>,
         refused: Option<OpError>,
     ) {
+        if token == OF_ENGINE {
+            return;
+        }
         let frame = match (refused, what) {
             (Some(error), _) => DaemonFrame::Done {
                 token,
@@ -266,7 +292,7 @@ impl Engine {
     }
 
     /// Sends a frame in its place among the client's messages.
-    fn tell(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
+    pub(super) fn tell(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         frame.encode(&mut bytes);

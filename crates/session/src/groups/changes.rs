@@ -129,6 +129,11 @@ impl Changes {
         std::mem::take(&mut self.held_back)
     }
 
+    /// The client has no change any more that waits.
+    pub(super) fn forget(&mut self, client: ClientId) {
+        self.held_back.retain(|other| *other != client);
+    }
+
     /// Whether changes have not come back.
     pub(super) fn are_on_their_way(&self) -> bool {
         !self.on_their_way.is_empty()

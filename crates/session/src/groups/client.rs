@@ -187,6 +187,8 @@ pub(super) struct Client {
     pub(super) wanted: BTreeMap<Arc<str>, bool>,
     /// Of them, those for which it asked by patterns, and these.
     pub(super) patterns: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Groups of which it was told that a ring carries them that a join has made.
+    pub(super) told: BTreeSet<Arc<str>>,
     /// The last number that it published.
     pub(super) last_number: u64,
     /// Messages that were published and are not accepted, in ascending order.
@@ -290,6 +292,7 @@ impl Client {
             questions: 0,
             wanted: BTreeMap::new(),
             patterns: BTreeMap::new(),
+            told: BTreeSet::new(),
             last_number: 0,
             undecided: VecDeque::new(),
             accepted: 0,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::client::{Client, ClientLink, MemoryChange};
+use super::client::{Client, ClientLink, ClientOrder, MemoryChange};
 use super::orders::OrderIndex;
 use super::{ClientId, Transport};
 
@@ -48,6 +48,14 @@ impl Clients {
             windows: 0,
             input: 0,
             output: 0,
+        }
+    }
+
+    /// The daemon has so many orders from here on, if it had fewer.
+    pub(super) fn grow(&mut self, orders: usize) {
+        self.orders = self.orders.max(orders);
+        for client in self.all.values_mut() {
+            client.orders.grow(orders, ClientOrder::default);
         }
     }
 

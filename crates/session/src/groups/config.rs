@@ -11,7 +11,7 @@ use super::wire::BINDINGS_MAX;
 use crate::frame::{FRAME_MAX, MESSAGE_MAX};
 use crate::guests::ROLES_PER_DAEMON_MAX;
 use crate::name::check_group;
-use crate::names::DomainName;
+use crate::names::{DomainName, Pool};
 
 const MIB: usize = 1 << 20;
 
@@ -95,6 +95,8 @@ groupcast_core::settings! {
         /// own ([`Carrier::Ring`](super::Carrier::Ring)), except those of a ring with a lower top.
         /// At most [`RINGS_PER_DAEMON_MAX`], each a name of levels.
         pub rings: Vec<String> = Vec::new();
+        /// The addresses of rings that joins ask for. Without them such a join is rejected.
+        pub ring_pool: Option<Pool> = None;
         /// Names of the groups that are bimodal: their messages go through a gossip instance each
         /// ([`Carrier::Bimodal`](super::Carrier::Bimodal)) instead of the ring. At most
         /// [`BIMODAL_GROUPS_MAX`], each a group's name.

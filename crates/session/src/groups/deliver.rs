@@ -50,6 +50,9 @@ impl Engine {
                 op,
                 payload_at,
             })) => self.apply_guest(on, now, delivery, client, op, payload_at),
+            Ok(Some(Envelope::Names { config, word })) => {
+                self.apply_names(on, now, delivery, config, word);
+            }
             // A state of a configuration that is over; and what is not of the groups.
             Ok(Some(Envelope::State(_) | Envelope::StatePart(_) | Envelope::Rekey)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
@@ -343,6 +346,9 @@ impl Engine {
         match result {
             Ok(Change::None) => {}
             Ok(Change::Joined { client, group }) => {
+                if sender == self.orders[on].local {
+                    self.tell_carrier(on, now, ClientId(op.number()), &group);
+                }
                 self.show(on, now, sender, &group, at, Cause::Join, client, None);
             }
             Ok(Change::Left { client, group }) => {
@@ -365,6 +371,11 @@ impl Engine {
                 }
             }
             Err(error) => self.nonsense(sender, error),
+        }
+        if let Op::Leave { client, group } = *op
+            && sender == self.orders[on].local
+        {
+            self.left_to_move(on, now, ClientId(client), group);
         }
         if let Op::Disconnect { client } = *op
             && sender == self.orders[on].local

@@ -119,6 +119,8 @@ struct Segment {
     incomplete: BTreeMap<MemberId, StateParts>,
     /// What the same states say of roles and guests.
     parts: Parts,
+    /// And of the rings that joins made.
+    names: Vec<(MemberId, Vec<u8>)>,
     held: VecDeque<Delivery>,
 }
 
@@ -168,7 +170,8 @@ impl Segment {
     /// Takes the state of a daemon; whether that was the last one.
     fn take_state(&mut self, sender: MemberId, state: State) -> bool {
         let expected = state.config == self.config && self.members.contains(&sender);
-        if expected {
+        if expected && !self.states.contains_key(&sender) {
+            self.names.push((sender, state.names));
             self.states.entry(sender).or_insert(state.roster);
             self.parts.entry(sender).or_insert(state.part);
         }
@@ -309,6 +312,10 @@ impl Engine {
             config: config.id,
             part: self.own_part(on, &exchange.held(), &roster),
             roster,
+            names: match on {
+                OrderIndex::OWN => self.names.said(),
+                _ => Vec::new(),
+            },
         };
         self.submit_state(on, now, state);
         exchange.segments.push(Segment {
@@ -318,6 +325,7 @@ impl Engine {
             states: BTreeMap::new(),
             incomplete: BTreeMap::new(),
             parts: Parts::new(),
+            names: Vec::new(),
             held: VecDeque::new(),
         });
         self.orders[on].phase = Phase::Exchanging(exchange);
@@ -396,6 +404,9 @@ impl Engine {
         self.journal.fact(self.rings.fact(on, fact));
         self.show_all(on, now, (segment.config, place.seq));
         self.install_guests(on, now, place, segment.parts);
+        if on == OrderIndex::OWN {
+            self.install_names(now, &segment.members, segment.names);
+        }
         self.replay(on, now, segment.held);
         // Another may have had the last state before it heard of the end.
         if let Some(together) = segment.together {

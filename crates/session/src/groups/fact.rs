@@ -7,6 +7,7 @@ use groupcast_core::{ConfigId, MemberId};
 
 use super::client::Transport;
 use crate::frame::{ClientKind, Disconnect, Refusal};
+use crate::names::RingAddress;
 use crate::when_slow::WhenSlow;
 
 /// Something worth a line in the log.
@@ -105,6 +106,28 @@ pub enum Fact {
         /// How many are.
         clients: usize,
     },
+    /// A join has made a ring.
+    RingMade {
+        /// Its top.
+        ring: Arc<str>,
+        /// Where its multicasts go.
+        multicast: std::net::SocketAddrV4,
+    },
+    /// A ring that a join had made has ended.
+    RingEnded {
+        /// Its top.
+        ring: Arc<str>,
+    },
+    /// A ring is not made.
+    RingRefused {
+        /// Why.
+        why: String,
+    },
+    /// Clients of this daemon move to what carries their group now.
+    Moved {
+        /// How many clients' groups.
+        count: usize,
+    },
     /// Something in a further ring.
     InRing {
         /// Its top.
@@ -170,6 +193,18 @@ impl fmt::Display for Fact {
                 f,
                 "two groups are called {group:?}: it is bimodal here, and {clients} clients ({client} is one) are in an \
                  agreed one, which gets none of its messages; name it in bimodal.groups of every daemon, or of none"
+            ),
+            Self::RingMade { ring, multicast } => write!(
+                f,
+                "a join has made the ring {ring}, at {multicast}: it orders the groups at and below its name"
+            ),
+            Self::RingEnded { ring } => write!(f, "the ring {ring} has ended: nobody is in it"),
+            Self::RingRefused { why } => {
+                write!(f, "a ring that a join asked for is not made: {why}")
+            }
+            Self::Moved { count } => write!(
+                f,
+                "the groups of {count} clients are on another ring now: they leave the one and join the other"
             ),
             Self::InRing { ring, fact } => write!(f, "ring {ring}: {fact}"),
             Self::HeldTooMuch { bytes } => write!(
@@ -269,6 +304,12 @@ pub struct Status {
 /// The state of a further ring.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingStatus {
+    /// Which of the daemon's rings it is.
+    pub index: usize,
+    /// What all daemons know of it, if a join has made it.
+    pub made: Option<RingAddress>,
+    /// It carries no names any more: what is left there comes to its end.
+    pub is_closing: bool,
     /// Its top.
     pub top: Arc<str>,
     /// What the engine is doing there: starting, too, while the daemon is not in it.

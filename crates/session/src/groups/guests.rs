@@ -428,6 +428,45 @@ impl Engine {
         }
     }
 
+    /// A request that waits in an order that carries nothing out any more.
+    pub(super) fn end_guest_request(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        id: ClientId,
+        request: GuestRequest,
+    ) {
+        match request {
+            GuestRequest::Ask { number, cost, .. } => {
+                let guest = self.clients.get(id).and_then(|client| client.guest);
+                let of = OfGuest {
+                    client: id,
+                    cost: cost as u64,
+                    request: guest.map(|guest| (guest.id, number)),
+                };
+                self.guest_handed_over(on, now, of, false);
+            }
+            GuestRequest::Answer { cost, .. } => self.give_back(id, cost as u64),
+            GuestRequest::Claim {
+                token, role, group, ..
+            }
+            | GuestRequest::Release { token, role, group } => {
+                let state = RoleState::Refused {
+                    holder: String::new(),
+                    code: Reject::Other,
+                    text: format!("the ring that carried {group:?} has ended: ask again"),
+                };
+                let notice = RoleNotice {
+                    token,
+                    group,
+                    role,
+                    state,
+                };
+                self.tell_guest(now, id, &GuestReply::Role(notice), &Bytes::new());
+            }
+        }
+    }
+
     /// The connection of a client is gone.
     pub(super) fn guest_gone(&mut self, now: Time, id: ClientId) {
         let guest = self.clients.get(id).and_then(|client| client.guest);

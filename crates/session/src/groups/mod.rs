@@ -33,7 +33,9 @@
 //!
 //! # Further rings
 //! The groups at and below certain names may have an order of their own each ([`rings`](self) has
-//! the rules). What is kept for an order is kept once for each ([`orders`](self)).
+//! the rules). What is kept for an order is kept once for each ([`orders`](self)). A join may ask
+//! for such an order ([`making`](self)), and clients move when another comes to carry their group
+//! ([`moving`](self)).
 //!
 //! # The bus
 //! A client may be in a group with patterns for the tags of its messages, in all groups below a
@@ -73,6 +75,8 @@ mod filters;
 mod greeting;
 mod guests;
 mod journal;
+mod making;
+mod moving;
 mod orders;
 mod output;
 mod own_state;
@@ -106,6 +110,7 @@ pub use self::fact::{
     BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status,
 };
 use self::journal::Journal;
+use self::making::Making;
 use self::orders::{Order, OrderIndex, PerOrder};
 pub use self::questions::Question;
 pub use self::rings::RINGS_PER_DAEMON_MAX;
@@ -116,6 +121,7 @@ pub use self::slow::{SlowRule, SlowRules};
 pub use self::wire::BINDINGS_MAX;
 use crate::frame::AccessToken;
 use crate::name::check_host;
+use crate::names::{Implicit, NameService};
 
 /// What carries messages between daemons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,6 +144,8 @@ pub struct Engine {
     clients: Clients,
     orders: PerOrder<Order>,
     rings: Rings,
+    names: Box<dyn NameService>,
+    making: Making,
     bimodal: Bimodal,
     /// The bug of requests and roles that is planted.
     planted: Option<crate::guests::Planted>,
@@ -169,6 +177,8 @@ impl Engine {
             clients: Clients::new(1 + config.rings.len()),
             orders: PerOrder::new(1 + config.rings.len(), || Order::new(local)),
             rings: Rings::new(&config.rings),
+            names: Box::new(Implicit::new(local)),
+            making: Making::default(),
             bimodal: Bimodal::new(&config.bimodal_groups),
             planted: None,
             schedule: Schedule::default(),

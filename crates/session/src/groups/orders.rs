@@ -53,6 +53,12 @@ impl<T> PerOrder<T> {
         Self(std::iter::repeat_with(make).take(count).collect())
     }
 
+    /// Makes `make` what there is of each further order, up to `count`.
+    pub(super) fn grow(&mut self, count: usize, make: impl FnMut() -> T) {
+        let missing = count.saturating_sub(self.0.len());
+        self.0.extend(std::iter::repeat_with(make).take(missing));
+    }
+
     /// The orders.
     pub(super) fn indices(&self) -> impl DoubleEndedIterator<Item = OrderIndex> + use<T> {
         (0..self.0.len()).map(OrderIndex)

@@ -207,6 +207,7 @@ mod tests {
             config,
             roster,
             part,
+            names: Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use groupcast_core::{Service, Time};
 
 use super::access::{Access, Right};
 use super::client::{Client, ClientPhase, Pending};
+use super::making::RingJoin;
 use super::orders::OrderIndex;
 use super::{ClientId, Engine, Question};
 use crate::frame::{
@@ -41,8 +42,18 @@ impl Engine {
     fn handle_request(&mut self, now: Time, id: ClientId, frame: ClientFrame) {
         match frame {
             ClientFrame::Hello(_) => {}
-            ClientFrame::Join { group, discard_own } => {
+            ClientFrame::Join {
+                group,
+                discard_own,
+                ring: false,
+            } => {
                 self.handle_join(now, id, group, discard_own);
+            }
+            ClientFrame::Join {
+                group, discard_own, ..
+            } => {
+                let join = RingJoin::Join { group, discard_own };
+                self.handle_ring_join(now, id, join);
             }
             ClientFrame::Leave { group } => self.handle_leave(now, id, &group),
             ClientFrame::Publish(publish) => self.handle_publish(now, id, publish),
@@ -67,7 +78,13 @@ impl Engine {
         }
     }
 
-    fn handle_join(&mut self, now: Time, id: ClientId, group: String, discard_own: bool) {
+    pub(super) fn handle_join(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        group: String,
+        discard_own: bool,
+    ) {
         let all = self.clients.memberships();
         let may_join = self.may_use(id, Right::Join, &group);
         let bad_in_ring = self.bad_in_ring(&group);
@@ -131,10 +148,15 @@ impl Engine {
     }
 
     fn handle_leave(&mut self, now: Time, id: ClientId, group: &str) {
+        self.forget_ring_join(now, id, group, None);
         let Some(group) = self.clients.unwant(id, group) else {
             return;
         };
         self.routes_changed();
+        // It leaves already, to join elsewhere.
+        if self.making.moving.remove(&(id, group.clone())) {
+            return;
+        }
         if let Some(index) = self.bimodal.find(&group) {
             return self.part_bimodal(now, id, index, Cause::Leave);
         }

@@ -21,7 +21,8 @@ use super::filters::BELOW;
 use super::orders::{Order, OrderIndex};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{Publish, Reject};
-use crate::names::{DomainName, is_at_or_below, lowest_top};
+use crate::name::is_private;
+use crate::names::{DomainName, RingAddress, is_at_or_below};
 
 /// The most further rings of a daemon.
 pub const RINGS_PER_DAEMON_MAX: usize = 64;
@@ -30,32 +31,141 @@ pub const RINGS_PER_DAEMON_MAX: usize = 64;
 /// equal.
 const RING_AT: u32 = 56;
 
-/// The tops of a daemon's further rings.
-#[derive(Debug)]
+/// The further rings of a daemon: first those that its configuration names, then those that joins
+/// have made.
+#[derive(Clone, Debug)]
 pub(super) struct Rings {
-    tops: Vec<Arc<str>>,
+    slots: Vec<Option<Slot>>,
+    /// How many of them the configuration names.
+    configured: usize,
 }
+
+/// A ring's place among the daemon's.
+#[derive(Clone, Debug)]
+struct Slot {
+    top: Arc<str>,
+    /// What all daemons know of it, if a join has made it.
+    made: Option<RingAddress>,
+    /// It carries no names any more: what is left there comes to its end.
+    is_closing: bool,
+}
+
+/// The most rings of a daemon, those that come to their end included: the number of each has a
+/// byte.
+const SLOTS_MAX: usize = 250;
 
 impl Rings {
     pub(super) fn new(tops: &[String]) -> Self {
+        let slot = |top: &String| {
+            Some(Slot {
+                top: top.as_str().into(),
+                made: None,
+                is_closing: false,
+            })
+        };
         Self {
-            tops: tops.iter().map(|top| top.as_str().into()).collect(),
+            slots: tops.iter().map(slot).collect(),
+            configured: tops.len(),
         }
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.tops.len()
     }
 
     /// The order that carries the group `name`: the ring with the lowest top that covers it, else
     /// the daemon's own. Private names are of no ring.
     pub(super) fn order_of(&self, name: &str) -> OrderIndex {
-        lowest_top(&self.tops, name).map_or(OrderIndex::OWN, OrderIndex::of_ring)
+        if self.slots.is_empty() || is_private(name) {
+            return OrderIndex::OWN;
+        }
+        let covering = self
+            .carrying()
+            .filter(|(_, slot)| is_at_or_below(name, &slot.top));
+        let lowest = covering.max_by_key(|(_, slot)| slot.top.len());
+        lowest.map_or(OrderIndex::OWN, |(index, _)| OrderIndex::of_ring(index))
+    }
+
+    /// The rings that carry names.
+    fn carrying(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.slots.iter().enumerate();
+        let there = slots.filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
+        there.filter(|(_, slot)| !slot.is_closing)
+    }
+
+    fn slot(&self, on: OrderIndex) -> Option<&Slot> {
+        self.slots.get(on.ring()?)?.as_ref()
     }
 
     /// The top of the ring that `on` is; `None` of the daemon's own order.
     pub(super) fn top(&self, on: OrderIndex) -> Option<&Arc<str>> {
-        self.tops.get(on.ring()?)
+        self.slot(on).map(|slot| &slot.top)
+    }
+
+    /// What all daemons know of the ring, if a join has made it.
+    pub(super) fn made(&self, on: OrderIndex) -> Option<&RingAddress> {
+        self.slot(on)?.made.as_ref()
+    }
+
+    /// Whether the ring carries no names any more.
+    pub(super) fn is_closing(&self, on: OrderIndex) -> bool {
+        self.slot(on).is_some_and(|slot| slot.is_closing)
+    }
+
+    /// Those that joins have made, and whether they come to their end.
+    pub(super) fn all_made(&self) -> impl Iterator<Item = (OrderIndex, &RingAddress, bool)> {
+        let slots = self.slots.iter().enumerate().skip(self.configured);
+        slots.filter_map(|(index, slot)| {
+            let slot = slot.as_ref()?;
+            let address = slot.made.as_ref()?;
+            Some((OrderIndex::of_ring(index), address, slot.is_closing))
+        })
+    }
+
+    /// The tops that the configuration names.
+    pub(super) fn configured(&self) -> impl Iterator<Item = &Arc<str>> {
+        let slots = self.slots[..self.configured].iter().flatten();
+        slots.map(|slot| &slot.top)
+    }
+
+    /// These are the rings that joins have made, from here on. One of the same top at another
+    /// address is another ring.
+    pub(super) fn set_made(&mut self, made: &[RingAddress]) {
+        let is_same = |slot: &Slot, ring: &RingAddress| {
+            let known = slot.made.as_ref();
+            known.is_some_and(|it| it.top == ring.top && it.multicast == ring.multicast)
+        };
+        for slot in self.slots.iter_mut().skip(self.configured).flatten() {
+            let stays = made.iter().find(|ring| is_same(slot, ring));
+            slot.is_closing = stays.is_none();
+            if let Some(ring) = stays {
+                slot.made = Some(ring.clone());
+            }
+        }
+        for ring in made {
+            if self.slots.iter().flatten().any(|slot| is_same(slot, ring)) {
+                continue;
+            }
+            let slot = Slot {
+                top: ring.top.to_string().into(),
+                made: Some(ring.clone()),
+                is_closing: false,
+            };
+            let mut free = self.slots.iter_mut().skip(self.configured);
+            if let Some(free) = free.find(|slot| slot.is_none()) {
+                *free = Some(slot);
+            } else if self.slots.len() < SLOTS_MAX {
+                self.slots.push(Some(slot));
+            }
+        }
+    }
+
+    /// How many places there are.
+    pub(super) fn places(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// A ring that a join has made is nothing to this daemon any more.
+    pub(super) fn forget(&mut self, on: OrderIndex) {
+        if let Some(slot) = on.ring().and_then(|index| self.slots.get_mut(index)) {
+            *slot = None;
+        }
     }
 
     /// A fact about the order.
@@ -71,7 +181,7 @@ impl Rings {
 
     /// Another order that carries names below `name`, if there is one.
     fn other_below(&self, name: &str) -> Option<&Arc<str>> {
-        let mut tops = self.tops.iter();
+        let mut tops = self.carrying().map(|(_, slot)| &slot.top);
         tops.find(|top| ***top != *name && is_at_or_below(top, name))
     }
 
@@ -180,7 +290,7 @@ impl Engine {
     /// Whether clients ask for something of the ring `index` that has not gone on its way.
     pub fn asks_for_ring(&self, index: usize) -> bool {
         let on = OrderIndex::of_ring(index);
-        self.rings.top(on).is_some() && self.orders[on].submissions.is_asked()
+        self.rings.top(on).is_some() && self.may_be_in(on) && self.orders[on].submissions.is_asked()
     }
 
     /// Whether the daemon's clients want anything of the ring `index`: they are in groups of it,
@@ -207,10 +317,13 @@ impl Engine {
 
     /// How the further rings are doing.
     pub(super) fn ring_statuses(&self) -> Vec<RingStatus> {
-        let rings = (0..self.rings.len()).map(OrderIndex::of_ring);
+        let rings = (0..self.rings.places()).map(OrderIndex::of_ring);
         let statuses = rings.filter_map(|on| {
             let order = &self.orders[on];
             Some(RingStatus {
+                index: on.ring()?,
+                made: self.rings.made(on).cloned(),
+                is_closing: self.rings.is_closing(on),
                 top: self.rings.top(on)?.clone(),
                 phase: order.phase_name(),
                 config: order.config(),

@@ -82,6 +82,15 @@ impl Submissions {
         }
     }
 
+    /// The client has no requests any more.
+    pub(super) fn forget_turn(&mut self, client: ClientId) {
+        if self.turns.front() == Some(&client) {
+            self.spent = 0;
+        }
+        self.turns.retain(|other| *other != client);
+        self.changes.forget(client);
+    }
+
     /// Whether clients have requests.
     pub(super) fn is_asked(&self) -> bool {
         !self.turns.is_empty() || self.changes.are_held_back()
@@ -128,6 +137,17 @@ impl Submissions {
         self.staged.push_back(submission);
     }
 
+    /// What the daemon itself has to say, as an agreed message.
+    pub(super) fn stage_own(&mut self, payload: Vec<u8>) {
+        self.stage_any(Submission {
+            service: Service::Agreed,
+            payload: payload.into(),
+            message: None,
+            of_guest: None,
+            views: None,
+        });
+    }
+
     /// Binds `group`, which has no number yet, to the next one.
     fn bind(&mut self, group: &str) -> u64 {
         let number = self.numbers.len() as u64 + 1;
@@ -146,6 +166,7 @@ impl Engine {
         now: Time,
         mut submit: impl FnMut(Carrier, Service, Bytes) -> Result<MessageId, SubmitError>,
     ) {
+        self.say_names();
         for on in self.orders.indices() {
             self.orders[on].submissions.changes.begin_turn(now);
             while let Some((service, payload)) = self.next_for_order(on) {
@@ -385,7 +406,7 @@ impl Engine {
         views: Option<usize>,
     ) {
         let what = match request {
-            BusRequest::Accept { group, pattern } => BusOp::Accept {
+            BusRequest::Accept { group, pattern, .. } => BusOp::Accept {
                 group: self.reference(on, id, group),
                 pattern,
             },

@@ -12,7 +12,7 @@
 //! | 4 join | client number, ref | agreed |
 //! | 5 leave | client number, ref | agreed |
 //! | 6 disconnect | client number | agreed |
-//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {ref, count, {client number, token, flags `u8`, role, config, seq}}; count, {guest `u64`, number, seq, member, client number, flags `u8` (1: present, 2: blank), if blank: number above which, and up to which} | agreed |
+//! | 7 state | config, host name; count, names of groups 1, 2, …; count, {client number, name, count, refs}; count, {departed client number, name}; if there are clients of the bus: count, {client number, id or an empty name, count, {ref, count, patterns as names}}; if there are roles or guests: that count, maybe 0; count, {ref, count, {client number, token, flags `u8`, role, config, seq}}; count, {guest `u64`, number, seq, member, client number, flags `u8` (1: present, 2: blank), if blank: number above which, and up to which}; if the daemon is a site of rings that joins made: the two before, maybe 0, then to the end what the name service says of them | agreed |
 //! | 9 labelled data | as data, but before the count: syntax `u8`, tag as a name | the message's |
 //! | 10 accept, 11 reject | client number, token, ref, pattern as a name | agreed |
 //! | 12 identify | client number, token, id or an empty name | agreed |
@@ -21,6 +21,7 @@
 //! | 15 answer | client number; guest `u64`; number; payload | agreed |
 //! | 16 claim | client number, token, wait `u8`, role (kind `u8`, number `u16`), ref | agreed |
 //! | 17 release | client number, token, role, ref | agreed |
+//! | 19 names | config, word of the name service ([`names`](crate::names)) to the end | agreed |
 //! | 18 part of a state | config, index, last `u8`, bytes of envelope 7 | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
 //!
@@ -65,6 +66,7 @@ const LEAVE: u8 = 5;
 const DISCONNECT: u8 = 6;
 const STATE: u8 = 7;
 const LABELLED: u8 = 9;
+const NAMES: u8 = 19;
 
 /// A group as a daemon refers to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,6 +114,8 @@ pub(super) struct State {
     pub(super) roster: Roster,
     /// Roles of its clients, and what it knows of guests.
     pub(super) part: Part,
+    /// What its name service says; nothing in the state of a ring.
+    pub(super) names: Vec<u8>,
 }
 
 /// A decoded envelope.
@@ -127,6 +131,11 @@ pub(super) enum Envelope<'a> {
         op: GuestOp<'a>,
         /// Where the payload of a request or an answer begins.
         payload_at: usize,
+    },
+    /// About rings that joins make, in the configuration in which it was said.
+    Names {
+        config: ConfigId,
+        word: &'a [u8],
     },
     /// For the change of the key: not of the groups.
     Rekey,
@@ -196,6 +205,11 @@ impl<'a> Envelope<'a> {
                 }));
             }
             Statement::KIND => return Ok(Some(Self::Rekey)),
+            NAMES => {
+                let config = reader.config("config")?;
+                let word = reader.rest();
+                return Ok(Some(Self::Names { config, word }));
+            }
             STATE_PART => return StatePart::take(reader).map(|it| Some(Self::StatePart(it))),
             STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
             _ => return Ok(None),
@@ -279,11 +293,19 @@ impl State {
             let bare = private.split('@').next().unwrap_or_default();
             put_name(writer.varint(*number), bare);
         }
-        put_bus_parts(writer, clients, &numbers, !self.part.is_empty());
-        if !self.part.is_empty() {
+        let names = !self.names.is_empty();
+        let has_part = names || !self.part.is_empty();
+        put_bus_parts(writer, clients, &numbers, has_part);
+        if has_part {
             put_part(writer, &self.part, &numbers);
         }
+        writer.put(&self.names);
     }
+}
+
+/// Appends a word of the name service.
+pub(super) fn encode_names(bytes: &mut Vec<u8>, config: ConfigId, word: &[u8]) {
+    Writer::new(bytes).u8(NAMES).config(config).put(word);
 }
 
 /// Appends a data envelope up to its payload. `sender` is the client's private name if the message
@@ -364,7 +386,7 @@ fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
     let mut clients: BTreeMap<u64, RosterClient> = clients;
     take_bus_parts(reader, &bindings, &mut clients)?;
     let part = take_part(reader, &bindings)?;
-    reader.finish()?;
+    let names = reader.rest().to_vec();
     let roster = Roster {
         host: host.into(),
         bindings,
@@ -375,6 +397,7 @@ fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
         config,
         roster,
         part,
+        names,
     })
 }
 

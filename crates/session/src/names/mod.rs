@@ -1,17 +1,20 @@
 //! Names of groups as a forest, and which ring carries which part of it (000 ch. 8).
 //! `docs/names.md` is the specification.
 //!
-//! [`DomainName`] is a name of levels with dots between, root rightmost. [`Table`] is what the
-//! paper keeps across all name servers: the rings that there are, each with the name at its top,
-//! and the groups in use on them. It is a plain value without I/O, changed in one order, and two of
-//! them have one merge. Who agrees on the order, and what carries the rings, is left to its host.
+//! [`DomainName`] is a name of levels with dots between, root rightmost. A [`NameService`] is what
+//! knows the rings that joins have made, which the paper keeps across all name servers, and lets
+//! them be made; [`Implicit`] is ours.
 
-mod table;
+mod implicit;
+mod service;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use self::table::{Claim, Created, RINGS_MAX, Refusal, Table};
+pub use self::implicit::{Implicit, QUESTIONS_MAX};
+pub use self::service::{
+    InUse, NameEvent, NameService, Pool, RINGS_MADE_MAX, Refusal, RingAddress,
+};
 use crate::name::{NameError, check_group, is_private};
 
 /// The name of a group or of the top of a ring: levels with dots between, the root rightmost, as in
@@ -41,6 +44,38 @@ pub enum DomainError {
         /// Where the level would be, in letters from 1 on.
         column: usize,
     },
+}
+
+/// A bug of names on purpose, to prove that the swarm sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// A ring is made at once, without asking the others.
+    NobodyAsked,
+    /// A ring is made above groups that have members elsewhere.
+    Fragments,
+    /// A ring stays when its last site has removed itself.
+    RingStays,
+    /// Of two rings of one name, each daemon keeps its own.
+    OwnStands,
+    /// The address of another ring is free.
+    AddressTwice,
+    /// What was said in an earlier configuration counts.
+    WordsOutlive,
+    /// Clients stay where they are when another ring carries their group.
+    NobodyMoves,
+}
+
+impl Planted {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::NobodyAsked,
+        Self::Fragments,
+        Self::RingStays,
+        Self::OwnStands,
+        Self::AddressTwice,
+        Self::WordsOutlive,
+        Self::NobodyMoves,
+    ];
 }
 
 impl DomainName {

@@ -138,6 +138,7 @@ fn own_messages_can_be_left_out() {
         client.send(&ClientFrame::Join {
             group: "g".into(),
             discard_own: true,
+            ring: false,
         });
         client.publish(&["g"], Service::Agreed, b"mine");
     });
@@ -159,6 +160,7 @@ fn messages_that_begin_alike_follow_every_change_between_them() {
     let discarding = ClientFrame::Join {
         group: "g".into(),
         discard_own: true,
+        ring: false,
     };
     let steps: [(&str, (MemberId, ClientId), Change<'_>); 5] = [
         ("bo joins", bo, &|client| client.join("g")),

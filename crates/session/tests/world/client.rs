@@ -57,6 +57,10 @@ pub struct TestClient {
     /// them.
     pub expects_own: BTreeMap<u64, Vec<u8>>,
     payloads: BTreeSet<Vec<u8>>,
+    /// The last place that it saw of each order.
+    last_places: BTreeMap<String, OrderPlace>,
+    /// Which ring that a join has made carries each group that it is in, as it was told.
+    pub carried: BTreeMap<String, String>,
     /// What it was told of requests and roles.
     pub guest: Vec<(GuestReply, Vec<u8>)>,
     /// What came of its requests of the bus: why one was refused, or nothing.
@@ -97,6 +101,8 @@ impl TestClient {
             reports: Vec::new(),
             expects_own: BTreeMap::new(),
             payloads: BTreeSet::new(),
+            last_places: BTreeMap::new(),
+            carried: BTreeMap::new(),
             guest: Vec::new(),
             done: Vec::new(),
             warnings: Vec::new(),
@@ -143,6 +149,15 @@ impl TestClient {
         self.send(&ClientFrame::Join {
             group: group.into(),
             discard_own: false,
+            ring: false,
+        });
+    }
+
+    pub fn join_on_ring(&mut self, group: &str) {
+        self.send(&ClientFrame::Join {
+            group: group.into(),
+            discard_own: false,
+            ring: true,
         });
     }
 
@@ -277,6 +292,12 @@ impl TestClient {
                 let text = result.map_or_else(|(_, text)| text, |()| String::new());
                 self.done.push((token, text));
             }
+            DaemonFrame::Carried { group, ring } => {
+                match ring.is_empty() {
+                    true => self.carried.remove(&group),
+                    false => self.carried.insert(group, ring),
+                };
+            }
             frame @ DaemonFrame::Behind { .. } => self.warnings.push(frame),
             DaemonFrame::Guest(reply, payload) => self.guest.push((reply, payload.to_vec())),
             other => panic!("unexpected {other:?}"),
@@ -287,10 +308,13 @@ impl TestClient {
         if let Some(place) = message.place {
             // Two orders have nothing to do with each other.
             let rings = self.welcome.as_ref().map_or(&[][..], |it| &it.rings);
-            let of = |message: &Message| lowest_top(rings, message.group());
-            let on = of(&message);
-            let before = self.messages().rev().filter(|it| of(it) == on);
-            let last = before.filter_map(|message| message.place).next();
+            let carried = self.carried.get(message.group());
+            let on = match (carried, lowest_top(rings, message.group())) {
+                (Some(ring), _) => ring.clone(),
+                (None, Some(index)) => rings[index].clone(),
+                (None, None) => String::new(),
+            };
+            let last = self.last_places.insert(on, place);
             assert!(
                 last.is_none_or(|last: OrderPlace| last.seq < place.seq),
                 "places increase"

@@ -13,6 +13,7 @@
 
 pub mod bus;
 pub mod client;
+mod made;
 mod rings;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,6 +27,7 @@ use groupcast_core::{
     MessageId, NodeId, OrderPlace, Rng, Service, SubmitError, Time,
 };
 use groupcast_session::groups::{Carrier, Fact, Question, Transport};
+use groupcast_session::names::Planted;
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use self::bus::BusClient;
@@ -69,6 +71,9 @@ pub struct Daemon {
     /// Regular configurations that were delivered.
     pub configs: Vec<ConfigId>,
     pub facts: Vec<Fact>,
+    /// Which of the world's rings is at each of its places for rings.
+    pub places: BTreeMap<usize, usize>,
+    ring_changes: u64,
 }
 
 /// Daemons that can hear each other.
@@ -96,8 +101,10 @@ pub struct World {
     pub past: Vec<(MemberId, TestClient)>,
     /// Judges the histories of the daemons.
     pub checker: Checker,
-    /// The further rings of the configuration.
+    /// The further rings: those of the configuration, then those that joins have made.
     rings: Vec<RingChannel>,
+    /// The bug of names that is planted.
+    planted: Option<Planted>,
 }
 
 impl World {
@@ -121,9 +128,10 @@ impl World {
             past: Vec::new(),
             checker: Checker::new(),
             rings: Vec::new(),
+            planted: None,
         };
-        for _ in &world.config.rings {
-            world.rings.push(RingChannel::new());
+        for top in &world.config.rings {
+            world.rings.push(RingChannel::new(top, None));
         }
         for host in 1..=hosts {
             world.start(host);
@@ -151,11 +159,16 @@ impl World {
             buses: BTreeMap::new(),
             configs: Vec::new(),
             facts: Vec::new(),
+            places: (0..self.config.rings.len()).map(|it| (it, it)).collect(),
+            ring_changes: 0,
         };
         self.daemons.insert(member, daemon);
         self.checker.observe(member, &Observation::Start);
-        for ring in 0..self.rings.len() {
+        for ring in 0..self.config.rings.len() {
             self.begin_ring(ring, member);
+        }
+        if let Some(bug) = self.planted {
+            self.daemon(member).engine.plant_in_names(Some(bug));
         }
         member
     }
@@ -406,9 +419,10 @@ impl World {
             &mut daemon.submitted,
             &mut daemon.was_full,
         );
+        let places = &daemon.places;
         daemon.engine.pump(now, |carrier, service, payload| {
-            if let Carrier::Ring(ring) = carrier {
-                return rings[ring].submit(member, service, payload);
+            if let Carrier::Ring(place) = carrier {
+                return rings[places[&place]].submit(member, service, payload);
             }
             assert_eq!(carrier, Carrier::Order, "no group is bimodal");
             let len = payload.len();
@@ -468,7 +482,9 @@ impl World {
         }
         while let Some((carrier, observation)) = daemon.engine.poll_observation() {
             match carrier {
-                Carrier::Ring(ring) => self.rings[ring].observe(member, &observation),
+                Carrier::Ring(place) => {
+                    self.rings[daemon.places[&place]].observe(member, &observation);
+                }
                 _ => self.checker.observe(member, &observation),
             }
         }
@@ -480,7 +496,7 @@ impl World {
                 self.flush(member, *id);
             }
         }
-        if !credit.is_empty() {
+        if self.follow_rings(member) || !credit.is_empty() {
             self.settle(member);
         }
     }

@@ -2,6 +2,7 @@
 //! daemons' own, and a judge each.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddrV4;
 
 use bytes::Bytes;
 use groupcast_check::{Checker, Outcome};
@@ -23,6 +24,9 @@ pub(super) struct RingChannel {
     counter: u64,
     stays: u64,
     checker: Checker,
+    pub(super) top: String,
+    /// If a join has made it.
+    pub(super) multicast: Option<SocketAddrV4>,
 }
 
 /// A daemon's end of a ring.
@@ -39,13 +43,15 @@ struct RingEnd {
 }
 
 impl RingChannel {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(top: &str, multicast: Option<SocketAddrV4>) -> Self {
         Self {
             ends: BTreeMap::new(),
             components: Vec::new(),
             counter: 0,
             stays: 0,
             checker: Checker::new(),
+            top: top.into(),
+            multicast,
         }
     }
 
@@ -145,19 +151,57 @@ impl World {
         };
         let member = end.member;
         channel.ends.insert(daemon, end);
-        self.daemon(daemon).engine.begin_ring(ring, member);
+        if let Some(place) = self.place_of(ring, daemon) {
+            self.daemon(daemon).engine.begin_ring(place, member);
+        }
+    }
+
+    /// Where the daemon has the ring among its own.
+    pub(super) fn place_of(&self, ring: usize, daemon: MemberId) -> Option<usize> {
+        let mut places = self.daemons.get(&daemon)?.places.iter();
+        let found = places.find(|(_, of)| **of == ring);
+        found.map(|(place, _)| *place)
+    }
+
+    /// The daemon has nothing to do with the ring any more.
+    pub(super) fn end_ring(&mut self, ring: usize, daemon: MemberId) {
+        self.rings[ring].ends.remove(&daemon);
+    }
+
+    /// The daemon is to be in the ring, from its next configuration on.
+    pub(super) fn enter(&mut self, ring: usize, daemon: MemberId) {
+        let channel = &mut self.rings[ring];
+        if let Some(end) = channel.ends.get_mut(&daemon)
+            && !std::mem::replace(&mut end.is_in, true)
+        {
+            channel.checker.observe(end.member, &Observation::Start);
+        }
     }
 
     pub fn is_in_ring(&self, ring: usize, daemon: MemberId) -> bool {
-        self.rings[ring].ends[&daemon].is_in
+        self.rings[ring]
+            .ends
+            .get(&daemon)
+            .is_some_and(|end| end.is_in)
+    }
+
+    /// The daemons that are in the ring.
+    pub(super) fn in_ring(&self, ring: usize) -> Vec<MemberId> {
+        let ends = self.rings[ring].ends.iter();
+        ends.filter(|(_, end)| end.is_in)
+            .map(|(daemon, _)| *daemon)
+            .collect()
     }
 
     /// The daemons of the ring that have nothing under way there leave it, if their engines want
     /// nothing of it any more; whether one did.
     pub fn leave_unused(&mut self, ring: usize, daemon: MemberId) -> bool {
-        let end = &self.rings[ring].ends[&daemon];
+        let Some(end) = self.rings[ring].ends.get(&daemon) else {
+            return false;
+        };
         let is_idle = end.is_in && end.queue.is_empty() && end.inbox.is_empty();
-        if !is_idle || self.daemons[&daemon].engine.uses_ring(ring) {
+        let place = self.place_of(ring, daemon);
+        if !is_idle || place.is_none_or(|at| self.daemons[&daemon].engine.uses_ring(at)) {
             return false;
         }
         let member = end.member;
@@ -216,8 +260,11 @@ impl World {
             self.rings[ring].observe(daemon, &observation);
         }
         let now = self.now;
+        let Some(place) = self.place_of(ring, daemon) else {
+            return true;
+        };
         let engine = &mut self.daemon(daemon).engine;
-        engine.handle_event(now, Carrier::Ring(ring), event);
+        engine.handle_event(now, Carrier::Ring(place), event);
         self.settle(daemon);
         true
     }

@@ -168,7 +168,11 @@ fn encoded(frames: impl IntoIterator<Item = ClientFrame>) -> Vec<u8> {
 
 fn join(group: String) -> ClientFrame {
     let discard_own = false;
-    ClientFrame::Join { group, discard_own }
+    ClientFrame::Join {
+        group,
+        discard_own,
+        ring: false,
+    }
 }
 
 /// Connects and says nothing.

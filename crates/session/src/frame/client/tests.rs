@@ -38,6 +38,7 @@ fn golden_bytes() {
     ClientFrame::Join {
         group: "g".into(),
         discard_own: true,
+        ring: false,
     }
     .encode(&mut bytes);
     encode_publish_head(&mut bytes, 7, Service::Safe, &["g", "a@h"], 2);
@@ -53,7 +54,9 @@ fn golden_bytes() {
     assert_eq!(bytes, golden);
     let frames = decode_all(&golden).unwrap();
     assert!(matches!(&frames[0], ClientFrame::Hello(hello) if hello.name.as_deref() == Some("al")));
-    assert!(matches!(&frames[1], ClientFrame::Join { group, discard_own: true } if group == "g"));
+    assert!(
+        matches!(&frames[1], ClientFrame::Join { group, discard_own: true, ring: false } if group == "g")
+    );
     let ClientFrame::Publish(publish) = &frames[2] else {
         panic!("{:?}", frames[2]);
     };
@@ -140,6 +143,7 @@ fn golden_bytes_of_the_bus() {
     let request = BusRequest::Accept {
         group: "g".into(),
         pattern: "*".into(),
+        ring: false,
     };
     ClientFrame::Bus { token: 7, request }.encode(&mut bytes);
     let label = Label {

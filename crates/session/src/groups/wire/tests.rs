@@ -46,6 +46,7 @@ fn state() -> State {
         },
         roster,
         part: Part::default(),
+        names: Vec::new(),
     }
 }
 

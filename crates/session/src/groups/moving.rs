@@ -1,0 +1,282 @@
+//! Clients whose group another ring carries from now on.
+//!
+//! While daemons are together no group in use changes its ring: a ring is not made above it. Parts
+//! of a network that meet may have had it on different ones. Then what all know together decides,
+//! and who was elsewhere moves: the client leaves the group in the one order, with a view that it
+//! is not in, then joins it in the other, whose first view it is in. Requests that wait go to the
+//! order of their group at once. Roles end with the leave; who had one claims it again.
+
+use std::sync::Arc;
+
+use groupcast_core::Time;
+
+use super::client::{ClientPhase, Pending};
+use super::exchange::Phase;
+use super::orders::OrderIndex;
+use super::rings::Rings;
+use super::wire::GroupRef;
+use super::{ClientId, Engine, Fact};
+use crate::frame::{BusRequest, DaemonFrame, RINGS_MADE, Reject, Request, credit_cost};
+use crate::names::Planted;
+
+/// The token of what the engine itself asks for in the name of a client.
+pub(super) const OF_ENGINE: u64 = u64::MAX;
+
+impl Engine {
+    /// The rings were `before`, and are others now: what is elsewhere than it belongs moves.
+    pub(super) fn move_all(&mut self, now: Time, before: &Rings) {
+        if self.making.planted == Some(Planted::NobodyMoves) {
+            return;
+        }
+        let mut count = 0;
+        for id in self.clients.ids() {
+            let joins = self.reroute_all(now, id);
+            let Some(client) = self.clients.get(id) else {
+                continue;
+            };
+            if !matches!(client.phase, ClientPhase::Open) {
+                continue;
+            }
+            let elsewhere = client.wanted.keys().filter(|group| {
+                before.order_of(above(group)) != self.rings.order_of(above(group))
+                    && self.bimodal.find(group).is_none()
+                    && !joins.iter().any(|joined| **joined == ***group)
+            });
+            let elsewhere: Vec<Arc<str>> = elsewhere.cloned().collect();
+            for group in elsewhere {
+                let from = before.order_of(above(&group));
+                if self.is_over(from) {
+                    count += 1;
+                    self.join_again(id, group);
+                } else if self.making.moving.insert((id, group.clone())) {
+                    count += 1;
+                    self.queue(from, id, Pending::Leave(group));
+                }
+            }
+        }
+        if count > 0 {
+            self.journal.fact(Fact::Moved { count });
+        }
+    }
+
+    /// A client of this daemon has left a group in the order `on`: if that was to join it in
+    /// another, it does so now.
+    pub(super) fn left_to_move(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        id: ClientId,
+        group: GroupRef<'_>,
+    ) {
+        let Ok(group) = self.orders[on].table.group(self.orders[on].local, group) else {
+            return;
+        };
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let is_moving = self.making.moving.remove(&(id, group.clone()));
+        let is_open = matches!(client.phase, ClientPhase::Open);
+        if is_moving && is_open && client.wanted.contains_key(&group) {
+            self.join_again(id, group);
+        } else {
+            self.untell_carrier(now, id, &group);
+        }
+    }
+
+    /// The client joins a group that it wants to be in, where it is carried now.
+    fn join_again(&mut self, id: ClientId, group: Arc<str>) {
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let patterns = client.patterns.get(&group);
+        let patterns: Vec<Arc<str>> = patterns.into_iter().flatten().cloned().collect();
+        let to = self.order_of(&group);
+        if patterns.is_empty() {
+            return self.queue(to, id, Pending::Join(group));
+        }
+        for pattern in patterns {
+            let request = BusRequest::Accept {
+                group: group.to_string(),
+                pattern: pattern.to_string(),
+                ring: false,
+            };
+            self.queue(to, id, Pending::Bus(OF_ENGINE, request));
+        }
+    }
+
+    /// Nothing is carried out any more in the order, and nobody is in a group of it.
+    fn is_over(&self, on: OrderIndex) -> bool {
+        self.rings.is_closing(on) && matches!(self.orders[on].phase, Phase::Starting)
+    }
+
+    /// Lets the requests of a client that wait go to the orders of their groups; the groups that it
+    /// joins by them.
+    fn reroute_all(&mut self, now: Time, id: ClientId) -> Vec<String> {
+        let mut joins = Vec::new();
+        for on in self.orders.indices() {
+            self.reroute(now, id, on, &mut joins);
+        }
+        joins
+    }
+
+    fn reroute(&mut self, now: Time, id: ClientId, on: OrderIndex, joins: &mut Vec<String>) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if client.orders[on].requests.is_empty() {
+            return;
+        }
+        let requests = std::mem::take(&mut client.orders[on].requests);
+        let is_over = self.is_over(on);
+        let mut goes = false;
+        for request in requests {
+            let group = request.group_to_move().map(str::to_owned);
+            let to = group.as_deref().map(|group| self.order_of(group));
+            let follows = |group: &str| joins.iter().any(|joined| joined == group);
+            let to = match &request {
+                // What it has not joined there it leaves where it joins it.
+                Pending::Leave(group) if !follows(group) => None,
+                Pending::Bus(_, BusRequest::Reject { group, .. }) if !follows(group) => None,
+                _ => to.filter(|to| *to != on),
+            };
+            if to.is_none() && !is_over {
+                if let Some(client) = self.clients.get_mut(id) {
+                    client.orders[on].requests.push_back(request);
+                }
+                continue;
+            }
+            self.take_back(id, &request);
+            if let (true, Some(group)) = (request.joins(), group) {
+                joins.push(group);
+            }
+            match (to, request) {
+                (Some(_), Pending::Publish(publish)) if self.of_two_orders(&publish).is_some() => {
+                    let refusal = self.of_two_orders(&publish);
+                    let (code, text) = refusal.unwrap_or((Reject::Other, String::new()));
+                    let cost = credit_cost(publish.stream_len()) as u64;
+                    self.give_back(id, cost);
+                    if let Some(client) = self.clients.get_mut(id) {
+                        client.turned_away(publish.number);
+                    }
+                    self.reject(now, id, Request::Publish(publish.number), code, text);
+                }
+                (Some(to), request) => self.queue(to, id, request),
+                (None, Pending::Disconnect) => goes = true,
+                (None, request) => self.end_request(on, now, id, request),
+            }
+        }
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if client.orders[on].requests.is_empty() {
+            client.orders[on].in_turn = false;
+            self.orders[on].submissions.forget_turn(id);
+        }
+        if goes {
+            self.go_elsewhere(on, now, id);
+        }
+    }
+
+    /// The client's good-bye waited in an order where nothing is carried out any more: it says it
+    /// in those to which its requests have gone.
+    fn go_elsewhere(&mut self, on: OrderIndex, now: Time, id: ClientId) {
+        let orders = self.orders.indices();
+        let client = self.clients.get(id);
+        let to: Vec<OrderIndex> = orders
+            .filter(|to| {
+                let of = client.map(|client| &client.orders[*to].requests);
+                let says_it = |it: &Pending| matches!(it, Pending::Disconnect);
+                of.is_some_and(|it| !it.is_empty() && !it.iter().any(says_it))
+            })
+            .collect();
+        for to in to {
+            self.queue(to, id, Pending::Disconnect);
+        }
+        self.left_order(on, now, id);
+    }
+
+    /// A request waits no more.
+    fn take_back(&mut self, id: ClientId, request: &Pending) {
+        self.clients.unqueued(id, request.cost());
+        if let Some(client) = self.clients.get_mut(id)
+            && request.is_of_groups()
+        {
+            client.group_requests -= 1;
+        }
+    }
+
+    /// A request in an order that carries nothing out any more, where no other can take it.
+    fn end_request(&mut self, on: OrderIndex, now: Time, id: ClientId, request: Pending) {
+        match request {
+            Pending::Bus(token, _) if token != OF_ENGINE => {
+                let result = Ok(());
+                self.tell(now, id, &DaemonFrame::Done { token, result });
+            }
+            Pending::Guest(request) => self.end_guest_request(on, now, id, request),
+            _ => {}
+        }
+    }
+
+    /// Tells a client which ring carries the group that it joins, if it has to be told: before the
+    /// first view there.
+    pub(super) fn tell_carrier(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        id: ClientId,
+        group: &Arc<str>,
+    ) {
+        let made = self.rings.made(on).map(|ring| ring.top.to_string());
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if client.features & RINGS_MADE == 0 {
+            return;
+        }
+        let Some(ring) = made else {
+            return self.untell_carrier(now, id, group);
+        };
+        client.told.insert(group.clone());
+        let group = group.to_string();
+        self.tell(now, id, &DaemonFrame::Carried { group, ring });
+    }
+
+    /// What the client was told of the group's ring holds no more.
+    fn untell_carrier(&mut self, now: Time, id: ClientId, group: &Arc<str>) {
+        let client = self.clients.get_mut(id);
+        if client.is_some_and(|client| client.told.remove(group)) {
+            let (group, ring) = (group.to_string(), String::new());
+            self.tell(now, id, &DaemonFrame::Carried { group, ring });
+        }
+    }
+}
+
+/// The name whose order carries `group`.
+fn above(group: &str) -> &str {
+    group.strip_prefix(super::filters::BELOW).unwrap_or(group)
+}
+
+impl Pending {
+    /// The group whose order it is for, if it can go to another.
+    fn group_to_move(&self) -> Option<&str> {
+        match self {
+            Self::Join(group) | Self::Leave(group) => Some(group),
+            Self::Publish(publish) => publish.destinations().next(),
+            Self::Bus(_, request) => match request {
+                BusRequest::Accept { group, .. }
+                | BusRequest::Reject { group, .. }
+                | BusRequest::Who { group, .. } => Some(group),
+                BusRequest::Identify { .. } | BusRequest::Clients => None,
+            },
+            Self::Guest(_) | Self::Disconnect => None,
+        }
+    }
+
+    /// Whether the client is in a group by it.
+    fn joins(&self) -> bool {
+        matches!(
+            self,
+            Self::Join(_) | Self::Bus(_, BusRequest::Accept { .. })
+        )
+    }
+}
