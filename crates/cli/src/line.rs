@@ -1,5 +1,6 @@
 //! The lines that `sub` prints: field names and their order are a contract with scripts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, Write};
 
@@ -24,6 +25,8 @@ pub(crate) struct JsonLines {
     order: Option<String>,
     /// The tops of the rings that order groups beside it.
     rings: Vec<String>,
+    /// The rings that joins have made, of the groups that they order.
+    carried: BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -111,10 +114,23 @@ impl JsonLines {
     pub(crate) fn set_order(&mut self, order: Option<&str>, rings: &[String]) {
         self.order = order.map(str::to_owned);
         self.rings = rings.to_vec();
+        self.carried.clear();
+    }
+
+    /// From now on `ring`, which a join has made, orders the group; without one, what the daemon
+    /// said at first does.
+    pub(crate) fn set_carrier(&mut self, group: String, ring: Option<String>) {
+        match ring {
+            Some(ring) => self.carried.insert(group, ring),
+            None => self.carried.remove(&group),
+        };
     }
 
     /// The name of what orders the messages of `group`, and the top of the ring that it is.
     fn order_of(&self, group: &str) -> (Option<&str>, Option<&str>) {
+        if let Some(ring) = self.carried.get(group) {
+            return (Some(rmp::ORDER.name()), Some(ring));
+        }
         match lowest_top(&self.rings, group) {
             Some(index) => (Some(rmp::ORDER.name()), Some(&self.rings[index])),
             None => (self.order.as_deref(), None),

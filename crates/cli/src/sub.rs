@@ -59,6 +59,10 @@ pub(crate) struct Args {
     /// Print one JSON object a message, view or gap and line
     #[arg(long)]
     json: bool,
+    /// Ask for a ring of its own for each group: an order for it and all names below it, which other
+    /// groups do not wait for. It is made if there is none, and refused where groups below are in use
+    #[arg(long)]
+    ring: bool,
     /// Print the group and the sender before each message
     #[arg(short, long, conflicts_with = "json")]
     verbose: bool,
@@ -113,7 +117,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         client.set_when_slow(policy).map_err(Failure::failed)?;
     }
     for group in &args.groups {
-        client.join(group).map_err(Failure::failed)?;
+        let joined = match args.ring {
+            true => client.join_on_ring(group),
+            false => client.join(group),
+        };
+        joined.map_err(Failure::failed)?;
     }
     let mut printer = Printer::new(args)?;
     printer.set_order(client.order(), client.rings());
@@ -245,6 +253,10 @@ fn follow(
                 limit,
                 dropped,
             })?,
+            Some(ClientEvent::Carried { group, ring }) => {
+                printer.set_carrier(group, ring);
+                Some(())
+            }
             Some(ClientEvent::Rejected { request, text, .. }) => {
                 return Err(Failure::failed(format!(
                     "the daemon rejected the {request}: {text}"
@@ -292,6 +304,13 @@ impl Printer {
     fn set_order(&mut self, order: Option<&str>, rings: &[String]) {
         if let Some(lines) = &mut self.json {
             lines.set_order(order, rings);
+        }
+    }
+
+    /// From now on lines of the group name this ring, which a join has made.
+    fn set_carrier(&mut self, group: String, ring: Option<String>) {
+        if let Some(lines) = &mut self.json {
+            lines.set_carrier(group, ring);
         }
     }
 

@@ -13,13 +13,13 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use crate::host::{Host, Running};
+use crate::host::{Host, Running, free_port};
 
 const BOOK: &str = include_str!("../../../docs/bus.md");
 /// Which client of its daemon a program of a session is; on the page it is the first.
 const NUMBER: u32 = 300;
 /// How long a line of the bus may take.
-const LINE_WITHIN: Duration = Duration::from_secs(10);
+const LINE_WITHIN: Duration = Duration::from_secs(60);
 
 /// Where the bus of the daemon `name` is.
 fn address(host: &Host, name: &str) -> String {
@@ -30,9 +30,15 @@ fn address(host: &Host, name: &str) -> String {
 fn daemons(host: &Host, names: &[&str]) -> Vec<Running> {
     let traces = host.path("traces");
     std::fs::create_dir_all(&traces).unwrap();
+    let pool = format!(
+        "ring_pool = {{ network = \"239.192.81.0/24\", port = {} }}\n",
+        free_port()
+    );
+    let file = host.write("pool.toml", pool);
     let start = |name: &&str| {
         let bus = address(host, name);
-        host.daemon(name, &["--insecure", "--bus", &bus, "--bus-trace", &traces])
+        let options = ["--insecure", "--bus", &bus, "--bus-trace", &traces];
+        host.daemon(name, &[&["-c", &file], &options[..]].concat())
     };
     let running = names.iter().map(start).collect();
     for name in names {

@@ -185,3 +185,114 @@ fn groups_below_a_top_have_an_order_of_their_own_and_daemons_come_and_go() {
         without.stdout
     );
 }
+/// The rings that joins have made, as a daemon says, with its stay in each.
+fn made(host: &Host, daemon: &str) -> Vec<(String, String)> {
+    let status = host.status(daemon).unwrap_or_default();
+    let rings = status["rings"].as_array().cloned().unwrap_or_default();
+    let text = |ring: &Value, key: &str| ring[key].as_str().unwrap_or_default().to_owned();
+    let all = rings
+        .iter()
+        .map(|ring| (text(ring, "top"), text(ring, "stay")));
+    all.collect()
+}
+
+/// Goal: a subscriber that asks for a ring gets one, clients of other daemons join it by name, a
+/// daemon of it is killed, and with the last to leave it is gone at all daemons, its address given
+/// back. Method: three daemons with one pool, judged by what they and the subscribers say.
+#[test]
+fn a_join_makes_a_ring_others_join_it_one_is_killed_and_the_last_gives_it_back() {
+    let host = Host::new();
+    let names = ["one", "two", "three"];
+    let port = free_port();
+    let text = format!(
+        "insecure = true\nring_pool = {{ network = \"239.192.80.0/24\", port = {port} }}\n"
+    );
+    let mut daemons = names.map(|name| {
+        let file = host.write(&format!("{name}.toml"), text.clone());
+        host.daemon(name, &["-c", &file])
+    });
+    for name in names {
+        host.await_members(name, &["one", "three", "two"]);
+    }
+    let subscribe_as = |label: &str, daemon: &str, group: &str, option: Option<&str>| {
+        let mut command = host.command(&["sub", "--json", "--socket", &host.socket(daemon)]);
+        command.args(option).arg(group);
+        let subscriber = host.launch(label, &mut command);
+        eventually(&format!("{label} is a member"), || {
+            host.read(&format!("{label}.out"))
+                .contains("\"event\":\"view\"")
+        });
+        subscriber
+    };
+    // The others' groups are in use, so a ring above them is refused.
+    let _room = subscribe_as("room", "two", "room.other", None);
+    let refused = host.run(&[
+        "sub",
+        "--ring",
+        "other",
+        "--once",
+        "--socket",
+        &host.socket("one"),
+    ]);
+    refused.fails_with(1, &["room.other", "the daemons' own order"]);
+
+    let mut first = subscribe_as("first", "one", "wb.cb", Some("--ring"));
+    let mut second = subscribe_as("second", "two", "page1.wb.cb", None);
+    let third = subscribe_as("third", "three", "wb.cb", Some("--ring"));
+    for name in names {
+        eventually(&format!("{name} is in the ring"), || {
+            made(&host, name) == [("wb.cb".to_owned(), "in".to_owned())]
+        });
+    }
+    let multicast = |daemon: &str| ring(&host, daemon)["multicast"].clone();
+    assert!(multicast("one").is_string() && multicast("one") == multicast("three"));
+    assert_eq!(ring(&host, "one")["number"], ring(&host, "two")["number"]);
+
+    publish(&host, "three", "wb.cb", "to the ring\n");
+    publish(&host, "one", "page1.wb.cb", "below\n");
+    for (label, text) in [
+        ("first", "to the ring"),
+        ("third", "to the ring"),
+        ("second", "below"),
+    ] {
+        eventually(&format!("{label} has {text}"), || {
+            lines(&host, label, text).len() == 1
+        });
+        assert_eq!(lines(&host, label, text)[0]["ring"], "wb.cb", "{label}");
+    }
+
+    daemons[2].signal("KILL");
+    daemons[2].wait();
+    drop(third);
+    eventually("three is gone from the ring", || members(&host, "one") == 2);
+    publish(&host, "two", "wb.cb", "without three\n");
+    eventually("the first has it", || {
+        lines(&host, "first", "without three").len() == 1
+    });
+
+    first.terminate();
+    eventually("one has left the ring", || {
+        made(&host, "one") == [("wb.cb".to_owned(), "out".to_owned())]
+    });
+    assert_eq!(made(&host, "two").len(), 1);
+    second.terminate();
+    for name in ["one", "two"] {
+        eventually(&format!("{name} knows no ring any more"), || {
+            made(&host, name).is_empty()
+        });
+    }
+    // The name is free: without asking for a ring there is none.
+    let _again = subscribe_as("again", "one", "wb.cb", None);
+    assert!(made(&host, "one").is_empty());
+    for daemon in &mut daemons[..2] {
+        assert_eq!(daemon.terminate(), 0);
+    }
+    let mut check = vec!["check".to_owned()];
+    for name in names {
+        check.push(host.path(&format!("{name}.ndjson")));
+        check.push(host.path(&format!("{name}.wb.cb.ndjson")));
+    }
+    let check: Vec<&str> = check.iter().map(String::as_str).collect();
+    let verdict = host.run(&check);
+    assert_eq!(verdict.code, 0, "{}{}", verdict.stdout, verdict.stderr);
+}

@@ -128,6 +128,20 @@ impl Client {
         self.flush()
     }
 
+    /// The same as [`join`](Self::join), on a ring of its own for the group, which is made if there
+    /// is none: an order for it and all names below it, which nothing else waits for. First comes
+    /// [`ClientEvent::Carried`]. [`ClientEvent::Rejected`] says why not: a group below has members
+    /// elsewhere, or the daemon has no addresses for rings.
+    ///
+    /// What is published to the group before its first view is not of the ring.
+    ///
+    /// # Errors
+    /// Those of [`join`](Self::join), and a daemon that is older than this.
+    pub fn join_on_ring(&mut self, group: &str) -> Result<(), ClientError> {
+        self.connection.join_on_ring(group, false)?;
+        self.flush()
+    }
+
     /// Leaves `group`: the last thing that follows from it is a view without this client.
     ///
     /// # Errors
@@ -305,8 +319,9 @@ impl Client {
         (!order.is_empty()).then_some(order)
     }
 
-    /// The top of the ring that orders the messages of `group` at the daemon; `None` if its own
-    /// order does, or the daemon does not say.
+    /// The top of the ring of the daemon's configuration that orders the messages of `group`;
+    /// `None` if its own order does, or the daemon does not say. Of rings that joins have made,
+    /// [`ClientEvent::Carried`] tells.
     pub fn ring_of(&self, group: &str) -> Option<&str> {
         let rings = &self.connection.welcome()?.rings;
         lowest_top(rings, group).map(|index| rings[index].as_str())

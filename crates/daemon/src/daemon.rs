@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::{Event, MemberId, Rng, Service, SubmitError, Time};
-use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
+use groupcast_net::{Endpoint, Readiness, Sealing, new_member, random_u64};
 use groupcast_session::Engine;
 use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
@@ -36,7 +36,7 @@ use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
 use crate::rings::Ring;
 use crate::start::{
-    ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp,
+    ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp, sealing,
 };
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
@@ -59,7 +59,11 @@ pub struct Daemon {
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
-    rings: Vec<Ring>,
+    /// By the engine's places for them.
+    rings: Vec<Option<Ring>>,
+    /// Which rings of the engine's they are.
+    ring_changes: u64,
+    sealing: Sealing,
     /// When the rings are looked at next.
     look_at: Time,
     rekeying: Rekeying,
@@ -123,9 +127,12 @@ impl Daemon {
                 .map_err(DaemonError::system("wait for signals"))?;
         }
 
-        let rings = open_rings(&config)?;
+        let sealing = sealing(&config)?;
+        let rings = open_rings(&config, &sealing)?;
         for (index, ring) in rings.iter().enumerate() {
-            engine.begin_ring(index, ring.member());
+            if let Some(ring) = ring {
+                engine.begin_ring(index, ring.member());
+            }
         }
         open_order(&config, local, &rng, &mut endpoint)?;
         open_bimodal(&config, local, &rng, &mut endpoint)?;
@@ -142,6 +149,8 @@ impl Daemon {
             history,
             narrator,
             rings,
+            ring_changes: 0,
+            sealing,
             look_at: Time::ZERO,
             rekeying,
             client_log: ClientLog::default(),
@@ -210,7 +219,7 @@ impl Daemon {
         if let Some(history) = &self.history {
             history.finish();
         }
-        for ring in &mut self.rings {
+        for ring in self.rings.iter_mut().flatten() {
             ring.close();
         }
         result
@@ -229,8 +238,12 @@ impl Daemon {
             if token == STOP {
                 stop_requests += self.stop.take();
                 asked = true;
-            } else if !self.rings.iter().any(|ring| ring.token() == token) {
-                self.clients.handle_ready(now, token, readiness);
+                continue;
+            }
+            let mut rings = self.rings.iter_mut().flatten();
+            match rings.find(|ring| ring.token() == token) {
+                Some(ring) => ring.wake(),
+                None => self.clients.handle_ready(now, token, readiness),
             }
         }
         if asked {
@@ -256,7 +269,7 @@ impl Daemon {
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
         self.endpoint.flush(now);
-        self.rings.iter_mut().for_each(Ring::flush);
+        self.rings.iter_mut().flatten().for_each(Ring::flush);
         // The order may have something to say about a message at once, for instance that it has
         // room again.
         self.take_events()?;
@@ -291,7 +304,8 @@ impl Daemon {
             self.engine.has_questions().then_some(Duration::ZERO),
         ]
         .into_iter()
-        .chain(self.rings.iter().map(|ring| ring.patience(now)))
+        .chain(self.rings.iter().flatten().map(|ring| ring.patience(now)))
+        .chain([self.is_ring_to_join(now).then_some(Duration::ZERO)])
         .flatten()
         .min()
     }
@@ -379,7 +393,11 @@ impl Daemon {
         let rings = &mut self.rings;
         self.engine
             .pump(now, |carrier, service, payload| match carrier {
-                Carrier::Ring(index) => rings[index].submit(service, payload),
+                Carrier::Ring(index) => match rings.get_mut(index) {
+                    Some(Some(ring)) => ring.submit(service, payload),
+                    // It waits until the ring is there.
+                    _ => Err(SubmitError::Full { queued: 0 }),
+                },
                 Carrier::Order | Carrier::Bimodal(_) => {
                     submit(node, history, now, carrier, service, payload)
                 }
@@ -422,7 +440,7 @@ impl Daemon {
             let answer = match &question {
                 Question::Status => self.status(),
                 Question::Groups => status::groups(&self.engine),
-                Question::Rekey(_) if !self.rings.is_empty() => {
+                Question::Rekey(_) if self.rings.iter().any(Option::is_some) => {
                     let text = "this daemon has [[rings]], whose key is read when it starts: stop all daemons, change \
                                 `key` in their files, start them again";
                     serde_json::json!({ "error": text })

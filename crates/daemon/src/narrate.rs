@@ -378,6 +378,10 @@ impl Narrator {
                 code: Disconnect::Stopping,
                 ..
             } => tracing::info!("{fact}"),
+            Fact::RingMade { .. } | Fact::RingEnded { .. } | Fact::Moved { .. } => {
+                tracing::info!("{fact}");
+            }
+            Fact::RingRefused { .. } => tracing::debug!("{fact}"),
             Fact::Connected { .. } | Fact::Gone { .. } => tracing::debug!("{fact}"),
             Fact::HeldTooMuch { .. } | Fact::StateTooLarge { .. } => tracing::error!("{fact}"),
             _ => tracing::warn!("{fact}"),

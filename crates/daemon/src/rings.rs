@@ -17,6 +17,7 @@
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -52,6 +53,7 @@ const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// A ring of the daemon.
 pub(crate) struct Ring {
     pub(crate) config: RingConfig,
+    pub(crate) top: Arc<str>,
     endpoint_config: EndpointConfig,
     sealing: Sealing,
     /// The file of its history.
@@ -61,6 +63,8 @@ pub(crate) struct Ring {
     /// Who the daemon is in it now or, while it is out, will be.
     member: MemberId,
     stay: Stay,
+    /// Its sockets have something.
+    is_ready: bool,
     ready: Vec<(Token, groupcast_net::Readiness)>,
 }
 
@@ -101,15 +105,16 @@ pub(crate) struct Labelled {
 }
 
 impl Ring {
-    /// The ring `index` of the daemon, which is not in it yet.
+    /// The ring at the place `index` of the daemon, which is not in it yet.
     pub(crate) fn new(
         config: &Config,
+        ring: RingConfig,
         index: usize,
         sealing: &Sealing,
-        reserved_from: Token,
     ) -> Result<Self, DaemonError> {
-        let ring = config.rings[index].clone();
+        let reserved_from = Endpoint::<Labelled>::RESERVED_FROM;
         Ok(Self {
+            top: ring.top.as_str().into(),
             endpoint_config: EndpointConfig {
                 group: Group::Multicast(ring.multicast),
                 // The daemon's own endpoint waits, for all.
@@ -125,6 +130,7 @@ impl Ring {
             token: Token(reserved_from.0 - 1 - index),
             member: new_member(&config.name)?,
             stay: Stay::Out(Time::ZERO),
+            is_ready: false,
             ready: Vec::new(),
         })
     }
@@ -137,6 +143,16 @@ impl Ring {
     /// What its sockets wake the daemon with.
     pub(crate) fn token(&self) -> Token {
         self.token
+    }
+
+    /// Its sockets woke the daemon.
+    pub(crate) fn wake(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Whether it may be joined now, if clients ask for it.
+    pub(crate) fn may_join(&self, now: Time) -> bool {
+        matches!(self.stay, Stay::Out(not_before) if now >= not_before)
     }
 
     /// Whether the daemon has nothing of it open.
@@ -202,6 +218,7 @@ impl Ring {
             .register(&mut SourceFd(&fd), self.token, Interest::READABLE)
             .map_err(DaemonError::system("wait for the sockets of a ring"))?;
         self.stay = Stay::In(Box::new(open), None);
+        self.is_ready = true;
         Ok(true)
     }
 
@@ -310,7 +327,8 @@ impl Ring {
         }
     }
 
-    /// One turn: sends, reads, runs timers, without waiting. Each event that is for the clients
+    /// One turn: reads, and runs timers, if its sockets have something or a timer is due; takes what
+    /// has happened, without waiting. Each event that is for the clients
     /// goes to `sink`, in order; it says what else is to be written into the history there.
     pub(crate) fn turn(
         &mut self,
@@ -324,8 +342,11 @@ impl Ring {
             Stay::Leaving(_, _, for_clients) => *for_clients,
         };
         let mut ready = std::mem::take(&mut self.ready);
+        let is_ready = std::mem::take(&mut self.is_ready);
         if let Some(open) = self.open_mut() {
-            open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
+            if is_ready || open.endpoint.due_within().is_zero() {
+                open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
+            }
             while let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event() {
                 if let Some(history) = &open.history {
                     history.observe_long(&event);

@@ -114,15 +114,17 @@ fn bimodal_peers(config: &Config) -> usize {
 }
 
 /// The further rings, in none of which the daemon is yet.
-pub(crate) fn open_rings(config: &Config) -> Result<Vec<Ring>, DaemonError> {
-    let sealing = sealing(config)?;
-    let reserved_from = Endpoint::<Instance>::RESERVED_FROM;
-    (0..config.rings.len())
-        .map(|index| Ring::new(config, index, &sealing, reserved_from))
+pub(crate) fn open_rings(
+    config: &Config,
+    sealing: &Sealing,
+) -> Result<Vec<Option<Ring>>, DaemonError> {
+    let rings = config.rings.iter().enumerate();
+    rings
+        .map(|(index, ring)| Ring::new(config, ring.clone(), index, sealing).map(Some))
         .collect()
 }
 
-fn sealing(config: &Config) -> Result<Sealing, DaemonError> {
+pub(crate) fn sealing(config: &Config) -> Result<Sealing, DaemonError> {
     Ok(match &config.security {
         Security::Key(path) => Sealing::Key(Key::load(path)?),
         Security::Insecure => Sealing::Insecure,

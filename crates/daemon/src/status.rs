@@ -86,15 +86,19 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
 }
 
 /// The rings beside the daemon's own order.
-pub(crate) fn rings(rings: &[Ring], engine: &Engine) -> Value {
+pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
     let session = engine.status();
-    let all = rings.iter().zip(&session.rings);
+    let all = session.rings.iter();
+    let all = all.filter_map(|it| Some((rings.get(it.index)?.as_ref()?, it)));
     all.map(|(ring, session)| {
+        let made = session.made.as_ref();
         let status = ring.status();
         let group = status.as_ref().map(|(group, _)| group);
         json!({
             "top": ring.config.top,
             "multicast": ring.config.multicast,
+            "number": made.map(|made| format!("{:016x}", made.number)),
+            "ends": session.is_closing,
             "protocol": ring.config.order.family.name(),
             "stay": ring.stay_name(),
             "member": group.map(|_| ring.member().to_string()),

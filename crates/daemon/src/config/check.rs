@@ -1,6 +1,7 @@
 //! Checks values against their ranges and against each other; errors name the place of the value
 //! that cannot be.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
@@ -19,7 +20,7 @@ use super::keys::engine_key;
 use super::order::order_key;
 use super::{
     BusAddress, DaemonConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order,
-    ProcessConfig, Ring, Security,
+    PoolOptions, ProcessConfig, Ring, Security,
 };
 use crate::clients::BUS_MAX;
 use crate::log::{FILTER_HELP, check_filter};
@@ -281,6 +282,31 @@ impl Check<'_> {
             // What else may be wrong is said where it was written.
             _ => Ok(rings),
         }
+    }
+
+    /// What orders the groups of rings that joins ask for.
+    pub(super) fn made_rings(&self, options: &Options) -> Result<Order, DaemonConfigError> {
+        let Some(pool) = &options.ring_pool else {
+            let order = PoolOptions::order(&BTreeMap::new());
+            return order.map_err(|error| self.setting("ring_pool", &error));
+        };
+        let wrong = |message: String, help: &str| self.error("ring_pool", message, help);
+        if options.peer.is_some() {
+            let message =
+                "members of a ring find each other by multicast, and this daemon has none";
+            return Err(wrong(message.into(), "leave the pool out, or the peers"));
+        }
+        let own = options.multicast.unwrap_or(MULTICAST);
+        let rings = options.rings.iter().flatten().map(|ring| ring.multicast);
+        if let Some(taken) = rings.chain([own]).find(|it| pool.addresses.holds(*it)) {
+            let message = format!("{taken} is in the pool, and is the address of something else");
+            let help = "give the pool a network, or a port, that nothing else has";
+            return Err(wrong(message, help));
+        }
+        PoolOptions::order(&pool.settings).map_err(|error| {
+            let message = format!("{}: {}", error.field, error.problem());
+            wrong(message, error.remedy.as_str())
+        })
     }
 
     fn unknown_protocol(&self, name: &str) -> DaemonConfigError {

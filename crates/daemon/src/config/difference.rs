@@ -37,6 +37,7 @@ impl Config {
         self.engine = EngineConfig {
             order: here.order.clone(),
             rings: here.rings.clone(),
+            ring_pool: here.ring_pool,
             bimodal_groups: here.bimodal_groups.clone(),
             bimodal_message_max: here.bimodal_message_max,
             bimodal_members_max: here.bimodal_members_max,
@@ -103,6 +104,11 @@ impl Config {
             ("key", self.security != other.security),
             ("protocol", self.order.family != other.order.family),
             ("rings", self.rings_differ(other)),
+            (
+                "ring_pool",
+                self.engine.ring_pool != other.engine.ring_pool
+                    || !self.made_rings.differences(&other.made_rings).is_empty(),
+            ),
             ("history", self.history != other.history),
             ("log", self.log != other.log),
             ("log_file", self.log_file != other.log_file),

@@ -276,6 +276,7 @@ impl Options {
             "insecure" => self.insecure = Some(read::flag(written(value))?),
             "protocol" => self.protocol = Some(text(value)?.to_owned()),
             "rings" => self.rings = Some(rings::rings(value)?),
+            "ring_pool" => self.ring_pool = Some(rings::pool(value)?),
             "history" => self.history = Some(text(value)?.into()),
             "log" => self.log = Some(text(value)?.to_owned()),
             "log_file" => self.log_file = Some(text(value)?.into()),

@@ -40,7 +40,7 @@ pub use self::keys::{Key, keys};
 pub use self::options::{Listen, Options};
 pub use self::order::Order;
 pub use self::process::ProcessConfig;
-pub use self::rings::{Ring, RingOptions};
+pub use self::rings::{PoolOptions, Ring, RingOptions};
 pub use self::top::TopKey;
 
 /// Port of a daemon's datagrams, unless told otherwise.
@@ -89,6 +89,9 @@ pub struct Config {
     pub order: Order,
     /// Rings that order the groups at and below certain names instead. Default: none.
     pub rings: Vec<Ring>,
+    /// What orders the groups of rings that joins ask for; their addresses are in `engine`.
+    /// Default: RMP with its defaults.
+    pub made_rings: Order,
     /// Settings of the gossip of bimodal groups; which they are is in `engine`.
     pub bimodal: GossipConfig,
     /// What the process asks of its host.
@@ -156,6 +159,7 @@ impl Config {
         let (listen, interface_warning) = check.listen(options.listen)?;
         let order = check.order(&options)?;
         let rings = check.rings(&options)?;
+        let made_rings = check.made_rings(&options)?;
         let unused_tables = check.unused_tables(&options, &order);
         Ok(Self {
             name: check.name(options.name.as_deref())?,
@@ -170,6 +174,7 @@ impl Config {
             engine: EngineConfig {
                 order: order.family.name().to_owned(),
                 rings: rings.iter().map(|ring| ring.top.clone()).collect(),
+                ring_pool: options.ring_pool.as_ref().map(|it| it.addresses),
                 ..check.engine(&options)?
             },
             process: check.process(&options)?,
@@ -182,6 +187,7 @@ impl Config {
             unused_tables,
             order,
             rings,
+            made_rings,
             socket: options.socket.unwrap_or_else(default_socket),
             history: options.history,
         })

@@ -14,7 +14,7 @@ use groupcast_session::groups::{Access, SlowRules};
 
 use super::BusAddress;
 use super::keys::in_daemon;
-use super::rings::RingOptions;
+use super::rings::{PoolOptions, RingOptions};
 
 /// All keys. Meaning, unit, default and range of each are in [`keys`](super::keys()).
 #[derive(Clone, Default, PartialEq, Debug)]
@@ -59,6 +59,8 @@ pub struct Options {
     pub protocol: Option<String>,
     /// Rings beside the daemon's own order.
     pub rings: Option<Vec<RingOptions>>,
+    /// Addresses and settings of rings that joins ask for.
+    pub ring_pool: Option<PoolOptions>,
     /// Where to write the history.
     pub history: Option<PathBuf>,
     /// How much is logged.
@@ -122,6 +124,7 @@ impl Options {
             "insecure" => self.insecure.is_some(),
             "protocol" => self.protocol.is_some(),
             "rings" => self.rings.is_some(),
+            "ring_pool" => self.ring_pool.is_some(),
             "history" => self.history.is_some(),
             "log" => self.log.is_some(),
             "log_file" => self.log_file.is_some(),
@@ -166,6 +169,7 @@ impl Options {
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             protocol: over.protocol.or(self.protocol),
             rings: over.rings.or(self.rings),
+            ring_pool: over.ring_pool.or(self.ring_pool),
             history: over.history.or(self.history),
             log: over.log.or(self.log),
             log_file: over.log_file.or(self.log_file),

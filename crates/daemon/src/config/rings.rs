@@ -2,21 +2,23 @@
 //! own order.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use groupcast_core::family::OrderLimits;
-use groupcast_core::settings::read::Wrong;
+use groupcast_core::settings::read::{self, Wrong};
 use groupcast_core::settings::suggest::did_you_mean;
-use groupcast_core::settings::{ConfigError, Value};
+use groupcast_core::settings::{ConfigError, Kind, Value};
 use groupcast_protocols::rmp;
 use groupcast_session::frame::FRAME_MAX;
-use groupcast_session::names::DomainName;
+use groupcast_session::names::{DomainName, Pool};
 use toml::de::{DeTable, DeValue};
 
 use super::file::{address, list, text, written};
-use super::keys::keys;
+use super::keys::{Key, keys};
 use super::order::{Order, order_key};
 
+/// How the pool is written.
+const POOL: &str = "{ network = \"239.192.80.0/24\", port = 4809 }";
 /// How a ring is written.
 const EXAMPLE: &str = "{ top = \"wb.cb.uiuc\", multicast = \"239.192.79.2:4809\" }";
 
@@ -28,6 +30,15 @@ pub struct RingOptions {
     /// Where its multicasts go.
     pub multicast: SocketAddrV4,
     /// Settings of its protocol, by their names.
+    pub settings: BTreeMap<String, Value>,
+}
+
+/// What a file says of rings that joins ask for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PoolOptions {
+    /// Their addresses.
+    pub addresses: Pool,
+    /// Settings of their protocol, by their names.
     pub settings: BTreeMap<String, Value>,
 }
 
@@ -52,18 +63,15 @@ pub(super) fn rings(value: &DeValue<'_>) -> Result<Vec<RingOptions>, Wrong> {
 
 fn ring(table: &DeTable<'_>) -> Result<RingOptions, Wrong> {
     let (mut top, mut multicast, mut settings) = (None, None, BTreeMap::new());
-    let known = keys();
+    let known = &keys();
     for (key, value) in table {
         let (word, value) = (key.get_ref().as_ref(), value.get_ref());
         match word {
             "top" => top = Some(name(text(value)?)?),
             "multicast" => multicast = Some(group(address(value)?)?),
             _ => {
-                let dotted = order_key(&rmp::ORDER, word);
-                let setting = known.iter().find(|key| key.name == dotted);
-                let Some(kind) = setting.and_then(|key| key.kind) else {
-                    return Err(unknown(word));
-                };
+                let kind = setting(known, word);
+                let kind = kind.ok_or_else(|| unknown("a ring", word, &["top", "multicast"]))?;
                 settings.insert(word.to_owned(), kind.read(written(value))?);
             }
         }
@@ -79,13 +87,76 @@ fn ring(table: &DeTable<'_>) -> Result<RingOptions, Wrong> {
     })
 }
 
-fn unknown(word: &str) -> Wrong {
+/// What the setting of RMP that is called `word` takes.
+fn setting(known: &[Key], word: &str) -> Option<Kind> {
+    let dotted = order_key(&rmp::ORDER, word);
+    let setting = known.iter().find(|key| key.name == dotted);
+    setting.and_then(|key| key.kind)
+}
+
+/// Reads the pool of addresses for rings that joins ask for.
+pub(super) fn pool(value: &DeValue<'_>) -> Result<PoolOptions, Wrong> {
+    let DeValue::Table(table) = value else {
+        return written(value).mistyped("a table", POOL);
+    };
+    let (mut of_network, mut port, mut settings) = (None, None, BTreeMap::new());
+    let known = keys();
+    for (key, value) in table {
+        let (word, value) = (key.get_ref().as_ref(), value.get_ref());
+        match word {
+            "network" => of_network = Some(network(text(value)?)?),
+            "port" => port = Some(pool_port(value)?),
+            _ => {
+                let kind = setting(&known, word);
+                let kind = kind.ok_or_else(|| unknown("ring_pool", word, &["network", "port"]))?;
+                settings.insert(word.to_owned(), kind.read(written(value))?);
+            }
+        }
+    }
+    let missing = |what: &str| Wrong {
+        message: format!("the pool has no `{what}`"),
+        help: format!("write both, for example {POOL}"),
+    };
+    let (network, prefix) = of_network.ok_or_else(|| missing("network"))?;
+    let port = port.ok_or_else(|| missing("port"))?;
+    let addresses = Pool::new(network, prefix, port).ok_or_else(|| Wrong {
+        message: format!("`{network}/{prefix}` is no network of multicast addresses"),
+        help: format!(
+            "use a network of 224.0.0.0/4, best of 239.192.0.0/14, with 16 to 32 bits, for example {POOL}"
+        ),
+    })?;
+    Ok(PoolOptions {
+        addresses,
+        settings,
+    })
+}
+
+fn network(text: &str) -> Result<(Ipv4Addr, u8), Wrong> {
+    let parts = text.split_once('/');
+    let read = parts.and_then(|(ip, bits)| Some((ip.parse().ok()?, bits.parse().ok()?)));
+    read.ok_or_else(|| Wrong {
+        message: format!("`{text}` is not a network"),
+        help: "write its first address and how many bits it has, for example \"239.192.80.0/24\""
+            .into(),
+    })
+}
+
+fn pool_port(value: &DeValue<'_>) -> Result<u16, Wrong> {
+    let number = read::number(written(value))?;
+    let port = u16::try_from(number).ok().filter(|port| *port > 0);
+    port.ok_or_else(|| Wrong {
+        message: format!("{number} is out of range"),
+        help: "use 1 to 65535".into(),
+    })
+}
+
+fn unknown(what: &str, word: &str, own: &[&str]) -> Wrong {
     let table = order_key(&rmp::ORDER, "");
     let known = keys();
     let settings = known.iter().filter_map(|key| key.name.strip_prefix(&table));
-    let all: Vec<&str> = ["top", "multicast"].into_iter().chain(settings).collect();
+    let all: Vec<&str> = own.iter().copied().chain(settings).collect();
     Wrong {
-        message: format!("`{word}` is not a key of a ring"),
+        message: format!("`{word}` is not a key of {what}"),
         help: did_you_mean(word, &all),
     }
 }
@@ -120,32 +191,47 @@ impl RingOptions {
     /// # Errors
     /// The setting that contradicts others.
     pub(super) fn build(&self) -> Result<Ring, ConfigError> {
-        let preset = match self.settings.get("preset") {
-            Some(Value::Word(name)) => Some(*name),
-            _ => None,
-        };
-        let config = rmp::ORDER.daemon_config(preset);
-        let mut config = config.expect("the words of the key are the presets");
-        config.set_limits(OrderLimits {
-            // What clients may send is limited by the engine, whose own messages must pass too.
-            message_max: FRAME_MAX,
-            ..config.limits()
-        });
-        for setting in config.list() {
-            if let Some(value) = self.settings.get(setting.name) {
-                config.set(setting.name, *value);
-            }
-        }
-        config.members()?;
         Ok(Ring {
             top: self.top.clone(),
             multicast: self.multicast,
-            order: Order {
-                family: &rmp::ORDER,
-                config,
-            },
+            order: order(&self.settings)?,
         })
     }
+}
+
+impl PoolOptions {
+    /// What orders the groups of such rings, with defaults for what is not said.
+    ///
+    /// # Errors
+    /// The setting that contradicts others.
+    pub(super) fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigError> {
+        order(settings)
+    }
+}
+
+/// RMP with these settings.
+fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigError> {
+    let preset = match settings.get("preset") {
+        Some(Value::Word(name)) => Some(*name),
+        _ => None,
+    };
+    let config = rmp::ORDER.daemon_config(preset);
+    let mut config = config.expect("the words of the key are the presets");
+    config.set_limits(OrderLimits {
+        // What clients may send is limited by the engine, whose own messages must pass too.
+        message_max: FRAME_MAX,
+        ..config.limits()
+    });
+    for setting in config.list() {
+        if let Some(value) = settings.get(setting.name) {
+            config.set(setting.name, *value);
+        }
+    }
+    config.members()?;
+    Ok(Order {
+        family: &rmp::ORDER,
+        config,
+    })
 }
 
 impl Ring {

@@ -217,6 +217,17 @@ pub(super) const TOP: &[TopKey] = &[
                 datagrams of both.",
     },
     TopKey {
+        name: "ring_pool",
+        meaning: "Addresses for rings that joins ask for, a table `[ring_pool]`: `network`, such as `\"239.192.80.0/24\"`; \
+                  `port`; and settings of RMP for these rings, by their names in [rmp]. A join that asks for a ring gets \
+                  one at the address that its name's hash says, or the next that no ring has (docs/names.md). A daemon \
+                  without a pool joins rings that others made, with RMP's defaults.",
+        value: "table; a network of 224.0.0.0/4 with 16 to 32 bits; not together with `peer`",
+        default: "none: such a join is refused",
+        wrong: "Addresses that something else has: it gets the datagrams of the rings, and they its. Too few: a ring is \
+                refused while all are given. Settings that differ between daemons: members of one ring go by different ones.",
+    },
+    TopKey {
         name: "history",
         meaning: "A file to which everything that the daemon's group did is written, for `groupcast check`.",
         value: "path; relative to the file's directory; a daemon that starts again goes on at its end",

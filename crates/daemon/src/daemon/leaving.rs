@@ -51,7 +51,7 @@ impl Daemon {
             RunPhase::Running => true,
             RunPhase::LeavingGroups(end) => {
                 let left = instance::bimodal(self.endpoint.node()).is_none_or(Bimodal::has_left);
-                if left && self.rings.iter().all(Ring::is_out) || now >= end {
+                if left && self.rings.iter().flatten().all(Ring::is_out) || now >= end {
                     self.leave_order(now);
                 }
                 stop_requests == 0
@@ -82,7 +82,7 @@ impl Daemon {
             groups.leave(now);
             bimodal_leave_max(&self.config.bimodal)
         });
-        let of_rings = self.rings.iter_mut().filter_map(|ring| {
+        let of_rings = self.rings.iter_mut().flatten().filter_map(|ring| {
             ring.leave(now, true);
             (!ring.is_out()).then(|| ring.leave_max())
         });

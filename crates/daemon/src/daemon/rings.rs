@@ -8,8 +8,9 @@ use groupcast_session::groups::Carrier;
 
 use super::Daemon;
 use super::leaving::RunPhase;
+use crate::config::Ring as RingConfig;
 use crate::error::DaemonError;
-use crate::rings::RingNews;
+use crate::rings::{Ring, RingNews};
 
 /// What clients want of a ring is looked at this often.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -17,12 +18,16 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 impl Daemon {
     /// A turn of each ring, and what comes of it.
     pub(super) fn turn_rings(&mut self) -> Result<(), DaemonError> {
+        self.follow_rings()?;
         let now = self.endpoint.now();
         let mut elsewhere = Vec::new();
         for index in 0..self.rings.len() {
             self.join_ring(now, index);
-            let (ring, engine) = (&mut self.rings[index], &mut self.engine);
-            let (top, narrator) = (&ring.config.top.clone(), &self.narrator);
+            let Some(ring) = &mut self.rings[index] else {
+                continue;
+            };
+            let (engine, narrator) = (&mut self.engine, &self.narrator);
+            let top = &ring.top.clone();
             let handle = |event: Event, observe: &mut dyn FnMut(&Observation)| {
                 narrator.ring_event(top, &event);
                 engine.handle_event(now, Carrier::Ring(index), event);
@@ -38,7 +43,9 @@ impl Daemon {
             for news in &news {
                 self.narrator.ring_news(top, news);
                 if let RingNews::NameInUse(_) = news {
-                    self.rings[index].abandon(now);
+                    if let Some(ring) = &mut self.rings[index] {
+                        ring.abandon(now);
+                    }
                     self.begin_ring(index)?;
                 }
             }
@@ -49,13 +56,60 @@ impl Daemon {
         self.look_at_rings(now)
     }
 
+    /// Has the rings that the engine has: those that joins have made come and go.
+    fn follow_rings(&mut self) -> Result<(), DaemonError> {
+        let changes = self.engine.ring_changes();
+        if std::mem::replace(&mut self.ring_changes, changes) == changes {
+            return Ok(());
+        }
+        let places = self.engine.ring_places();
+        self.rings
+            .resize_with(places.max(self.rings.len()), || None);
+        for index in self.config.rings.len()..places {
+            let made = self.engine.ring_at(index);
+            let made = made.map(|ring| (ring.top.to_string(), ring.multicast));
+            let known = self.rings[index].as_ref();
+            let known = known.map(|ring| (ring.config.top.clone(), ring.config.multicast));
+            if made == known {
+                continue;
+            }
+            if let Some(mut old) = self.rings[index].take() {
+                old.close();
+            }
+            if let Some((top, multicast)) = made {
+                let order = self.config.made_rings.clone();
+                let ring = RingConfig {
+                    top,
+                    multicast,
+                    order,
+                };
+                let ring = Ring::new(&self.config, ring, index, &self.sealing)?;
+                self.engine.begin_ring(index, ring.member());
+                self.rings[index] = Some(ring);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether clients ask for a ring that can be joined now.
+    pub(super) fn is_ring_to_join(&self, now: Time) -> bool {
+        let mut rings = self.rings.iter().enumerate();
+        self.phase == RunPhase::Running
+            && rings.any(|(index, ring)| {
+                let may = ring.as_ref().is_some_and(|ring| ring.may_join(now));
+                may && self.engine.asks_for_ring(index)
+            })
+    }
+
     /// Joins a ring that clients ask for.
     fn join_ring(&mut self, now: Time, index: usize) {
         let running = self.phase == RunPhase::Running;
-        if !running || !self.rings[index].is_out() || !self.engine.asks_for_ring(index) {
+        let Some(ring) = &mut self.rings[index] else {
+            return;
+        };
+        if !running || !ring.may_join(now) || !self.engine.asks_for_ring(index) {
             return;
         }
-        let ring = &mut self.rings[index];
         let joined = ring.join(now, &self.config.name, self.endpoint.registry());
         self.narrator.ring_joined(ring, &joined);
     }
@@ -67,9 +121,17 @@ impl Daemon {
         }
         self.look_at = now + LOOK_INTERVAL;
         for index in 0..self.rings.len() {
-            let is_used = !self.rings[index].is_in() || self.engine.uses_ring(index);
-            if self.rings[index].tend(now, is_used) {
-                self.rings[index].leave(now, false);
+            let Some(ring) = &mut self.rings[index] else {
+                continue;
+            };
+            if ring.is_out() {
+                // Without an effect where clients want something of it.
+                self.engine.done_with_ring(index);
+                continue;
+            }
+            let is_used = !ring.is_in() || self.engine.uses_ring(index);
+            if ring.tend(now, is_used) {
+                ring.leave(now, false);
                 self.begin_ring(index)?;
             }
         }
@@ -78,7 +140,10 @@ impl Daemon {
 
     /// The daemon's next stay in a ring is that of a new member.
     fn begin_ring(&mut self, index: usize) -> Result<(), DaemonError> {
-        let member = self.rings[index].renew(&self.config.name)?;
+        let Some(ring) = &mut self.rings[index] else {
+            return Ok(());
+        };
+        let member = ring.renew(&self.config.name)?;
         self.engine.begin_ring(index, member);
         Ok(())
     }
@@ -87,7 +152,7 @@ impl Daemon {
     pub(super) fn observe(&mut self, carrier: Carrier, observation: &Observation) {
         match carrier {
             Carrier::Ring(index) => {
-                if let Some(ring) = self.rings.get_mut(index) {
+                if let Some(Some(ring)) = self.rings.get_mut(index) {
                     ring.observe(observation);
                 }
             }

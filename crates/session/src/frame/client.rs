@@ -187,7 +187,8 @@ impl ClientFrame {
                 discard_own,
                 ring,
             } => frame(bytes, kind::JOIN, 0, |body| {
-                body.u8(u8::from(*discard_own) * DISCARD_OWN | u8::from(*ring) * RING);
+                let discards = u8::from(*discard_own) * DISCARD_OWN;
+                body.u8(discards | (u8::from(*ring) * RING));
                 put_name(body, group);
             }),
             Self::Leave { group } => {

@@ -360,6 +360,14 @@ impl Engine {
         }
         let requests = client.orders.iter().flat_map(|of| &of.requests);
         client.group_requests = requests.filter(|it| it.is_of_groups()).count();
+        // Without requests it has no turn: an order that carries nothing out would keep it.
+        for on in self.orders.indices() {
+            let of = &mut client.orders[on];
+            if of.in_turn && of.requests.is_empty() {
+                of.in_turn = false;
+                self.orders[on].submissions.forget_turn(id);
+            }
+        }
         self.clients.unqueued(id, forgotten);
     }
 

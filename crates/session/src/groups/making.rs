@@ -352,6 +352,7 @@ impl Engine {
             None => is_at_or_below(group, &top),
         };
         let clients = self.clients.iter();
+        let clients = clients.filter(|(_, it)| matches!(it.phase, ClientPhase::Open));
         let mut wanted = clients.flat_map(|(_, client)| client.wanted.keys());
         if let Some(group) = wanted.find(|group| is_used(group)) {
             return Some(in_use(group));
@@ -387,7 +388,7 @@ impl Engine {
             match (was, is_closing) {
                 (None, false) => self.journal.fact(Fact::RingMade {
                     ring: top,
-                    multicast: ring.multicast.into(),
+                    multicast: ring.multicast,
                 }),
                 (Some(_), true) => self.journal.fact(Fact::RingEnded { ring: top }),
                 _ => {}
@@ -403,6 +404,11 @@ impl Engine {
             return true;
         };
         self.names.is_site(&ring.top) && !self.names.is_changing(&ring.top)
+    }
+
+    /// Whether the name service has a word that can be said now.
+    pub(super) fn has_names_to_say(&self) -> bool {
+        self.names.has_words() && self.orders[OrderIndex::OWN].is_steady()
     }
 
     /// Asks to be a site of the rings that clients ask for, and hands over the words of the name

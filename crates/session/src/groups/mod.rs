@@ -230,6 +230,7 @@ impl Engine {
         config.check()?;
         self.config = EngineConfig {
             rings: std::mem::take(&mut self.config.rings),
+            ring_pool: self.config.ring_pool,
             bimodal_groups: std::mem::take(&mut self.config.bimodal_groups),
             bimodal_message_max: self.config.bimodal_message_max,
             bimodal_members_max: self.config.bimodal_members_max,
@@ -261,7 +262,8 @@ impl Engine {
                 order.submissions.changes.poll_timeout(),
             ]
         });
-        let all = of_orders.chain([self.schedule.deadlines.next()]);
+        let to_say = self.has_names_to_say().then_some(Time::ZERO);
+        let all = of_orders.chain([self.schedule.deadlines.next(), to_say]);
         all.flatten().min()
     }
 

@@ -120,14 +120,18 @@ impl Engine {
     }
 
     fn reroute(&mut self, now: Time, id: ClientId, on: OrderIndex, joins: &mut Vec<String>) {
+        let is_over = self.is_over(on);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         if client.orders[on].requests.is_empty() {
             return;
         }
+        // It says good-bye to the orders that it is in, and is to come to no other.
+        if matches!(client.phase, ClientPhase::Leaving) && !is_over {
+            return;
+        }
         let requests = std::mem::take(&mut client.orders[on].requests);
-        let is_over = self.is_over(on);
         let mut goes = false;
         for request in requests {
             let group = request.group_to_move().map(str::to_owned);

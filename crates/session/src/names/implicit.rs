@@ -376,6 +376,10 @@ impl NameService for Implicit {
         Some(bytes)
     }
 
+    fn has_words(&self) -> bool {
+        !self.words.is_empty()
+    }
+
     fn poll_event(&mut self) -> Option<NameEvent> {
         self.events.pop_front()
     }

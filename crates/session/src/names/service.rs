@@ -65,6 +65,12 @@ impl Pool {
         false
     }
 
+    /// Whether `address` is one of them.
+    pub fn holds(&self, address: SocketAddrV4) -> bool {
+        let network = address.ip().to_bits() & !(self.len() - 1);
+        network == self.first && address.port() == self.port
+    }
+
     /// Its network, the bits of that, and the port.
     pub fn parts(&self) -> (Ipv4Addr, u8, u16) {
         (Ipv4Addr::from_bits(self.first), 32 - self.bits, self.port)
@@ -183,6 +189,9 @@ pub trait NameService: fmt::Debug {
 
     /// The next word for the daemons' own order.
     fn poll_word(&mut self) -> Option<Vec<u8>>;
+
+    /// Whether there is one.
+    fn has_words(&self) -> bool;
 
     /// What has happened, for the host.
     fn poll_event(&mut self) -> Option<NameEvent>;

@@ -260,7 +260,7 @@ mod tests {
             "ok name=c9@h9 id=\"\" message-max=5",
             "ok 2",
             " c4@h4 \"\" hall.uiuc",
-            " accept TAG DOMAIN: take the messages",
+            " accept TAG DOMAIN [ring]: take the messages",
         ]);
         for (before, expected) in [
             ("accept d", "raw "),
