@@ -295,7 +295,7 @@ impl Engine {
             return self.nonsense(delivery.id.sender, "a word about rings without a place");
         };
         let is_late = self.orders[on].config() != Some(config) || place.config != config;
-        if is_late && self.making.planted != Some(Planted::WordsOutlive) {
+        if is_late {
             return;
         }
         if let Err(error) = self.names.handle_word(delivery.id.sender, place, word) {

@@ -275,7 +275,10 @@ impl NameService for Implicit {
         let is_question = |event: &NameEvent| matches!(event, NameEvent::IsFree(_));
         self.events.retain(|event| !is_question(event));
         let before = self.rings();
-        let mut rings: BTreeMap<DomainName, Ring> = BTreeMap::new();
+        let mut rings: BTreeMap<DomainName, Ring> = match self.has(Planted::TableStays) {
+            true => self.rings.clone(),
+            false => BTreeMap::new(),
+        };
         for (daemon, said) in said {
             // What makes no sense says nothing, at all daemons alike.
             for address in take_said(said).unwrap_or_default() {

@@ -59,8 +59,8 @@ pub enum Planted {
     OwnStands,
     /// The address of another ring is free.
     AddressTwice,
-    /// What was said in an earlier configuration counts.
-    WordsOutlive,
+    /// After a change of the configuration the rings of who is gone stay.
+    TableStays,
     /// Clients stay where they are when another ring carries their group.
     NobodyMoves,
 }
@@ -73,7 +73,7 @@ impl Planted {
         Self::RingStays,
         Self::OwnStands,
         Self::AddressTwice,
-        Self::WordsOutlive,
+        Self::TableStays,
         Self::NobodyMoves,
     ];
 }

@@ -201,7 +201,10 @@ fn parts_that_meet_have_one_ring_of_a_name_and_none_whose_sites_are_gone() {
     assert_ne!(first, second);
     daemons.meet(&[0, 1, 2]);
     for index in 0..3 {
-        assert_eq!(daemons.all[index].rings()[..], *std::slice::from_ref(&first));
+        assert_eq!(
+            daemons.all[index].rings()[..],
+            *std::slice::from_ref(&first)
+        );
     }
     assert!(daemons.all[2].is_site(&name("cb")));
 }
