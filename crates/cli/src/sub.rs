@@ -59,8 +59,9 @@ pub(crate) struct Args {
     /// Print one JSON object a message, view or gap and line
     #[arg(long)]
     json: bool,
-    /// Ask for a ring of its own for each group: an order for it and all names below it, which other
-    /// groups do not wait for. It is made if there is none, and refused where groups below are in use
+    /// Ask for a ring of its own for each group: an order for it and all names below it, which
+    /// other groups do not wait for. It is made if there is none, and refused where groups
+    /// below it are in use
     #[arg(long)]
     ring: bool,
     /// Print the group and the sender before each message

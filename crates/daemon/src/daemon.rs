@@ -440,9 +440,13 @@ impl Daemon {
             let answer = match &question {
                 Question::Status => self.status(),
                 Question::Groups => status::groups(&self.engine),
-                Question::Rekey(_) if self.rings.iter().any(Option::is_some) => {
-                    let text = "this daemon has [[rings]], whose key is read when it starts: stop all daemons, change \
-                                `key` in their files, start them again";
+                // One may be made, or joined, while the key changes.
+                Question::Rekey(_)
+                    if self.config.engine.ring_pool.is_some()
+                        || self.rings.iter().any(Option::is_some) =>
+                {
+                    let text = "this daemon has [[rings]] or a ring_pool, and the key of a ring is read when the daemon \
+                                starts: stop all daemons, change `key` in their files, start them again";
                     serde_json::json!({ "error": text })
                 }
                 Question::Rekey(path) => {

@@ -327,8 +327,8 @@ impl Ring {
         }
     }
 
-    /// One turn: reads, and runs timers, if its sockets have something or a timer is due; takes what
-    /// has happened, without waiting. Each event that is for the clients
+    /// One turn: reads, and runs timers, if its sockets have something or a timer is due; takes
+    /// what has happened, without waiting. Each event that is for the clients
     /// goes to `sink`, in order; it says what else is to be written into the history there.
     pub(crate) fn turn(
         &mut self,

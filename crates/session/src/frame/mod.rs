@@ -57,11 +57,11 @@
 //!
 //! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
 //! of its credited frames (publish, labelled or not, request and answer; message, labelled or not,
-//! view, gap, done, who, bus clients, carried, and 82 to 86) against it, and the receiver gives it back as
-//! it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`]. It may be
-//! sent while less than the window is outstanding, or nothing, whatever it costs itself: so a
-//! message larger than the window passes, and the receiver has at most the window and one frame
-//! ([`has_credit`]).
+//! view, gap, done, who, bus clients, carried, and 82 to 86) against it, and the receiver gives it
+//! back as it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`].
+//! It may be sent while less than the window is outstanding, or nothing, whatever it costs itself:
+//! so a message larger than the window passes, and the receiver has at most the window and one
+//! frame ([`has_credit`]).
 
 mod bus;
 mod client;
