@@ -338,11 +338,8 @@ fn whatever_happens_a_name_has_one_ring_and_none_is_left_behind() {
 fn every_planted_bug_is_seen() {
     let mut missed = Vec::new();
     for bug in Planted::ALL {
-        let seen = (0..SEEDS_OF_A_BUG).any(|seed| {
-            // Some break what the world or the engine takes for granted.
-            let run = std::panic::AssertUnwindSafe(|| Schedule::new(seed, Some(bug)).run(seed));
-            !matches!(std::panic::catch_unwind(run), Ok(Ok(())))
-        });
+        let mut seeds = 0..SEEDS_OF_A_BUG;
+        let seen = seeds.any(|seed| Schedule::new(seed, Some(bug)).run(seed).is_err());
         if !seen {
             missed.push(bug);
         }
