@@ -28,6 +28,13 @@ pub trait Protocol {
     /// an error.
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes);
 
+    /// The same, where the host had the datagram at `arrived`, before the process read it: what it
+    /// waited in the host is no delay of the network. Not after `now`.
+    fn handle_arrival(&mut self, now: Time, arrived: Time, from: MemberId, body: Bytes) {
+        let _ = arrived;
+        self.handle_datagram(now, from, body);
+    }
+
     /// Time has passed: acts on every timer that is due.
     fn handle_timeout(&mut self, now: Time);
 
@@ -135,6 +142,10 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         (**self).handle_datagram(now, from, body);
+    }
+
+    fn handle_arrival(&mut self, now: Time, arrived: Time, from: MemberId, body: Bytes) {
+        (**self).handle_arrival(now, arrived, from, body);
     }
 
     fn handle_timeout(&mut self, now: Time) {

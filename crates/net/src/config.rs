@@ -66,6 +66,10 @@ pub struct EndpointConfig {
     /// Whether to use segmentation offload on sending and coalescing on receipt. Default true; it
     /// falls back by itself where the kernel or the device refuses.
     pub offload: bool,
+    /// Whether the kernel is to say when each datagram came: for protocols that tell what waits in a
+    /// host from what the network delays. Costs some time a datagram, at other sockets of the host,
+    /// too. Default false.
+    pub stamps: bool,
     /// The most datagrams in one send, 1 to 64. Default 48; 16 give most of the gain.
     pub segments_max: usize,
     /// About how many datagrams to take in one turn before the caller gets its turn. Default 512.
@@ -100,6 +104,7 @@ impl EndpointConfig {
             receive_buffer: 8 << 20,
             send_buffer: 512 << 10,
             offload: true,
+            stamps: false,
             segments_max: 48,
             receive_max: 512,
             send_patience: Duration::from_millis(50),

@@ -7,7 +7,7 @@
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use groupcast_core::node::{Outgoing, Recipient, Rejected, Route};
 use groupcast_core::{MemberId, Node, Protocol, SocketClass, Time};
@@ -401,6 +401,8 @@ impl<P: Protocol> Endpoint<P> {
         let now = self.tick(Duration::ZERO);
         self.waiter.traffic = now;
         let from = SocketAddr::V4(batch.received.from);
+        let waited = batch.received.stamp.map_or(Duration::ZERO, waited_since);
+        let arrived = Time::from_nanos(now.as_nanos().saturating_sub(waited.as_nanos() as u64));
         if let Some(keep) = &self.filter
             && !keep(from)
         {
@@ -410,7 +412,7 @@ impl<P: Protocol> Endpoint<P> {
         let (mut taken, mut accepted) = (0, false);
         for datagram in batch {
             taken += 1;
-            match self.node.handle_datagram(now, from, datagram) {
+            match self.node.handle_arrival(now, arrived, from, datagram) {
                 Ok(()) => accepted = true,
                 Err(rejected) => {
                     // Its own multicasts are no junk: they come as often as it sends.
@@ -521,5 +523,18 @@ fn sort(
         receiver.readable |= readiness.readable || readiness.closed;
     } else {
         ready.push((token, readiness));
+    }
+}
+
+/// How long a datagram has waited that the kernel got at `stamp`, by the system's clock. A clock
+/// that was set meanwhile is wrong by as much, so that long waits are not believed.
+fn waited_since(stamp: Duration) -> Duration {
+    const MOST: Duration = Duration::from_secs(1);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let waited = now.unwrap_or_default().saturating_sub(stamp);
+    if waited > MOST {
+        Duration::ZERO
+    } else {
+        waited
     }
 }

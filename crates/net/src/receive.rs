@@ -222,6 +222,7 @@ mod tests {
                     len,
                     stride,
                     from: "127.0.0.1:1".parse().unwrap(),
+                    stamp: None,
                 },
                 first: true,
             }

@@ -87,6 +87,16 @@ impl Sockets {
                 }
             }
         }
+        if config.stamps {
+            for socket in [&control, &data] {
+                // Without, what datagrams wait in the host counts as if the network delayed them.
+                if let Err(error) =
+                    sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+                {
+                    tracing::debug!(%error, "no receive stamps");
+                }
+            }
+        }
         Ok(Self {
             control,
             data,
@@ -270,6 +280,32 @@ mod tests {
         let mut config = EndpointConfig::multicast(listen, group);
         tweak(&mut config);
         Sockets::open(&config).unwrap()
+    }
+
+    #[test]
+    fn the_kernel_says_when_a_datagram_came_if_it_is_asked() {
+        for asked in [false, true] {
+            let sockets = opened(|config| config.stamps = asked);
+            let to = sockets.control.local_addr().unwrap();
+            let clock = || {
+                let now = std::time::SystemTime::now();
+                now.duration_since(std::time::UNIX_EPOCH).unwrap()
+            };
+            let sent = clock();
+            sockets.control.send_to(b"now", &to).unwrap();
+            let mut room = BytesMut::with_capacity(64 << 10);
+            let received = loop {
+                match sys::receive(sockets.control.as_fd(), &mut room) {
+                    Ok(received) => break received,
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                }
+            };
+            assert_eq!(&room[..], b"now");
+            assert_eq!(received.stamp.is_some(), asked);
+            if let Some(stamp) = received.stamp {
+                assert!(sent <= stamp && stamp <= clock(), "{sent:?} {stamp:?}");
+            }
+        }
     }
 
     #[test]

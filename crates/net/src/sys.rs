@@ -20,8 +20,8 @@ use crate::interface::Interface;
 /// The most datagrams in one system call, segmented or not.
 pub(crate) const BATCH_MAX: usize = 64;
 
-/// Room for the one control message that we send or receive (16 bytes of header, up to 8 of data),
-/// and to spare.
+/// Room for the one control message that we send and the two that we receive (16 bytes of header
+/// each, up to 8 and 16 of data), and to spare.
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
@@ -34,6 +34,8 @@ pub(crate) struct Received {
     pub(crate) stride: Option<usize>,
     /// Who sent them.
     pub(crate) from: SocketAddrV4,
+    /// When the kernel got the first of them, by the system's clock, if the socket asks for that.
+    pub(crate) stamp: Option<Duration>,
 }
 
 /// Receives a datagram, or several of one sender that the kernel coalesced, and appends them to
@@ -57,9 +59,11 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Resu
     // SAFETY: the kernel has written the first `len` bytes of the spare capacity, which directly
     // follow the buffer's own, and `len` does not exceed it.
     unsafe { buffer.set_len(buffer.len() + len) };
+    let (stride, stamp) = told(&header);
     Ok(Received {
         len,
-        stride: stride_of(&header),
+        stride,
+        stamp,
         from: SocketAddrV4::new(
             Ipv4Addr::from(from.sin_addr.s_addr.to_ne_bytes()),
             u16::from_be(from.sin_port),
@@ -67,21 +71,35 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Resu
     })
 }
 
-fn stride_of(header: &libc::msghdr) -> Option<usize> {
+/// What the control messages say: the length of a datagram, and when the kernel got it.
+fn told(header: &libc::msghdr) -> (Option<usize>, Option<Duration>) {
+    let (mut stride, mut stamp) = (None, None);
     // SAFETY: `header` was filled by a successful `recvmsg` and its control buffer is still alive,
     // so the macros walk over well-formed messages within it; a UDP_GRO message carries one
-    // `c_int`, read unaligned.
+    // `c_int` and an SCM_TIMESTAMPNS message one `timespec`, both read unaligned.
     unsafe {
         let mut message = libc::CMSG_FIRSTHDR(header);
         while !message.is_null() {
-            if (*message).cmsg_level == libc::SOL_UDP && (*message).cmsg_type == libc::UDP_GRO {
-                let stride: c_int = ptr::read_unaligned(libc::CMSG_DATA(message).cast());
-                return usize::try_from(stride).ok().filter(|stride| *stride > 0);
+            match ((*message).cmsg_level, (*message).cmsg_type) {
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    let len: c_int = ptr::read_unaligned(libc::CMSG_DATA(message).cast());
+                    stride = usize::try_from(len).ok().filter(|len| *len > 0);
+                }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                    let at: libc::timespec = ptr::read_unaligned(libc::CMSG_DATA(message).cast());
+                    let parts = u64::try_from(at.tv_sec)
+                        .ok()
+                        .zip(u32::try_from(at.tv_nsec).ok());
+                    stamp = parts.map(|(seconds, nanos)| {
+                        Duration::from_secs(seconds) + Duration::from_nanos(nanos.into())
+                    });
+                }
+                _ => {}
             }
             message = libc::CMSG_NXTHDR(header, message);
         }
     }
-    None
+    (stride, stamp)
 }
 
 /// Sends `bytes` to `to`: one datagram, or with `segment` several of that many bytes (the last may

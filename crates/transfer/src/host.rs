@@ -236,6 +236,8 @@ pub(crate) fn open_endpoint<P: Protocol>(
 ) -> Result<Endpoint<P>, TransferError> {
     let any_port = SocketAddrV4::new(link.interface, 0);
     let mut config = EndpointConfig::multicast(any_port, link.group);
+    // So that busy processors are not taken for a queue of the network.
+    config.stamps = true;
     config.multicast_ttl = link.ttl;
     config.dscp = link.dscp;
     let sealing = match &link.key {

@@ -53,6 +53,13 @@ impl Protocol for Instance {
         }
     }
 
+    fn handle_arrival(&mut self, now: Time, arrived: Time, from: MemberId, body: Bytes) {
+        match self {
+            Self::Bulk(bulk) => bulk.handle_arrival(now, arrived, from, body),
+            Self::Xgm(xgm) => xgm.handle_datagram(now, from, body),
+        }
+    }
+
     fn handle_timeout(&mut self, now: Time) {
         match self {
             Self::Bulk(bulk) => bulk.handle_timeout(now),

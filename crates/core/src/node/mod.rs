@@ -173,7 +173,18 @@ impl<P: Protocol> Node<P> {
         from: SocketAddr,
         datagram: BytesMut,
     ) -> Result<(), Rejected> {
-        let result = self.accept(now, from, datagram);
+        self.handle_arrival(now, now, from, datagram)
+    }
+
+    /// The same, where the host had the datagram at `arrived`, before the process read it.
+    pub fn handle_arrival(
+        &mut self,
+        now: Time,
+        arrived: Time,
+        from: SocketAddr,
+        datagram: BytesMut,
+    ) -> Result<(), Rejected> {
+        let result = self.accept(now, arrived.min(now), from, datagram);
         match &result {
             Ok(()) => {}
             Err(rejected) => self.counters.count(rejected),
@@ -181,7 +192,13 @@ impl<P: Protocol> Node<P> {
         result
     }
 
-    fn accept(&mut self, now: Time, from: SocketAddr, datagram: BytesMut) -> Result<(), Rejected> {
+    fn accept(
+        &mut self,
+        now: Time,
+        arrived: Time,
+        from: SocketAddr,
+        datagram: BytesMut,
+    ) -> Result<(), Rejected> {
         let prefix = Prefix::decode(&datagram)?;
         if !self.sealer.takes(prefix.cluster) {
             return Err(self.other_cluster(prefix.cluster));
@@ -240,7 +257,7 @@ impl<P: Protocol> Node<P> {
             .find(|(open, _)| *open == channel)
             .ok_or(Rejected::Channel)?;
         self.counters.accepted += 1;
-        instance.handle_datagram(now, sender, body.freeze());
+        instance.handle_arrival(now, arrived, sender, body.freeze());
         Ok(())
     }
 

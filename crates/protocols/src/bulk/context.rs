@@ -20,6 +20,8 @@ use crate::xgm::Subgroups;
 pub(super) struct Shared {
     pub(super) local: MemberId,
     pub(super) config: BulkConfig,
+    /// When the host had the datagram that is or was handled last.
+    pub(super) arrived: Time,
     /// Those that this endpoint is in as a receiver.
     pub(super) subgroups: Subgroups,
     pub(super) known: KnownMembers,
@@ -37,6 +39,7 @@ impl Shared {
         Self {
             local,
             config,
+            arrived: Time::ZERO,
             subgroups: Subgroups::ALL,
             known: KnownMembers::default(),
             rng,
@@ -52,6 +55,7 @@ impl Shared {
     pub(super) fn at(&mut self, now: Time) -> Context<'_> {
         Context {
             now,
+            arrived: self.arrived,
             local: self.local,
             config: &self.config,
             subgroups: self.subgroups,
@@ -70,6 +74,8 @@ impl Shared {
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub(super) now: Time,
+    /// When the host had the datagram that is handled, if one is: no later than `now`.
+    pub(super) arrived: Time,
     pub(super) local: MemberId,
     pub(super) config: &'a BulkConfig,
     pub(super) subgroups: Subgroups,

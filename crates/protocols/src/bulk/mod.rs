@@ -585,6 +585,11 @@ impl Protocol for Bulk {
     type Event = Notice;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
+        self.handle_arrival(now, now, from, body);
+    }
+
+    fn handle_arrival(&mut self, now: Time, arrived: Time, from: MemberId, body: Bytes) {
+        self.shared.arrived = arrived;
         let Ok((number, message)) = Message::decode(&body) else {
             self.shared.counters.junk += 1;
             return;

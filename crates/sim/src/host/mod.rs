@@ -94,6 +94,8 @@ pub(crate) struct Received {
     pub(crate) datagram: Rc<Datagram>,
     /// The bit that the network flipped in this copy.
     pub(crate) flipped: Option<u32>,
+    /// When it came to the host.
+    pub(crate) arrived: Time,
 }
 
 /// What the user of a host's current process saw.

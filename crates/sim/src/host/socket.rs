@@ -80,6 +80,7 @@ mod tests {
         Received {
             datagram: Rc::new(datagram),
             flipped: None,
+            arrived: groupcast_core::Time::ZERO,
         }
     }
 

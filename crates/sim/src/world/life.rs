@@ -264,6 +264,7 @@ impl<P: Instrumented> World<P> {
             let received = Received {
                 datagram,
                 flipped: None,
+                arrived: self.agenda.now(),
             };
             self.arrive(host, received);
         }

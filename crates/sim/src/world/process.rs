@@ -237,7 +237,11 @@ impl<P: Instrumented> World<P> {
     /// A datagram goes to the host's node, which is to be drained then.
     fn handle(&mut self, index: usize, received: Received) {
         let now = self.agenda.now();
-        let Received { datagram, flipped } = received;
+        let Received {
+            datagram,
+            flipped,
+            arrived,
+        } = received;
         let mut bytes = BytesMut::from(&datagram.bytes[..]);
         if let Some(bit) = flipped
             && let Some(byte) = bytes.get_mut(bit as usize / 8)
@@ -247,7 +251,13 @@ impl<P: Instrumented> World<P> {
         self.hash.absorb(now.as_nanos() ^ (index as u64) << 56);
         let host = &mut self.hosts[index];
         let Some(node) = &mut host.node else { return };
-        let result = node.handle_datagram(host.clock.local(now), datagram.source, bytes);
+        let local = host.clock.local(now);
+        let arrived = Time::from_nanos(
+            local
+                .as_nanos()
+                .saturating_sub((now - arrived).as_nanos() as u64),
+        );
+        let result = node.handle_arrival(local, arrived, datagram.source, bytes);
         host.spinning = 0;
         if result.is_ok() {
             self.measure_received(index, &datagram);

@@ -143,6 +143,7 @@ impl<P: Instrumented> World<P> {
             let received = Received {
                 datagram: Rc::clone(datagram),
                 flipped: arrival.flipped,
+                arrived: arrival.at,
             };
             self.agenda
                 .push(arrival.at, Step::Arrive { host: to, received });
@@ -178,7 +179,14 @@ impl<P: Instrumented> World<P> {
                 // Its checksum fails.
                 Some(_) if flipped.is_some() => {}
                 Some((flow, segment)) => self.flow_arrives(flow, segment),
-                None => self.arrive(host, Received { datagram, flipped }),
+                None => self.arrive(
+                    host,
+                    Received {
+                        datagram,
+                        flipped,
+                        arrived: self.agenda.now(),
+                    },
+                ),
             }
         }
         if self.effects.is_empty() {

@@ -81,7 +81,11 @@ impl Protocol for Stream {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
-        self.bulk.handle_datagram(now, from, body);
+        self.handle_arrival(now, now, from, body);
+    }
+
+    fn handle_arrival(&mut self, now: Time, arrived: Time, from: MemberId, body: Bytes) {
+        self.bulk.handle_arrival(now, arrived, from, body);
         self.work(now);
     }
 

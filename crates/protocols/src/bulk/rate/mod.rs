@@ -25,11 +25,14 @@
 //! - After loss it falls as far as TCP's window, and grows by a step that depends on the time
 //!   alone.
 
+mod path;
+
 use core::time::Duration;
 
 use groupcast_core::Time;
-use groupcast_core::mech::estimate::Shortest;
 
+pub(super) use self::path::Path;
+use self::path::{Found, Judged, Least};
 use super::config::RateControl;
 use super::numbers::Epoch;
 
@@ -39,12 +42,6 @@ pub(super) struct Seen {
     /// Transmissions, and how many of them were lost.
     pub(super) sent: u64,
     pub(super) lost: u64,
-}
-
-impl Seen {
-    fn loss(self) -> f64 {
-        self.lost as f64 / self.sent.max(1) as f64
-    }
 }
 
 /// How fast to send.
@@ -65,6 +62,8 @@ pub(super) struct Rate {
     filled: Time,
     /// Bytes sent in this epoch.
     used: u64,
+    /// When receivers were last asked because of the time.
+    asked: Time,
     /// This epoch, and when it began.
     epoch: Epoch,
     epoch_began: Time,
@@ -73,31 +72,24 @@ pub(super) struct Rate {
     settling: bool,
     /// Heavy loss without a queue is being looked into.
     trial: Option<Trial>,
-    /// The share that is lost without congestion.
-    baseline: f64,
-    /// Losses above the baseline since it was last undercut.
-    excess: f64,
-    /// Round trips of this epoch: their sum, and how many.
-    round_trips: (Duration, u32),
-    /// The mean round trip of the epochs at a lower rate.
-    unqueued: Shortest,
-    /// The shortest round trip of this epoch, and of each of those at a lower rate.
-    shortest: Option<Duration>,
-    shortest_unqueued: Shortest,
+    /// What all receivers together show, where they are not looked at one by one.
+    whole: Path,
     /// The rate falls for a queue alone.
     draining: Option<Draining>,
     /// For so many epochs others are taken to keep a queue full, and only loss counts.
     rivals: u32,
+    /// Epochs in a row without a queue.
+    quiet: u32,
+    /// Epochs in a row in which nothing was heard of some receiver.
+    silent: u32,
 }
 
 /// The rate has fallen: was the loss congestion?
 #[derive(Clone, Copy, Debug)]
 struct Trial {
-    /// The rate before, whether it was still sought by doubling, and what was lost above the
-    /// baseline.
+    /// The rate before, and whether it was still sought by doubling.
     rate: f64,
     starting: bool,
-    excess: f64,
 }
 
 /// The rate has fallen for a queue without loss: does the queue go away?
@@ -112,6 +104,8 @@ struct Draining {
 
 impl Rate {
     const INITIAL: f64 = 16e6;
+    /// The same, if it yields: nothing is known of the path yet, and others may use it.
+    const INITIAL_YIELDING: f64 = 1e6;
     const MIN: f64 = 16e3;
     /// After congestion the rate is this part of what it was.
     const DECREASE: f64 = 0.85;
@@ -122,32 +116,46 @@ impl Rate {
     const VAIN_MAX: u32 = 5;
     /// For so many epochs without congestion that is then believed.
     const RIVALS: u32 = 64;
+    /// The others are gone after so many epochs without a queue: theirs comes and goes, too.
+    const QUIET: u32 = 8;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
-    /// If it yields: as fast as with such a round trip, if it is shorter, so that the step depends
-    /// on the time alone, and flows of different rates come nearer to each other; and this part of
-    /// the rate in each epoch, because where links are fast packets would be too few.
-    const YIELDING_ROUND_TRIP_MIN: Duration = Duration::from_millis(6);
+    /// If it yields: as fair as TCP is (RFC 9438, section 4.3), and as fast as with such a round trip,
+    /// if it is shorter; and this part of the rate in each epoch, because where links are fast
+    /// packets would be too few.
+    const INCREASE_YIELDING: f64 = 0.53;
+    const YIELDING_ROUND_TRIP_MIN: Duration = Duration::from_millis(2);
+    /// No more than this part of the rate in an epoch, or so many packets.
+    const YIELDING_GROWTH_MAX: f64 = 0.05;
+    const YIELDING_PACKETS_MAX: f64 = 2.0;
+    /// In so many epochs in a row nothing was heard of some receiver: the rate falls.
+    const UNHEARD_MAX: u32 = 4;
     const YIELDING_GROWTH: f64 = 0.002;
+    /// After the first queue that a rate sought by doubling meets, if it yields.
+    const DECREASE_AFTER_START: f64 = 0.5;
+    /// If it yields it asks all receivers for reports so often, and no more often than this for each
+    /// receiver.
+    const ASK_EVERY: Duration = Duration::from_millis(4);
+    const ASK_EVERY_EACH: Duration = Duration::from_micros(250);
     /// An epoch is at least this long, and two round trips.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
+    /// And has so many packets, if it yields.
+    const EPOCH_PACKETS_MIN: u64 = 16;
     /// Of so many epochs one is sent at a lower rate, and at which part of it.
     const PROBE_EVERY: u32 = 16;
     const PROBE: f64 = 0.7;
-    /// A queue shows when the round trip is half as long again as without, and so much longer.
-    const QUEUE_MIN: Duration = Duration::from_millis(2);
-    /// The same for the shortest round trip of an epoch, which chance makes no longer.
-    const STAYS_MIN: Duration = Duration::from_micros(1_400);
-    /// So much more is lost than the baseline: congestion, whatever the round trip.
-    const HEAVY: f64 = 0.08;
 
     pub(super) fn new(control: RateControl, now: Time) -> Self {
         let (rate, max) = match control {
             RateControl::Window => (None, f64::MAX),
             RateControl::Fixed { bytes_per_second } => (Some(bytes_per_second as f64), f64::MAX),
-            RateControl::Adaptive { max, .. } => {
+            RateControl::Adaptive { max, yields } => {
                 let max = max.map_or(f64::MAX, |max| max as f64);
-                (Some(Self::INITIAL.min(max)), max)
+                let initial = match yields {
+                    true => Self::INITIAL_YIELDING,
+                    false => Self::INITIAL,
+                };
+                (Some(initial.min(max)), max)
             }
         };
         Self {
@@ -160,19 +168,17 @@ impl Rate {
             tokens: 0.0,
             filled: now,
             used: 0,
+            asked: now,
             epoch: Epoch::default(),
             epoch_began: now,
             starting: true,
             settling: false,
             trial: None,
-            baseline: 0.0,
-            excess: 0.0,
-            round_trips: (Duration::ZERO, 0),
-            unqueued: Shortest::default(),
-            shortest: None,
-            shortest_unqueued: Shortest::default(),
+            whole: Path::default(),
             draining: None,
             rivals: 0,
+            quiet: 0,
+            silent: 0,
         }
     }
 
@@ -259,23 +265,61 @@ impl Rate {
         self.adaptive && (due || self.trial.is_some())
     }
 
-    /// A round trip was measured.
+    /// A round trip to one of several receivers was measured.
     pub(super) fn sample(&mut self, round_trip: Duration) {
-        self.round_trips.0 += round_trip;
-        self.round_trips.1 += 1;
-        let shortest = self.shortest.unwrap_or(round_trip);
-        self.shortest = Some(shortest.min(round_trip));
+        self.whole.sample(round_trip);
+    }
+
+    /// Whether receivers are looked at one by one.
+    pub(super) fn looks_at_each(&self) -> bool {
+        self.yields
+    }
+
+    /// Whether all of so many receivers are to report on the packet that is sent now; then they are
+    /// taken to be asked. Where packets are few, asking by their number would be too seldom.
+    pub(super) fn asks(&mut self, now: Time, receivers: usize) -> bool {
+        let each = Self::ASK_EVERY_EACH * u32::try_from(receivers).unwrap_or(u32::MAX);
+        let due = self.asked + Self::ASK_EVERY.max(each);
+        if !self.yields || now < due {
+            return false;
+        }
+        self.asked = now;
+        true
+    }
+
+    /// Receivers were asked, and none has answered for long: a rate that yields falls.
+    pub(super) fn unheard(&mut self) {
+        if let Some(rate) = self.rate.filter(|_| self.yields) {
+            self.starting = false;
+            self.settling = true;
+            self.rate = Some((rate / 2.0).max(Self::MIN.min(self.max)));
+        }
     }
 
     /// Whether an epoch is over: there is something to learn from.
-    pub(super) fn epoch_ends(&self, now: Time, round_trip: Duration) -> bool {
+    pub(super) fn epoch_ends(&self, now: Time, round_trip: Duration, packet: usize) -> bool {
         self.adaptive
             && !self.paused
             && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
+            // Of fewer packets a slow sender would never learn enough to become faster.
+            && (!self.yields || self.used >= Self::EPOCH_PACKETS_MIN * packet as u64)
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.
     pub(super) fn end_epoch(&mut self, now: Time, packet: usize, worst: Seen) {
+        let mut whole = core::mem::take(&mut self.whole);
+        whole.seen = worst;
+        self.end_epoch_of(now, packet, core::iter::once(&mut whole));
+        self.whole = whole;
+    }
+
+    /// The same, where each of `paths` is that of a receiver.
+    pub(super) fn end_epoch_of<'a>(
+        &mut self,
+        now: Time,
+        packet: usize,
+        paths: impl Iterator<Item = &'a mut Path>,
+    ) {
         let (Some(rate), Some(pace)) = (self.rate, self.pace()) else {
             return;
         };
@@ -283,48 +327,74 @@ impl Rate {
         let length = (now - self.epoch_began).as_secs_f64();
         let achieved = self.used as f64 / length.max(1e-9);
         let used_up = achieved >= 0.75 * pace;
-        let (sum, count) = core::mem::take(&mut self.round_trips);
-        let round_trip = sum / count.max(1);
-        let shortest = self.shortest.take();
         self.epoch_began = now;
         self.epoch = self.epoch.next();
         self.used = 0;
-        let Some(shortest) = shortest.filter(|_| worst.sent >= 8) else {
-            return;
-        };
-        if core::mem::take(&mut self.settling) {
+        let unqueued = probe || self.epoch == Epoch(1);
+        let settles = core::mem::take(&mut self.settling);
+        let mut found = Found::default();
+        let least = self.yields.then(|| Least::at(rate, packet));
+        let least = least.unwrap_or(Least::WITHOUT_STAMPS);
+        for path in paths {
+            let Some(epoch) = path.end_epoch(self.yields) else {
+                found.silent = true;
+                continue;
+            };
+            if settles {
+                found.any = true;
+            } else if unqueued {
+                path.note_unqueued(&epoch);
+                let stays = self.yields && path.stays(&epoch, least);
+                found.own_loss &= path.read_probe(&epoch, stays, self.starting);
+                found.any = true;
+            } else {
+                found.add(path.judge(&epoch, self.yields, least));
+            }
+        }
+        if !found.any {
+            self.settling = settles;
             return;
         }
-        if probe || self.epoch == Epoch(1) {
-            self.unqueued.sample(round_trip);
-            self.shortest_unqueued.sample(shortest);
-            let stays = self.stays(shortest);
-            self.read_probe(worst.loss(), stays);
+        if settles {
             return;
         }
-        let queued = exceeds(round_trip, self.unqueued.value(), Self::QUEUE_MIN);
-        let stays = self.stays(shortest);
-        self.rivals = if stays {
-            self.rivals.saturating_sub(1)
-        } else {
-            0
+        if unqueued {
+            // What is on its way was sent before.
+            self.settling = true;
+            if let Some(trial) = self.trial.take().filter(|_| found.own_loss) {
+                self.rate = Some(trial.rate);
+                self.starting = trial.starting;
+            }
+            return;
+        }
+        // Who says nothing may be the one before whom packets wait.
+        let silent = found.silent && self.yields;
+        self.silent = if silent { self.silent + 1 } else { 0 };
+        if self.silent > 0 && self.silent.is_multiple_of(Self::UNHEARD_MAX) {
+            return self.unheard();
+        }
+        let Judged {
+            round_trip,
+            shortest,
+            stays,
+            ..
+        } = found.limiting;
+        self.quiet = if stays { 0 } else { self.quiet + 1 };
+        self.rivals = match self.quiet {
+            0..Self::QUIET => self.rivals.saturating_sub(1),
+            _ => 0,
         };
-        let next = if let Some(excess) = self.congestion(queued, worst) {
+        let next = if let Some((excess, queued)) = found.congestion {
             self.congested(rate, queued, excess)
         } else if stays && self.rivals == 0 {
             self.drain(rate, achieved, shortest)
+        } else if silent {
+            rate
         } else {
             self.draining = None;
             self.grown(rate, used_up, packet, round_trip, length)
         };
         self.rate = Some(next.clamp(Self::MIN.min(self.max), self.max));
-    }
-
-    /// Whether there was a queue all through an epoch with this shortest round trip, and that
-    /// counts.
-    fn stays(&self, shortest: Duration) -> bool {
-        let unqueued = self.shortest_unqueued.value();
-        self.yields && exceeds(shortest, unqueued, Self::STAYS_MIN)
     }
 
     /// The rate after more was lost than the link loses by itself.
@@ -333,7 +403,6 @@ impl Rate {
             self.trial = Some(Trial {
                 rate,
                 starting: self.starting,
-                excess,
             });
         }
         if self.rivals > 0 {
@@ -342,7 +411,6 @@ impl Rate {
         self.starting = false;
         self.settling = true;
         self.draining = None;
-        self.excess = 0.0;
         let decrease = if queued && self.yields {
             Self::DECREASE_YIELDING
         } else {
@@ -355,7 +423,10 @@ impl Rate {
     /// queue is gone; what it was before, if others keep it full.
     fn drain(&mut self, rate: f64, achieved: f64, shortest: Duration) -> f64 {
         let through = rate.min(achieved);
-        self.starting = false;
+        let through = match core::mem::take(&mut self.starting) {
+            true => through * Self::DECREASE_AFTER_START,
+            false => through,
+        };
         self.settling = true;
         let mut draining = self.draining.take().unwrap_or(Draining {
             rate: through,
@@ -392,66 +463,21 @@ impl Rate {
         if self.starting {
             return rate * 2.0;
         }
-        let step =
-            |round_trip: f64| Self::INCREASE * packet as f64 / (round_trip * round_trip) * length;
+        let increase = match self.yields {
+            true => Self::INCREASE_YIELDING,
+            false => Self::INCREASE,
+        };
+        let step = |round_trip: f64| increase * packet as f64 / (round_trip * round_trip) * length;
         if self.yields {
             let round_trip = round_trip.max(Self::YIELDING_ROUND_TRIP_MIN);
             let step = step(round_trip.as_secs_f64()) + rate * Self::YIELDING_GROWTH;
-            rate + step.min(rate)
+            let most = (rate * Self::YIELDING_GROWTH_MAX)
+                .max(Self::YIELDING_PACKETS_MAX * packet as f64 / length.max(1e-3));
+            rate + step.min(most)
         } else {
             rate + step(round_trip.as_secs_f64().max(1e-5)).min(rate * 0.1)
         }
     }
-
-    /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays`
-    /// that others keep full.
-    fn read_probe(&mut self, loss: f64, stays: bool) {
-        // What is on its way was sent before.
-        self.settling = true;
-        let Some(trial) = self.trial.take() else {
-            if !self.starting && (!stays || loss < self.baseline) {
-                self.baseline += (loss - self.baseline) / 4.0;
-            }
-            return;
-        };
-        if !stays && loss - self.baseline > trial.excess / 2.0 {
-            self.baseline = loss;
-            self.rate = Some(trial.rate);
-            self.starting = trial.starting;
-        }
-    }
-
-    /// The share that is lost to congestion, if it is taken for that.
-    fn congestion(&mut self, queued: bool, worst: Seen) -> Option<f64> {
-        let sent = worst.sent as f64;
-        let expected = self.baseline * sent;
-        let over = worst.lost as f64 - expected;
-        // Three deviations and a half of what the baseline alone loses, and a few packets.
-        let chance = 3.0 + 3.5 * sqrt(expected);
-        self.excess = (self.excess + over - 0.002 * sent).max(0.0);
-        let heavy = over > Self::HEAVY * sent && over > chance;
-        let congested = heavy || queued && self.excess > chance;
-        congested.then_some((over / sent).max(0.0))
-    }
-}
-
-/// Whether a round trip is so much longer than one without a queue, `least` in any case, that there
-/// is one.
-fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration) -> bool {
-    round_trip > unqueued + (unqueued / 2).max(least)
-}
-
-/// The square root, by Newton's method: this crate has no floating-point library, and needs no more
-/// than this.
-fn sqrt(square: f64) -> f64 {
-    if square <= 0.0 {
-        return 0.0;
-    }
-    let mut root = square.max(1.0);
-    for _ in 0..24 {
-        root = (root + square / root) / 2.0;
-    }
-    root
 }
 
 #[cfg(test)]

@@ -10,6 +10,11 @@ fn adaptive(yields: bool) -> RateControl {
     RateControl::Adaptive { max: None, yields }
 }
 
+/// How long an epoch is: 10 ms, or as long as 20 packets take.
+fn length_of(rate: f64, packet: usize) -> f64 {
+    (20.0 * packet as f64 / rate).max(0.01)
+}
+
 /// A link of `capacity` bytes a second without a queue and with `loss` of its own, for `epochs`
 /// epochs; the mean rate of the second half.
 fn settle(control: RateControl, capacity: f64, loss: f64, epochs: u32) -> f64 {
@@ -21,8 +26,9 @@ fn settle(control: RateControl, capacity: f64, loss: f64, epochs: u32) -> f64 {
     let (mut sum, mut counted) = (0.0, 0);
     for epoch in 0..epochs {
         let allowed = rate.pace().expect("it is adaptive");
-        now += Duration::from_millis(10);
-        let sent = (allowed * 0.01 / packet as f64) as u64;
+        let length = length_of(allowed, packet);
+        now += Duration::from_secs_f64(length);
+        let sent = (allowed * length / packet as f64) as u64;
         let kept = (capacity / allowed).min(1.0) * (1.0 - loss);
         let lost = (0..sent).filter(|_| !rng.chance(kept)).count() as u64;
         rate.spend(sent as usize * packet);
@@ -75,10 +81,11 @@ fn queue(epochs: u32, others: impl Fn(u32) -> Duration) -> Vec<(f64, Duration)> 
     let mut queued = 0.0_f64;
     let mut epoch = |index| {
         let allowed = rate.pace().expect("it is adaptive");
-        now += Duration::from_millis(10);
-        queued = (queued + (allowed - capacity) * 0.01).max(0.0);
+        let length = length_of(allowed, packet);
+        now += Duration::from_secs_f64(length);
+        queued = (queued + (allowed - capacity) * length).max(0.0);
         let delay = Duration::from_secs_f64(queued / capacity);
-        let sent = (allowed * 0.01 / packet as f64) as u64;
+        let sent = (allowed * length / packet as f64) as u64;
         rate.spend(sent as usize * packet);
         rate.sample(Duration::from_millis(1) + delay + others(index));
         rate.end_epoch(now, packet, Seen { sent, lost: 0 });
@@ -130,4 +137,99 @@ fn a_fixed_rate_is_kept_and_a_pause_gives_no_burst() {
         }
     }
     assert!((990_000..1_010_000).contains(&sent), "{sent}");
+}
+
+/// Two receivers of a rate that yields, over epochs of 20 packets or more.
+struct Pair {
+    rate: Rate,
+    now: Time,
+    paths: [Path; 2],
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self {
+            rate: Rate::new(
+                RateControl::Adaptive {
+                    max: Some(40_000_000),
+                    yields: true,
+                },
+                Time::ZERO,
+            ),
+            now: Time::ZERO,
+            paths: [Path::default(); 2],
+        }
+    }
+
+    /// An epoch in which each receiver loses such a share and has such a round trip; `None`: it says
+    /// nothing. The rate after it.
+    fn epoch(&mut self, shown: [Option<(f64, u64)>; 2]) -> f64 {
+        let allowed = self.rate.pace().expect("it is adaptive");
+        let length = length_of(allowed, 1400);
+        self.now += Duration::from_secs_f64(length);
+        let sent = (allowed * length / 1400.0) as u64;
+        self.rate.spend(sent as usize * 1400);
+        for (path, shown) in self.paths.iter_mut().zip(shown) {
+            let Some((loss, micros)) = shown else { continue };
+            path.seen.sent += sent;
+            path.seen.lost += (sent as f64 * loss) as u64;
+            path.sample(Duration::from_micros(micros));
+        }
+        self.rate.end_epoch_of(self.now, 1400, self.paths.iter_mut());
+        self.rate.rate.expect("it is adaptive")
+    }
+
+    /// The rate after so many epochs that are alike.
+    fn epochs(&mut self, count: u32, shown: [Option<(f64, u64)>; 2]) -> f64 {
+        (0..count).map(|_| self.epoch(shown)).fold(0.0, |_, rate| rate)
+    }
+}
+
+#[test]
+fn what_one_loses_and_what_waits_for_another_are_no_congestion_together() {
+    let clean = Some((0.0, 500));
+    let mut pair = Pair::new();
+    let found = pair.epochs(8, [clean; 2]);
+    assert!(found > 20e6, "doubled: {found}");
+    // That what one loses is its link's own loss is learnt first.
+    let lossy = Some((0.02, 500));
+    let learnt = pair.epochs(400, [lossy, clean]);
+    assert!(learnt > 0.9 * found, "{learnt} after {found}");
+    // At the one that loses there is no queue, and no loss at the one with a queue.
+    let mut least = f64::MAX;
+    for _ in 0..40 {
+        least = least.min(pair.epoch([lossy, Some((0.0, 600))]));
+    }
+    assert!(least > 0.9 * learnt, "{least} after {learnt}");
+    // Both at one: congestion.
+    let rate = pair.epochs(12, [Some((0.1, 9_000)), clean]);
+    assert!(rate < 0.75 * learnt, "{rate} after {learnt}");
+}
+
+#[test]
+fn a_receiver_of_which_nothing_is_heard_stops_the_growth() {
+    let clean = Some((0.0, 500));
+    let mut pair = Pair::new();
+    let before = pair.epochs(5, [clean; 2]);
+    let held = pair.epochs(3, [clean, None]);
+    assert!(held <= before, "{held} after {before}");
+    let fallen = pair.epochs(12, [clean, None]);
+    assert!(fallen < 0.5 * before, "{fallen} after {before}");
+    let mut grown = fallen;
+    for _ in 0..40 {
+        grown = pair.epoch([clean; 2]);
+    }
+    assert!(grown > 1.5 * fallen, "{grown} after {fallen}");
+}
+
+#[test]
+fn a_rate_that_yields_begins_low_and_asks_by_the_time() {
+    let mut rate = Rate::new(adaptive(true), Time::ZERO);
+    assert!(rate.rate() <= Some(2_000_000));
+    let at = Time::from_millis;
+    assert!(rate.asks(at(10), 3) && !rate.asks(at(12), 3) && rate.asks(at(15), 3));
+    assert!(!rate.asks(at(40), 200), "200 receivers are asked less often");
+    assert!(rate.asks(at(70), 200));
+    let mut other = Rate::new(adaptive(false), Time::ZERO);
+    assert!(!other.asks(at(1_000), 1));
 }

@@ -25,7 +25,8 @@ impl Receiver {
         self.received += 1;
         if header.stamp > self.seen {
             self.seen = header.stamp;
-            self.seen_at = context.now;
+            // What it waited in this host is no delay of the network.
+            self.seen_at = context.arrived;
         }
         if let Some(index) = header.parity {
             self.handle_parity(context, header, index, body);

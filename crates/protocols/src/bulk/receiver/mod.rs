@@ -315,7 +315,7 @@ impl Receiver {
         self.received += 1;
         if poll.stamp > self.seen {
             self.seen = poll.stamp;
-            self.seen_at = context.now;
+            self.seen_at = context.arrived;
         }
         if let Some(length) = poll.length {
             store.end_at(length);

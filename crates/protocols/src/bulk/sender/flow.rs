@@ -144,7 +144,10 @@ impl Sender {
             }
             // 001 section 3: packets i-1, 2i-1 … and always the last.
             Policy::Nak { poll } | Policy::Xtp(Xtp { every: poll, .. }) => {
-                (number + 1).starts_block(poll.into()) || last_of_pass
+                let receivers = self.peers.len();
+                (number + 1).starts_block(poll.into())
+                    || last_of_pass
+                    || self.rate.asks(context.now, receivers)
             }
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
@@ -233,6 +236,12 @@ impl Sender {
         let awaited = core::mem::take(&mut sending.awaits_reports);
         sending.backoff += u32::from(awaited);
         let backoff = sending.backoff;
+        if awaited && backoff > 1 {
+            self.rate.unheard();
+        }
+        let Some(sending) = self.sending_mut() else {
+            return;
+        };
         if awaited && context.config.repair == Repair::GoBackN {
             // 001 section 4: the timer goes off, and the packet is sent again, with all after it.
             sending.asks = true;

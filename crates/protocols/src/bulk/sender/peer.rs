@@ -6,7 +6,7 @@ use groupcast_core::Time;
 
 use super::super::numbers::{PacketNumber, Stamp};
 use super::super::ranges::RangeSet;
-use super::super::rate::Seen;
+use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, Status};
 use super::returns::PeerReturn;
 use crate::xgm::Subgroups;
@@ -48,8 +48,8 @@ pub(super) struct Peer {
     pub(super) sampled: u64,
     /// The rate in bytes a second and the burst in bytes that it takes, if it has named any.
     pub(super) takes: Option<(u64, u64)>,
-    /// What it has seen in this epoch of the rate control.
-    pub(super) epoch: Seen,
+    /// What its packets show to the rate control.
+    pub(super) path: Path,
 }
 
 impl Peer {
@@ -74,7 +74,7 @@ impl Peer {
             loss: 0.0,
             sampled: 0,
             takes: None,
-            epoch: Seen::default(),
+            path: Path::default(),
         }
     }
 
@@ -167,8 +167,8 @@ impl Peer {
         };
         self.counted = Some(now);
         let lost = sent.saturating_sub(report.received.saturating_sub(received));
-        self.epoch.sent += sent;
-        self.epoch.lost += lost;
+        self.path.seen.sent += sent;
+        self.path.seen.lost += lost;
         // Smoothed over about 512 transmissions.
         let weight = sent as f64 / (sent + 512) as f64;
         self.loss += (lost as f64 / sent as f64 - self.loss) * weight;

@@ -11,7 +11,7 @@ use super::super::numbers::Stamp;
 use super::super::rate::Seen;
 use super::super::transfer::Outcome;
 use super::super::wire::{Purpose, ReceiverReport, Status};
-use super::{Sender, State, Timer};
+use super::{Peer, Sender, State, Timer};
 
 impl Sender {
     pub(super) fn handle_report(
@@ -69,7 +69,7 @@ impl Sender {
         if report.purpose == Purpose::Ready && report.pass == self.pass_number() {
             self.read_ready(from, report);
         }
-        self.time_round_trip(context, report);
+        self.time_round_trip(context, from, report);
         if moved {
             self.progressed(context);
         }
@@ -162,7 +162,12 @@ impl Sender {
         }
     }
 
-    fn time_round_trip(&mut self, context: &mut Context<'_>, report: &ReceiverReport) {
+    fn time_round_trip(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        report: &ReceiverReport,
+    ) {
         if report.aggregate || report.seen == Stamp::default() {
             return;
         }
@@ -170,7 +175,13 @@ impl Sender {
             let waited = Duration::from_micros(report.delay_us);
             let round_trip = (context.now - sent).saturating_sub(waited);
             self.round_trip.sample(round_trip);
-            self.rate.sample(round_trip);
+            // What waited in the two hosts waited for no link.
+            let on_links = (context.arrived - sent).saturating_sub(waited);
+            if !self.rate.looks_at_each() {
+                self.rate.sample(on_links);
+            } else if let Some(peer) = self.peers.get_mut(&from) {
+                peer.path.sample(on_links);
+            }
         }
     }
 
@@ -188,20 +199,26 @@ impl Sender {
     /// Lets the rate control learn from what the receivers lost.
     fn end_epoch(&mut self, context: &mut Context<'_>) {
         let round_trip = self.round_trip.mean();
-        if !self.rate.epoch_ends(context.now, round_trip) {
+        let packet = context.config.packet;
+        if !self.rate.epoch_ends(context.now, round_trip, packet) {
             return;
+        }
+        let limits = |peer: &&mut Peer| peer.gates;
+        if self.rate.looks_at_each() && self.buckets().is_none() && self.rounds().is_none() {
+            let paths = self.peers.values_mut().filter(limits);
+            let paths = paths.map(|peer| &mut peer.path);
+            return self.rate.end_epoch_of(context.now, packet, paths);
         }
         // Lost by the one that lost the largest share: a / b > c / d as a × d > c × b.
         let worst = self
             .gating()
-            .map(|peer| peer.epoch)
+            .map(|peer| peer.path.seen)
             .filter(|seen| seen.sent > 0)
             .max_by_key(|seen| seen.lost.saturating_mul(1 << 20) / seen.sent)
             .unwrap_or(Seen::default());
         for peer in self.peers.values_mut() {
-            peer.epoch = Seen::default();
+            peer.path.seen = Seen::default();
         }
-        let packet = context.config.packet;
         self.rate.end_epoch(context.now, packet, worst);
     }
 }

@@ -44,6 +44,7 @@ fn redirect(cluster: &mut Cluster<Sequencer>, host: usize, datagram: &Rc<Datagra
     let received = Received {
         datagram: Rc::clone(datagram),
         flipped: None,
+        arrived: cluster.now(),
     };
     cluster.world.arrive(host, received);
     cluster.run_for(Duration::from_micros(10));
