@@ -1,8 +1,9 @@
 //! How fast a sender sends: a bucket of bytes that fills at a rate, and a controller that finds the
 //! rate.
 //!
-//! The controller looks at the worst loss among the receivers that the sender waits for, and at the
-//! round trip, one epoch after the other.
+//! The controller looks at loss and round trip, one epoch after the other: at the worst loss among
+//! the receivers that the sender waits for and the round trips of all, or, if it yields, at each
+//! receiver by itself (`path`).
 //!
 //! - Every sixteenth epoch is sent at a lower rate. What is lost then is not lost to congestion: it
 //!   is the baseline. The round trip is near to what it is without a queue. Where it is not, others
@@ -16,14 +17,16 @@
 //!   round trip in each round trip, as TCP's window does, scaled to the smaller decrease. A rate
 //!   that is not used up does not grow.
 //!
-//! A controller that yields differs in two things:
+//! A controller that yields differs in these things:
 //!
 //! - A queue that is there through a whole epoch is congestion where nothing is lost, too: the
 //!   queue of a host whose sockets wait holds whatever they put into it. The rate falls below what
 //!   went through. If the queue stays all the same, others keep it full until something is lost, as
 //!   TCP does: the rate is restored, and for a while only loss counts.
-//! - After loss it falls as far as TCP's window, and grows by a step that depends on the time
-//!   alone.
+//! - After loss it falls as far as TCP's window, and grows by the step of TCP's, as far as a
+//!   twentieth of the rate.
+//! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
+//!   receiver, and falls when that lasts.
 
 mod path;
 
@@ -36,7 +39,7 @@ use self::path::{Found, Judged, Least};
 use super::config::RateControl;
 use super::numbers::Epoch;
 
-/// What an epoch saw at the receiver that lost most.
+/// What an epoch saw at a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Seen {
     /// Transmissions, and how many of them were lost.

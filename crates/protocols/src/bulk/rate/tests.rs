@@ -170,18 +170,23 @@ impl Pair {
         let sent = (allowed * length / 1400.0) as u64;
         self.rate.spend(sent as usize * 1400);
         for (path, shown) in self.paths.iter_mut().zip(shown) {
-            let Some((loss, micros)) = shown else { continue };
+            let Some((loss, micros)) = shown else {
+                continue;
+            };
             path.seen.sent += sent;
             path.seen.lost += (sent as f64 * loss) as u64;
             path.sample(Duration::from_micros(micros));
         }
-        self.rate.end_epoch_of(self.now, 1400, self.paths.iter_mut());
+        self.rate
+            .end_epoch_of(self.now, 1400, self.paths.iter_mut());
         self.rate.rate.expect("it is adaptive")
     }
 
     /// The rate after so many epochs that are alike.
     fn epochs(&mut self, count: u32, shown: [Option<(f64, u64)>; 2]) -> f64 {
-        (0..count).map(|_| self.epoch(shown)).fold(0.0, |_, rate| rate)
+        (0..count)
+            .map(|_| self.epoch(shown))
+            .fold(0.0, |_, rate| rate)
     }
 }
 
@@ -228,7 +233,10 @@ fn a_rate_that_yields_begins_low_and_asks_by_the_time() {
     assert!(rate.rate() <= Some(2_000_000));
     let at = Time::from_millis;
     assert!(rate.asks(at(10), 3) && !rate.asks(at(12), 3) && rate.asks(at(15), 3));
-    assert!(!rate.asks(at(40), 200), "200 receivers are asked less often");
+    assert!(
+        !rate.asks(at(40), 200),
+        "200 receivers are asked less often"
+    );
     assert!(rate.asks(at(70), 200));
     let mut other = Rate::new(adaptive(false), Time::ZERO);
     assert!(!other.asks(at(1_000), 1));

@@ -25,8 +25,12 @@ impl Receiver {
         self.received += 1;
         if header.stamp > self.seen {
             self.seen = header.stamp;
-            // What it waited in this host is no delay of the network.
-            self.seen_at = context.arrived;
+            self.from_arrival = header.from_arrival;
+            self.seen_at = match header.from_arrival {
+                // What it waited in this host is no delay of the network.
+                true => context.arrived,
+                false => context.now,
+            };
         }
         if let Some(index) = header.parity {
             self.handle_parity(context, header, index, body);

@@ -76,6 +76,8 @@ pub(super) struct Receiver {
     received: u64,
     /// The limit in the last report.
     reported_limit: PacketNumber,
+    /// Whether delays begin when this host had a packet.
+    from_arrival: bool,
     /// When it last asked for missing packets, and what it had seen then.
     asked: Option<(Time, Stamp)>,
     /// When the sender was last heard.
@@ -189,6 +191,7 @@ impl Receiver {
             backs_off: 0,
             blocks: None,
             top: PacketNumber::ZERO,
+            from_arrival: false,
             seen: Stamp::default(),
             seen_at: context.now,
             received: 0,
@@ -315,7 +318,10 @@ impl Receiver {
         self.received += 1;
         if poll.stamp > self.seen {
             self.seen = poll.stamp;
-            self.seen_at = context.arrived;
+            self.seen_at = match self.from_arrival {
+                true => context.arrived,
+                false => context.now,
+            };
         }
         if let Some(length) = poll.length {
             store.end_at(length);

@@ -84,6 +84,7 @@ impl Sender {
             number: first,
             parity: Some(index),
             kept: 0,
+            from_arrival: self.rate.looks_at_each(),
             subgroups: None,
         };
         self.packets += 1;
@@ -172,6 +173,7 @@ impl Sender {
                 true => self.backoff_for,
                 false => self.kept_before(context.config, number),
             },
+            from_arrival: self.rate.looks_at_each(),
             subgroups: self.riding_vector(),
         };
         self.packets += 1;

@@ -60,7 +60,7 @@ use self::stream::Stream;
 use super::config::RateControl;
 use super::context::Context;
 use super::numbers::PacketNumber;
-use super::rate::Rate;
+use super::rate::{Path, Rate};
 use super::transfer::{
     Notice, OfferError, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
 };
@@ -443,6 +443,9 @@ impl Sender {
     /// Data is sent at another rate from now on, or not at all.
     pub(super) fn set_rate(&mut self, context: &mut Context<'_>, control: Option<RateControl>) {
         self.rate.change(control, context.now);
+        for peer in self.peers.values_mut() {
+            peer.path = Path::default();
+        }
         if matches!(self.state, State::Sending(_)) {
             self.timers.set(Timer::Pace, context.now);
         }

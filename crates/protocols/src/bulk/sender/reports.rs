@@ -175,12 +175,12 @@ impl Sender {
             let waited = Duration::from_micros(report.delay_us);
             let round_trip = (context.now - sent).saturating_sub(waited);
             self.round_trip.sample(round_trip);
-            // What waited in the two hosts waited for no link.
-            let on_links = (context.arrived - sent).saturating_sub(waited);
             if !self.rate.looks_at_each() {
-                self.rate.sample(on_links);
+                self.rate.sample(round_trip);
             } else if let Some(peer) = self.peers.get_mut(&from) {
-                peer.path.sample(on_links);
+                // What waited in this host waited for no link.
+                peer.path
+                    .sample((context.arrived - sent).saturating_sub(waited));
             }
         }
     }

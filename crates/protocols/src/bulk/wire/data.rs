@@ -41,6 +41,9 @@ pub(in crate::bulk) struct DataHeader {
     /// under the policy `xtp`. Under `multidriver` of a packet that asks, for how many receivers
     /// replies back off. Else 0. Not of parity.
     pub(in crate::bulk) kept: u16,
+    /// The delay that a report of it names begins when the receiver's host had it, not when its
+    /// process read it.
+    pub(in crate::bulk) from_arrival: bool,
     /// It is for receivers in these (policy `list`). Not of parity.
     pub(in crate::bulk) subgroups: Option<Subgroups>,
 }
@@ -70,7 +73,8 @@ impl DataHeader {
             | u8::from(self.last) << 1
             | u8::from(self.again) << 2
             | u8::from(self.rate) << 3
-            | u8::from(self.subgroups.is_some()) << 4;
+            | u8::from(self.subgroups.is_some()) << 4
+            | u8::from(self.from_arrival) << 5;
         bytes[0] = if self.parity.is_some() { 8 } else { 1 };
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
@@ -99,6 +103,7 @@ pub(super) fn data(
         number: packet(reader, "number")?,
         parity: parity.then_some(index),
         kept: if parity { 0 } else { index },
+        from_arrival: flags & 32 != 0,
         subgroups: None,
     };
     if flags & 16 != 0 && !parity {

@@ -34,6 +34,7 @@ fn examples() -> Vec<Message> {
             number: PacketNumber(1 << 33),
             parity: None,
             kept: 0,
+            from_arrival: false,
             subgroups: None,
         },
         body: Bytes::from_static(b"stream"),
@@ -44,6 +45,8 @@ fn examples() -> Vec<Message> {
     tagged.header.rate = true;
     let mut vector = tagged.clone();
     vector.header.subgroups = Some(Subgroups(0b110));
+    let mut stamped = data.clone();
+    stamped.header.from_arrival = true;
     let mut parity = data.clone();
     parity.header.parity = Some(7);
     let announce = Announce {
@@ -203,6 +206,7 @@ fn examples() -> Vec<Message> {
         Message::Finish(Finish::Done(None)),
         Message::Finish(Finish::Done(Some(Subgroups(7)))),
         Message::Data(vector),
+        Message::Data(stamped),
         Message::Tag(Tag {
             pass: PassNumber(1),
             stamp: Stamp(6),
