@@ -66,9 +66,9 @@ pub struct EndpointConfig {
     /// Whether to use segmentation offload on sending and coalescing on receipt. Default true; it
     /// falls back by itself where the kernel or the device refuses.
     pub offload: bool,
-    /// Whether the kernel is to say when each datagram came: for protocols that tell what waits in a
-    /// host from what the network delays. Costs some time a datagram, at other sockets of the host,
-    /// too. Default false.
+    /// Whether the kernel is to say when each datagram came: for protocols that tell what waits in
+    /// a host from what the network delays. Costs some time a datagram, at other sockets of the
+    /// host, too. Default false.
     pub stamps: bool,
     /// The most datagrams in one send, 1 to 64. Default 48; 16 give most of the gain.
     pub segments_max: usize,

@@ -123,9 +123,9 @@ impl Rate {
     const QUIET: u32 = 8;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
-    /// If it yields: as fair as TCP is (RFC 9438, section 4.3), and as fast as with such a round trip,
-    /// if it is shorter; and this part of the rate in each epoch, because where links are fast
-    /// packets would be too few.
+    /// If it yields: as fair as TCP is (RFC 9438, section 4.3), and as fast as with such a round
+    /// trip, if it is shorter; and this part of the rate in each epoch, because where links are
+    /// fast packets would be too few.
     const INCREASE_YIELDING: f64 = 0.53;
     const YIELDING_ROUND_TRIP_MIN: Duration = Duration::from_millis(2);
     /// No more than this part of the rate in an epoch, or so many packets.
@@ -136,8 +136,8 @@ impl Rate {
     const YIELDING_GROWTH: f64 = 0.002;
     /// After the first queue that a rate sought by doubling meets, if it yields.
     const DECREASE_AFTER_START: f64 = 0.5;
-    /// If it yields it asks all receivers for reports so often, and no more often than this for each
-    /// receiver.
+    /// If it yields it asks all receivers for reports so often, and no more often than this for
+    /// each receiver.
     const ASK_EVERY: Duration = Duration::from_millis(4);
     const ASK_EVERY_EACH: Duration = Duration::from_micros(250);
     /// An epoch is at least this long, and two round trips.

@@ -161,8 +161,8 @@ impl Pair {
         }
     }
 
-    /// An epoch in which each receiver loses such a share and has such a round trip; `None`: it says
-    /// nothing. The rate after it.
+    /// An epoch in which each receiver loses such a share and has such a round trip; `None`: it
+    /// says nothing. The rate after it.
     fn epoch(&mut self, shown: [Option<(f64, u64)>; 2]) -> f64 {
         let allowed = self.rate.pace().expect("it is adaptive");
         let length = length_of(allowed, 1400);
