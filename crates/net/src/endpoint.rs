@@ -131,7 +131,8 @@ impl<P: Protocol> Endpoint<P> {
     /// `max_wait` has passed (and not at all if there is work already), at most 250 ms. `ready` is
     /// cleared, then filled with the caller's ready sources; a token may appear more than once.
     /// While the node dozes (`Protocol::dozes_until`) only control and timers end the wait; what
-    /// else there is, is taken then. The work is bounded by [`receive_max`](EndpointConfig::receive_max).
+    /// else there is, is taken then. The work is bounded by
+    /// [`receive_max`](EndpointConfig::receive_max).
     ///
     /// # Errors
     /// Only what the network cannot cause: the system takes the epoll or a socket for unusable.

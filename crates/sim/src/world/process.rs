@@ -7,8 +7,8 @@
 //!  delivery ─▶ outbox ─┘   (one processor)      └─▶ given to the clients
 //! ```
 //!
-//! Every call that sends has a cost of its own. With [`Effect::Begin`] a task takes effect before its cost, with [`Effect::End`] after it; see
-//! there.
+//! Every call that sends has a cost of its own. With [`Effect::Begin`] a task takes effect before
+//! its cost, with [`Effect::End`] after it; see there.
 
 use std::time::Duration;
 
