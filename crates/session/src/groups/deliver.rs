@@ -26,9 +26,6 @@ use crate::name::is_private;
 use crate::view::{Cause, View};
 use crate::when_slow::WhenSlow;
 
-/// How many messages may wait that were delivered ahead of the facts about them.
-const AHEAD_MAX: usize = 4_096;
-
 impl Engine {
     /// Carries out a message of the ring, in its order, as of the table's state.
     pub(super) fn apply(&mut self, on: OrderIndex, now: Time, delivery: &Delivery) {
@@ -42,7 +39,8 @@ impl Engine {
                 // Only data is worth anything without an order.
                 if let Some(place) = delivery.place {
                     self.apply_op(on, now, sender, &op, (place.config, place.seq));
-                    self.follow_ahead(on, now);
+                    // What a daemon's clients send hangs on its own facts.
+                    self.follow_ahead(on, now, Some(sender));
                 }
             }
             Ok(Some(Envelope::Guest {
@@ -78,9 +76,9 @@ impl Engine {
             Err(_) if delivery.service == Service::Unreliable => {
                 self.journal.counters.unreliable_dropped += 1;
             }
-            Err(_) if delivery.place.is_none() && self.orders[on].ahead.len() < AHEAD_MAX => {
-                self.orders[on].ahead.push_back(delivery.clone());
-            }
+            Err(_)
+                if delivery.place.is_none()
+                    && self.orders[on].ahead.keep(delivery, self.config.held_max) => {}
             Err(error) => {
                 self.nonsense(delivery.id.sender, error);
                 self.came_back(on, delivery, client);
@@ -88,16 +86,14 @@ impl Engine {
         }
     }
 
-    /// The facts have changed: messages that came ahead of theirs may have recipients now. Those of
-    /// daemons that are gone are let go.
-    pub(super) fn follow_ahead(&mut self, on: OrderIndex, now: Time) {
-        let order = &mut self.orders[on];
-        let table = &order.table;
-        let known = |delivery: &Delivery| table.roster(delivery.id.sender).is_some();
-        let ahead = std::mem::take(&mut order.ahead);
-        let ahead: Vec<Delivery> = ahead.into_iter().filter(known).collect();
-        for delivery in ahead {
-            self.apply(on, now, &delivery);
+    /// The facts of `daemon`, or of all, have changed: messages that came ahead of theirs may have
+    /// recipients now. Those of daemons that are gone are let go.
+    pub(super) fn follow_ahead(&mut self, on: OrderIndex, now: Time, daemon: Option<MemberId>) {
+        for delivery in self.orders[on].ahead.take(daemon) {
+            let sender = delivery.id.sender;
+            if self.orders[on].table.roster(sender).is_some() {
+                self.apply(on, now, &delivery);
+            }
         }
     }
 

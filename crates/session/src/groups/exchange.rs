@@ -87,7 +87,7 @@ use crate::frame::{Disconnect, Reject, Request};
 use crate::guests::Parts;
 
 /// What a held delivery costs beside its payload.
-const HELD_OVERHEAD: usize = 128;
+pub(super) const HELD_OVERHEAD: usize = 128;
 
 /// How far the daemons of an order have come in agreeing.
 #[derive(Debug)]
@@ -412,7 +412,7 @@ impl Engine {
         if let Some(together) = segment.together {
             self.apply_transition(on, now, segment.config, together);
         }
-        self.follow_ahead(on, now);
+        self.follow_ahead(on, now, None);
     }
 
     fn replay(&mut self, on: OrderIndex, now: Time, held: VecDeque<Delivery>) {

@@ -59,6 +59,7 @@
 
 mod access;
 mod agreed;
+mod ahead;
 mod bimodal;
 mod blocking;
 mod bus;

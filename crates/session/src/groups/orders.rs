@@ -3,13 +3,13 @@
 //! A client may be in groups of several. What orders have in common — clients, their connections
 //! and their rights — is the engine's; all else is here, once for each order.
 
-use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
-use groupcast_core::{ConfigId, Configuration, Delivery, MemberId};
+use groupcast_core::{ConfigId, Configuration, MemberId};
 
 use super::Carrier;
+use super::ahead::Ahead;
 use super::exchange::Phase;
 use super::fact::PhaseName;
 use super::filters::Filters;
@@ -99,7 +99,7 @@ pub(super) struct Order {
     /// The groups as agreed, up to what was delivered to subscribers.
     pub(super) table: Table,
     /// Messages that were delivered before the facts that say whose they are, and for whom.
-    pub(super) ahead: VecDeque<Delivery>,
+    pub(super) ahead: Ahead,
     pub(super) submissions: Submissions,
     pub(super) routing: Routing,
     pub(super) guests: Guests,
@@ -117,7 +117,7 @@ impl Order {
             phase: Phase::Starting,
             current: None,
             table: Table::new(local),
-            ahead: VecDeque::new(),
+            ahead: Ahead::default(),
             submissions: Submissions::default(),
             routing: Routing::default(),
             guests: Guests::new(local),

@@ -6,7 +6,7 @@ use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::{Carrier, Fact};
 use groupcast_session::{ClientId, EngineConfig};
 
-use super::{pair, story};
+use super::{pair, pair_with, story};
 use crate::world::World;
 
 fn all(world: &mut World, members: &[MemberId]) {
@@ -352,7 +352,11 @@ fn an_unreliable_message_does_not_wait_for_states() {
 /// al's daemon has not heard yet what the numbers of bo's daemon mean. bo's message that names them
 /// comes early.
 fn ahead() -> (World, Rng, [(MemberId, ClientId); 2]) {
-    let (mut world, mut rng, [al, bo]) = pair();
+    ahead_with(EngineConfig::default())
+}
+
+fn ahead_with(config: EngineConfig) -> (World, Rng, [(MemberId, ClientId); 2]) {
+    let (mut world, mut rng, [al, bo]) = pair_with(config);
     world.act(al.0, al.1, |client| client.join("g"));
     world.act(bo.0, bo.1, |client| {
         client.publish(&["other"], Service::Agreed, b"my name");
@@ -433,22 +437,31 @@ fn an_unreliable_message_whose_names_are_not_known_is_dropped() {
 }
 
 #[test]
-fn messages_that_wait_for_names_are_few_and_go_with_their_daemon() {
-    const MOST: u64 = 4_096;
-    let (mut world, mut rng, [al, bo]) = ahead();
+fn messages_that_wait_for_names_are_bounded_and_go_with_their_daemon() {
+    let held_max = 64 << 10;
+    let (mut world, mut rng, [al, bo]) = ahead_with(EngineConfig {
+        held_max,
+        ..EngineConfig::default()
+    });
     let event = world.daemon(al.0).inbox[0].clone();
-    for _ in 0..MOST + 9 {
+    let Event::Deliver(delivery) = &event else {
+        panic!("{event:?}");
+    };
+    let fit = held_max / delivery.payload.len();
+    let refused = |world: &mut World| world.daemon(al.0).engine.counters().nonsense;
+    for _ in 0..=fit {
         say(&mut world, al.0, event.clone());
     }
-    assert_eq!(world.daemon(al.0).engine.counters().nonsense, 9);
+    let before = refused(&mut world);
+    assert!(before > 0 && before < fit as u64, "{before} of {fit}");
     world.daemon(al.0).inbox.clear();
     world.crash(bo.0);
     world.divide(&[vec![al.0]], &mut rng);
     world.run(&mut rng);
     world.act(al.0, al.1, |client| client.join("h"));
     world.run(&mut rng);
-    for _ in 0..MOST {
+    for _ in 0..fit as u64 - before {
         say(&mut world, al.0, event.clone());
     }
-    assert_eq!(world.daemon(al.0).engine.counters().nonsense, 9);
+    assert_eq!(refused(&mut world), before);
 }

@@ -11,13 +11,17 @@ mod slow;
 mod tokens;
 
 use groupcast_core::{MemberId, Rng};
-use groupcast_session::ClientId;
+use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::World;
 
 /// Two daemons in one configuration, with a client each.
 fn pair() -> (World, Rng, [(MemberId, ClientId); 2]) {
-    let mut world = World::new(2);
+    pair_with(EngineConfig::default())
+}
+
+fn pair_with(config: EngineConfig) -> (World, Rng, [(MemberId, ClientId); 2]) {
+    let mut world = World::with_config(2, config);
     let mut rng = Rng::new(1);
     let (one, two) = (world.member(1), world.member(2));
     world.divide(&[vec![one, two]], &mut rng);
