@@ -131,7 +131,7 @@ impl Daemon {
         let rings = open_rings(&config, &sealing)?;
         for (index, ring) in rings.iter().enumerate() {
             if let Some(ring) = ring {
-                engine.begin_ring(index, ring.member());
+                engine.begin_ring(endpoint.now(), index, ring.member());
             }
         }
         open_order(&config, local, &rng, &mut endpoint)?;

@@ -2,7 +2,9 @@
 //! daemon is not in a ring.
 
 use groupcast_core::{MemberId, Rng, Service};
-use groupcast_session::frame::{BusRequest, ClientFrame, GuestFrame, GuestReply, Request};
+use groupcast_session::frame::{
+    BusRequest, ClientFrame, Disconnect, GuestFrame, GuestReply, Request,
+};
 use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::World;
@@ -70,6 +72,47 @@ fn groups_at_and_below_a_top_wait_for_its_ring_and_others_do_not() {
         .map(|group| (&*group.name, group.ring.as_deref()))
         .collect();
     assert_eq!(carried, [("room", None), ("page1.wb.cb", Some("wb.cb"))]);
+}
+
+#[test]
+fn a_daemon_that_loses_its_stay_in_a_ring_disconnects_who_has_something_there() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    let co = (bo.0, world.connect(bo.0, "co"));
+    let cy = (bo.0, world.connect(bo.0, "cy"));
+    for who in [al, bo] {
+        world.act(who.0, who.1, |client| client.join("cb"));
+    }
+    world.act(cy.0, cy.1, |client| client.join("room"));
+    world.divide_ring(1, &[vec![al.0, bo.0]], &mut rng);
+    world.run(&mut rng);
+    world.act(co.0, co.1, |client| {
+        client.publish(&["cb"], Service::Agreed, b"lost");
+    });
+    world.lose_stay(1, bo.0);
+    world.run(&mut rng);
+    let end = |world: &mut World, who: (MemberId, ClientId)| {
+        let end = &world.client(who.0, who.1).disconnected;
+        end.as_ref().map(|(code, _)| *code)
+    };
+    assert_eq!(end(&mut world, bo), Some(Disconnect::Other));
+    assert_eq!(end(&mut world, co), Some(Disconnect::Other));
+    assert_eq!(world.client(co.0, co.1).accepted, 0);
+    assert_eq!(end(&mut world, cy), None);
+
+    // In its next stay nothing is left of them, and others are served.
+    world.act(cy.0, cy.1, |client| {
+        client.publish(&["cb"], Service::Agreed, b"anew");
+    });
+    world.divide_ring(1, &[vec![al.0, bo.0]], &mut rng);
+    world.run(&mut rng);
+    assert_eq!(world.client(cy.0, cy.1).accepted, 1);
+    let seen = story(&mut world, al);
+    assert_eq!(
+        seen.last().map(String::as_str),
+        Some("cy@h2>cb anew"),
+        "{seen:?}"
+    );
+    assert_eq!(world.judge_ring(1), [""; 0]);
 }
 
 #[test]

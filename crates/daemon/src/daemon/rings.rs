@@ -46,7 +46,7 @@ impl Daemon {
                     if let Some(ring) = &mut self.rings[index] {
                         ring.abandon(now);
                     }
-                    self.begin_ring(index)?;
+                    self.begin_ring(now, index)?;
                 }
             }
         }
@@ -84,7 +84,8 @@ impl Daemon {
                     order,
                 };
                 let ring = Ring::new(&self.config, ring, index, &self.sealing)?;
-                self.engine.begin_ring(index, ring.member());
+                self.engine
+                    .begin_ring(self.endpoint.now(), index, ring.member());
                 self.rings[index] = Some(ring);
             }
         }
@@ -132,19 +133,19 @@ impl Daemon {
             let is_used = !ring.is_in() || self.engine.uses_ring(index);
             if ring.tend(now, is_used) {
                 ring.leave(now, false);
-                self.begin_ring(index)?;
+                self.begin_ring(now, index)?;
             }
         }
         Ok(())
     }
 
     /// The daemon's next stay in a ring is that of a new member.
-    fn begin_ring(&mut self, index: usize) -> Result<(), DaemonError> {
+    fn begin_ring(&mut self, now: Time, index: usize) -> Result<(), DaemonError> {
         let Some(ring) = &mut self.rings[index] else {
             return Ok(());
         };
         let member = ring.renew(&self.config.name)?;
-        self.engine.begin_ring(index, member);
+        self.engine.begin_ring(now, index, member);
         Ok(())
     }
 

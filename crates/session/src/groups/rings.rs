@@ -13,14 +13,14 @@
 
 use std::sync::Arc;
 
-use groupcast_core::MemberId;
+use groupcast_core::{MemberId, Time};
 
 use super::client::{Client, ClientOrder, ClientPhase};
 use super::fact::RingStatus;
 use super::filters::BELOW;
 use super::orders::{Order, OrderIndex};
 use super::{ClientId, Engine, Fact};
-use crate::frame::{Publish, Reject};
+use crate::frame::{Disconnect, Publish, Reject};
 use crate::name::is_private;
 use crate::names::{DomainName, RingAddress, is_at_or_below};
 
@@ -271,10 +271,16 @@ impl Engine {
 
     /// From now on the daemon is `member` in the ring `index`, and takes part once its first
     /// configuration comes. What it was there before is over: its events are not for the engine.
-    pub fn begin_ring(&mut self, index: usize, member: MemberId) {
+    /// Nobody knows what becomes of what was on its way there: clients that wait for it, or are in
+    /// groups of the ring, are disconnected, with [`Disconnect::Other`].
+    pub fn begin_ring(&mut self, now: Time, index: usize, member: MemberId) {
         let on = OrderIndex::of_ring(index);
         if self.rings.top(on).is_none() || self.orders[on].is_stopped() {
             return;
+        }
+        let has_been_in = self.orders[on].current.is_some();
+        if has_been_in && self.uses_ring(index) {
+            self.cut_off(on, now);
         }
         let old = std::mem::replace(&mut self.orders[on], Order::new(member));
         self.orders[on].submissions = old.submissions.begun_anew();
@@ -285,6 +291,29 @@ impl Engine {
                 self.orders[on].guests.guest_came(guest.id, id.0);
             }
         }
+    }
+
+    /// Disconnects the clients for which something is under way, or lasts, in an order.
+    fn cut_off(&mut self, on: OrderIndex, now: Time) {
+        let is_cut = |client: &Client| {
+            client.orders[on].bound && client.unaccepted() > 0 || self.wants(on, client)
+        };
+        let cut = self.clients.iter().filter(|(_, client)| is_cut(client));
+        let cut: Vec<ClientId> = cut.map(|(id, _)| id).collect();
+        let text =
+            "the daemon was another member of the ring, and begins there anew: connect again";
+        for id in cut {
+            self.disconnect(now, id, Disconnect::Other, text.to_owned());
+        }
+    }
+
+    /// Whether a client is in groups of an order, or waits for something there.
+    fn wants(&self, on: OrderIndex, client: &Client) -> bool {
+        let is_leaving = matches!(client.phase, ClientPhase::Leaving);
+        let mut groups = client.wanted.keys();
+        client.orders[on].is_there() && is_leaving
+            || client.awaits(on)
+            || groups.any(|group| self.order_of(group) == on)
     }
 
     /// Whether clients ask for something of the ring `index` that has not gone on its way.
@@ -301,13 +330,7 @@ impl Engine {
             return false;
         }
         let order = &self.orders[on];
-        let wants = |(_, client): (ClientId, &Client)| {
-            let is_leaving = matches!(client.phase, ClientPhase::Leaving);
-            let mut groups = client.wanted.keys();
-            client.orders[on].is_there() && is_leaving
-                || client.awaits(on)
-                || groups.any(|group| self.order_of(group) == on)
-        };
+        let wants = |(_, client): (ClientId, &Client)| self.wants(on, client);
         order.submissions.is_asked()
             || order.submissions.is_under_way()
             || !order.table.subscribed().is_empty()

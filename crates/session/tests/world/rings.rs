@@ -152,7 +152,8 @@ impl World {
         let member = end.member;
         channel.ends.insert(daemon, end);
         if let Some(place) = self.place_of(ring, daemon) {
-            self.daemon(daemon).engine.begin_ring(place, member);
+            let now = self.now;
+            self.daemon(daemon).engine.begin_ring(now, place, member);
         }
     }
 
@@ -205,13 +206,22 @@ impl World {
             return false;
         }
         let member = end.member;
+        self.rings[ring]
+            .checker
+            .observe(member, &Observation::Leave);
+        self.lose_stay(ring, daemon);
+        true
+    }
+
+    /// A daemon's stay in a ring ends, whatever is under way there; it is another member from now
+    /// on.
+    pub fn lose_stay(&mut self, ring: usize, daemon: MemberId) {
         let channel = &mut self.rings[ring];
-        channel.checker.observe(member, &Observation::Leave);
         for (_, daemons) in &mut channel.components {
             daemons.retain(|other| *other != daemon);
         }
         self.begin_ring(ring, daemon);
-        true
+        self.settle(daemon);
     }
 
     /// Divides the daemons of a ring into `parts`; who is in none is not in it.
