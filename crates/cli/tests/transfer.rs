@@ -573,6 +573,36 @@ fn strict_ends_it_for_all_when_one_goes_and_without_it_the_others_go_on() {
     assert_eq!(one.wait(), 1);
 }
 
+/// Under XTP the sender knows no single receiver before the end. Group management does.
+#[test]
+fn a_receiver_that_is_killed_is_found_whatever_the_protocol_knows() {
+    let group = Group::new();
+    fs::write(group.path("image"), noise(40_000_000)).unwrap();
+    let mut one = group.receiver("one", &["--once", "--json"]);
+    let mut two = group.receiver("two", &["--once", "--json"]);
+    // It would take five minutes.
+    let options = ["send", "image", "--strict", "--require", "one,two"];
+    let slow = ["--rate", "1", "--no-compare", "--protocol", "xtp"];
+    let mut command = group.command(&[&options[..], &slow[..]].concat());
+    let mut sender = group.host.launch("send", &mut command);
+    let begun = || {
+        group
+            .lines("two")
+            .iter()
+            .any(|it| it["event"] == "progress")
+    };
+    until("two has some of it", begun);
+    two.signal("KILL");
+    two.wait();
+    assert_eq!((sender.wait(), one.wait()), (3, 1));
+    let told = group.host.read("send.err");
+    assert!(told.contains("two: not heard any more"), "{told}");
+    assert!(told.contains("one: cancelled"), "{told}");
+    let last = group.lines("one").pop().unwrap();
+    let reason = last["reason"].as_str().unwrap();
+    assert!(reason.contains("has gone: two"), "{reason}");
+}
+
 #[test]
 fn a_census_and_what_is_sent_follow_subgroups_and_who_is_gone_is_not_counted() {
     let group = Group::new();

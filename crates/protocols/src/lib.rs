@@ -4,6 +4,7 @@
 //! - `example` (feature `example`): the protocol of `docs/write-a-protocol.md`.
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
+//! - [`managed`]: bulk transfers with group management beside them, as one value.
 //! - [`packing`]: several messages in a packet, and one in several: the records of ordered engines.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony
 //!   (002).
@@ -28,6 +29,7 @@ pub mod channel;
 pub mod example;
 pub mod flood;
 pub mod gossip;
+pub mod managed;
 pub mod packing;
 pub mod registry;
 pub mod ring;

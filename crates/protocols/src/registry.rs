@@ -17,6 +17,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::srm::FAMILY,
     &crate::flood::FAMILY,
     &crate::xgm::FAMILY,
+    &crate::managed::FAMILY,
     #[cfg(feature = "example")]
     &crate::example::FAMILY,
 ];

@@ -205,8 +205,6 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
             self.take_notices(tell);
             self.take_done();
             self.begin_waiting(tell);
-            let source = self.requests.keys().next().map(|id| id.sender);
-            self.host.connect(source);
         }
         Ok(())
     }

@@ -11,9 +11,12 @@ use groupcast_net::{
     Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing, Stranger,
     new_member, random_u64,
 };
-use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice};
+use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice, TransferId};
 use groupcast_protocols::channel::{BULK, XGM};
-use groupcast_protocols::xgm::{Key as MemberKey, Subgroups, Xgm, XgmConfig};
+use groupcast_protocols::managed::Glue;
+use groupcast_protocols::xgm::{
+    Key as MemberKey, Membership, Subgroups, WatchFrom, Xgm, XgmConfig,
+};
 use mio::{Token, Waker};
 
 use crate::content::ReadError;
@@ -91,6 +94,8 @@ const MEMBER: MemberKey = MemberKey(1);
 /// An endpoint with one bulk instance, and its group management.
 pub(crate) struct BulkHost {
     endpoint: Endpoint<Instance>,
+    /// What joins the two.
+    glue: Glue,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
     /// Kinds of strangers that the user has heard of.
@@ -112,7 +117,7 @@ impl BulkHost {
         let node = endpoint.node_mut();
         node.open(BULK, Instance::Bulk(Box::new(bulk)));
         let name = link.name.as_bytes();
-        let xgm = Xgm::new(local, name, XgmConfig::default(), rng.fork("xgm"));
+        let xgm = Xgm::new(local, name, xgm_config(&link.bulk), rng.fork("xgm"));
         node.open(XGM, Instance::Xgm(Box::new(xgm)));
         let waker =
             Waker::new(endpoint.registry(), WAKE).map_err(TransferError::system("make a waker"))?;
@@ -121,6 +126,7 @@ impl BulkHost {
         }
         Ok(Self {
             endpoint,
+            glue: Glue::new(MEMBER),
             waker: Arc::new(waker),
             ready: Vec::new(),
             told: Vec::new(),
@@ -160,11 +166,29 @@ impl BulkHost {
         self.follow_subgroups();
     }
 
-    /// While a transfer lasts, only its sender may move this host's member to other subgroups (003
-    /// 4.5.1); without one, anybody.
-    pub(crate) fn connect(&mut self, source: Option<MemberId>) {
-        let connected = self.xgm().connect(MEMBER, source);
-        connected.expect("a host that receives has joined, and its member stays");
+    /// A transfer that is sent here is monitored: a receiver whose entity falls silent is given up,
+    /// whatever the protocol knows of it. One that has never been heard, as those of earlier
+    /// releases, is not.
+    pub(crate) fn monitor(&mut self, id: TransferId) {
+        let now = self.now();
+        let (glue, _, xgm) = self.managed();
+        let (membership, from) = (Membership::default(), WatchFrom::FirstWord);
+        let monitored = glue.monitor(now, xgm, id, membership, from);
+        monitored.expect("a sender has one transfer at a time");
+    }
+
+    /// The endpoint and its entity, and what joins them.
+    fn managed(&mut self) -> (&mut Glue, &mut Bulk, &mut Xgm) {
+        let (mut bulk, mut xgm) = (None, None);
+        for (_, instance) in self.endpoint.node_mut().instances_mut() {
+            match instance {
+                Instance::Bulk(it) => bulk = Some(&mut **it),
+                Instance::Xgm(it) => xgm = Some(&mut **it),
+            }
+        }
+        let both = bulk.zip(xgm);
+        let (bulk, xgm) = both.expect("the instances were opened with the host and stay");
+        (&mut self.glue, bulk, xgm)
     }
 
     /// What this host is offered is for the subgroups that its member is in now.
@@ -174,12 +198,18 @@ impl BulkHost {
         }
     }
 
-    /// The next event of the transfers. What group management tells is of no use here.
+    /// The next event of the transfers. What group management tells goes to them.
     pub(crate) fn poll_event(&mut self) -> Option<Notice> {
         loop {
             let (_, event) = self.endpoint.node_mut().poll_event()?;
-            if let InstanceEvent::Bulk(notice) = event {
-                return Some(notice);
+            let now = self.now();
+            let (glue, bulk, xgm) = self.managed();
+            match event {
+                InstanceEvent::Bulk(notice) => {
+                    glue.hear_notice(now, &notice, bulk, xgm);
+                    return Some(notice);
+                }
+                InstanceEvent::Xgm(event) => glue.hear_event(now, &event, bulk),
             }
         }
     }
@@ -203,8 +233,12 @@ impl BulkHost {
         })
     }
 
-    /// One turn of the loop: sends, waits for at most `patience`, reads.
+    /// One turn of the loop: sends, waits for at most `patience`, reads. All events have to be
+    /// taken before.
     pub(crate) fn turn(&mut self, patience: Duration) -> Result<(), TransferError> {
+        let now = self.now();
+        let (glue, bulk, xgm) = self.managed();
+        glue.follow(now, bulk, xgm);
         self.endpoint
             .turn(Some(patience), &mut self.ready)
             .map_err(TransferError::system("wait for the network"))?;
@@ -224,6 +258,14 @@ fn hint(kind: &str) -> Option<&'static str> {
         ),
         "other_version" => Some("it runs another release: all in a group must speak one version"),
         _ => None,
+    }
+}
+
+/// A sender's entity gives up who is silent for as long as its transfers do.
+fn xgm_config(bulk: &BulkConfig) -> XgmConfig {
+    XgmConfig {
+        watch_interval: bulk.vanish_after * 2 / 5,
+        ..XgmConfig::default()
     }
 }
 

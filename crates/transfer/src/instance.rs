@@ -15,7 +15,7 @@ pub(crate) enum Instance {
 /// What one of the two tells.
 pub(crate) enum InstanceEvent {
     Bulk(Notice),
-    Xgm,
+    Xgm(XgmEvent),
 }
 
 impl Instance {
@@ -38,7 +38,7 @@ impl Observable for InstanceEvent {
     fn observation(&self) -> Option<Observation> {
         match self {
             Self::Bulk(notice) => notice.observation(),
-            Self::Xgm => None,
+            Self::Xgm(event) => event.observation(),
         }
     }
 }
@@ -77,7 +77,7 @@ impl Protocol for Instance {
     fn poll_event(&mut self) -> Option<InstanceEvent> {
         match self {
             Self::Bulk(bulk) => bulk.poll_event().map(InstanceEvent::Bulk),
-            Self::Xgm(xgm) => xgm.poll_event().map(|_: XgmEvent| InstanceEvent::Xgm),
+            Self::Xgm(xgm) => xgm.poll_event().map(InstanceEvent::Xgm),
         }
     }
 

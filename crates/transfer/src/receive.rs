@@ -109,9 +109,6 @@ pub fn receive(
         service.take_notices(tell);
         service.take_done(tell);
         service.take_compared();
-        // Of several, the sender of the first may move this member.
-        let source = service.transfers.keys().next().map(|id| id.sender);
-        service.host.connect(source);
     }
     // The last word to the senders is on its way with the next turn.
     service.host.turn(Duration::ZERO)?;

@@ -341,6 +341,10 @@ impl Sender {
         let counters = host.bulk().counters();
         let of_list = (counters.packets_sent, counters.packets_repeated);
         let id = host.bulk().send(now, transfer)?;
+        if sending.strict {
+            // Not every protocol looks after single receivers while data goes out.
+            host.monitor(id);
+        }
         pace.follow(&mut host, id, tell)?;
         Ok(Begun::Sending(Box::new(Self {
             host,

@@ -505,6 +505,12 @@ impl<P: Protocol> Node<P> {
             .map(|(_, instance)| instance)
     }
 
+    /// All instances and their channels, for a host that carries something from one to another.
+    pub fn instances_mut(&mut self) -> impl Iterator<Item = (Channel, &mut P)> {
+        let instances = self.instances.iter_mut();
+        instances.map(|(channel, instance)| (*channel, instance))
+    }
+
     /// Who gets a copy of each datagram for the group, each address once: where there is multicast,
     /// the admitted peers that have none, but for those that are gone; where there is none, the
     /// configured peers, and those that were admitted since.

@@ -214,7 +214,7 @@ groupcast_core::settings! {
             "Too small: receivers that start late are left out. Too large: a receiver that never comes stops the \
              transfer for that long.";
         /// How long a transfer to all that are there waits for receivers.
-        pub census: Duration = Duration::from_secs(1)
+        pub present_within: Duration = Duration::from_secs(1)
             => Spec::time().rule("at least four announce_intervals"),
             "Too small: a lost announcement leaves a receiver out. Too large: each transfer begins that much later.";
         /// The shortest time-out after which a sender asks again.
@@ -316,10 +316,10 @@ impl BulkConfig {
             let allowed = format!("at least two packets, {} bytes", 2 * self.packet);
             return Err(self.refuse("buffer_max", allowed));
         }
-        if self.census / 4 < self.announce_interval {
+        if self.present_within / 4 < self.announce_interval {
             let least = Span(self.announce_interval * 4);
             let error = self.refuse(
-                "census",
+                "present_within",
                 format!("at least four announce_intervals, {least}"),
             );
             let remedy = format!(

@@ -56,8 +56,9 @@ pub const FAMILY: Family = Family {
     ],
     settings: Some(FamilySettings::of::<MessagesConfig>()),
     inspect,
-    // A transfer takes a census and a few round trips, so there are fewer messages than the ring
-    // gets, and progress after healing has to wait until those who are gone are given up.
+    // A transfer waits for those that are there, and takes a few round trips, so there are fewer
+    // messages than the ring gets, and progress after healing has to wait until those who are gone
+    // are given up.
     trial: Trial {
         messages: 100,
         services: Some(&[Service::Fifo]),
@@ -69,7 +70,7 @@ pub const FAMILY: Family = Family {
 
 /// Within which time all that was accepted arrives. With go-back-N a message of many packets takes
 /// a round trip for every few of them where any of several receivers loses one (seed 202059).
-const PROGRESS_WITHIN: Duration = Duration::from_secs(240);
+pub(crate) const PROGRESS_WITHIN: Duration = Duration::from_secs(240);
 
 /// The settings of the transfers come first, as documents have them.
 impl GroupConfig for MessagesConfig {
@@ -102,24 +103,28 @@ impl GroupConfig for MessagesConfig {
 
 /// A member of a group of tests: whoever is there, short time-outs.
 fn build(local: MemberId, rng: Rng, policy: Policy) -> Box<dyn Instrumented> {
+    let config = MessagesConfig {
+        bulk: for_tests(policy),
+        ..MessagesConfig::default()
+    };
+    Box::new(Messages::new(local, config, rng).expect("these settings fit each other"))
+}
+
+/// Short time-outs, for groups of tests.
+pub(crate) fn for_tests(policy: Policy) -> BulkConfig {
     let lan = BulkConfig::lan();
     let parity = policy.takes_parity();
-    let bulk = BulkConfig {
+    BulkConfig {
         policy,
         block: lan.block.filter(|_| parity),
         announce_interval: Duration::from_millis(20),
-        census: Duration::from_millis(100),
+        present_within: Duration::from_millis(100),
         register_within: Duration::from_secs(2),
         rto_max: Duration::from_millis(250),
         vanish_after: Duration::from_secs(2),
         slow_after: Duration::from_millis(500),
         ..lan
-    };
-    let config = MessagesConfig {
-        bulk,
-        ..MessagesConfig::default()
-    };
-    Box::new(Messages::new(local, config, rng).expect("these settings fit each other"))
+    }
 }
 
 /// A member under the ACK policy.
@@ -163,7 +168,7 @@ fn build_list(local: MemberId, rng: Rng, _now: Time) -> Box<dyn Instrumented> {
 
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let settings = MessagesConfig {
-        bulk: settings(rng, situation),
+        bulk: varied(rng, situation),
         ..MessagesConfig::default()
     };
     Arc::new(move |member, rng, _| {
@@ -173,15 +178,15 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
 }
 
 /// With selective repeat it is sooner.
-fn progress_within(rng: Rng, situation: &Situation) -> Duration {
-    match settings(rng, situation).repair {
+pub(crate) fn progress_within(rng: Rng, situation: &Situation) -> Duration {
+    match varied(rng, situation).repair {
         Repair::GoBackN => PROGRESS_WITHIN,
         Repair::Selective => PROGRESS_WITHIN / 4,
     }
 }
 
 /// A policy and settings of its own for each seed.
-fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
+pub(crate) fn varied(mut rng: Rng, situation: &Situation) -> BulkConfig {
     let mut xtp = rng.fork("xtp");
     let mut multidriver = rng.fork("multidriver");
     let mut list = rng.fork("list");
@@ -251,7 +256,7 @@ fn settings(mut rng: Rng, situation: &Situation) -> BulkConfig {
             NakRule::Unicast
         },
         suppression: pick(&mut rng, 0.3).then(|| Duration::from_millis(rng.range(1..50))),
-        census: Duration::from_millis(rng.range(200..400)),
+        present_within: Duration::from_millis(rng.range(200..400)),
         rto_max: Duration::from_millis(500),
         vanish_after: Duration::from_secs(rng.range(2..5)),
         response_contexts: list.range(1..20) as usize,

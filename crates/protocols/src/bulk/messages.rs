@@ -105,6 +105,26 @@ pub struct Messages {
     leaving: Option<Time>,
     left: bool,
     events: VecDeque<Event>,
+    /// What the endpoint has told, for group management beside it, if there is any.
+    tap: Option<VecDeque<Notice>>,
+    shape: Shape,
+}
+
+/// What the transfers of messages have besides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    /// Whether nothing is delivered anywhere before all that take part hold it: a mark at the
+    /// start, and the next at the end.
+    pub(crate) has_marks: bool,
+    /// Whether receivers reply, under the policy `multidriver`: with the message's number.
+    pub(crate) has_replies: bool,
+}
+
+impl Shape {
+    const PLAIN: Self = Self {
+        has_marks: false,
+        has_replies: false,
+    };
 }
 
 #[derive(Debug)]
@@ -163,6 +183,8 @@ impl Messages {
             leaving: None,
             left: false,
             events: VecDeque::new(),
+            tap: None,
+            shape: Shape::PLAIN,
         })
     }
 
@@ -171,8 +193,39 @@ impl Messages {
         &self.bulk
     }
 
+    /// The same, beside group management: it is to be handed what the endpoint tells.
+    pub(crate) fn tapped(self, shape: Shape) -> Self {
+        Self {
+            tap: Some(VecDeque::new()),
+            shape,
+            ..self
+        }
+    }
+
+    /// Whether messages that are begun from now on have marks.
+    pub(crate) fn set_marks(&mut self, has_marks: bool) {
+        self.shape.has_marks = has_marks;
+    }
+
+    /// What the endpoint has told, but data.
+    pub(crate) fn poll_tap(&mut self) -> Option<Notice> {
+        self.tap.as_mut()?.pop_front()
+    }
+
+    /// The transfer on its way, and the bytes of its message.
+    pub(crate) fn sending(&self) -> Option<(TransferId, u64)> {
+        let sending = self.sending.as_ref()?;
+        let message = self.queue.front()?;
+        Some((sending.id, message.payload.len() as u64))
+    }
+
+    /// The endpoint, for group management beside it; then [`work`](Self::work) has to be called.
+    pub(crate) fn bulk_mut(&mut self) -> &mut Bulk {
+        &mut self.bulk
+    }
+
     /// Does everything that is due after an input.
-    fn work(&mut self, now: Time) {
+    pub(crate) fn work(&mut self, now: Time) {
         loop {
             while let Some(notice) = self.bulk.poll_event() {
                 self.handle_notice(now, notice);
@@ -237,9 +290,16 @@ impl Messages {
             rewindable: true,
             receivers: self.config.receivers.clone(),
             subgroups: Subgroups::ALL,
-            deliver_to: DeliverTo::AtOnce,
+            deliver_to: match self.shape.has_marks {
+                true => DeliverTo::UpTo {
+                    first: 0,
+                    step: None,
+                },
+                false => DeliverTo::AtOnce,
+            },
             confirm: false,
-            replies: false,
+            replies: self.shape.has_replies
+                && matches!(self.config.bulk.policy, Policy::Multidriver(_)),
             strict: false,
         };
         let sent: Result<TransferId, SendError> = self.bulk.send(now, transfer);
@@ -252,6 +312,11 @@ impl Messages {
     }
 
     fn handle_notice(&mut self, now: Time, notice: Notice) {
+        if let Some(tap) = &mut self.tap
+            && !matches!(notice, Notice::Data { .. })
+        {
+            tap.push_back(notice.clone());
+        }
         match notice {
             Notice::Settled {
                 receiver, outcome, ..
@@ -298,7 +363,13 @@ impl Messages {
                     self.events.push_back(Event::Enrolled { id });
                 }
             }
-            Notice::Received { id, .. } => self.deliver(id),
+            Notice::Received { id, .. } => {
+                self.reply(now, id);
+                self.deliver(id);
+            }
+            Notice::Reply { id, bytes, .. } => {
+                self.bulk.reply_consumed(now, id, bytes.len() as u64);
+            }
             Notice::Failed { id, .. } | Notice::Ended { id } => {
                 self.incoming.remove(&id);
             }
@@ -307,7 +378,6 @@ impl Messages {
             | Notice::Outrun { .. }
             | Notice::AllHold { .. }
             | Notice::Undelivered { .. }
-            | Notice::Reply { .. }
             | Notice::ReplyEnded { .. }
             | Notice::ReplyRoom { .. } => {}
         }
@@ -331,6 +401,16 @@ impl Messages {
         };
         self.incoming.insert(id, incoming);
         Some(number)
+    }
+
+    /// Replies to a message that wants it, in a part.
+    fn reply(&mut self, now: Time, id: TransferId) {
+        if let Some(incoming) = self.incoming.get(&id).filter(|_| self.bulk.wants_reply(id)) {
+            let number = incoming.number.to_be_bytes();
+            let taken = self.bulk.reply(now, id, &number);
+            debug_assert_eq!(taken, number.len(), "there is room for a few bytes");
+            self.bulk.finish_reply(now, id, 0);
+        }
     }
 
     fn deliver(&mut self, id: TransferId) {

@@ -37,7 +37,8 @@
 //!   parity for as many; a receiver `buffer_max` bytes, and besides the packets of incomplete
 //!   blocks, from which it restores others.
 //!
-//! Files: `transfer.rs` has the types that the user sees, `sender` and `receiver` the two ends,
+//! Files: `transfer.rs` has the types that the user sees, `receives.rs`, `lists.rs` and `beside.rs`
+//! calls of receivers, about lists, and for group management, `sender` and `receiver` the two ends,
 //! `wire` the format, `rate` the rate control, `parity.rs` and `cauchy.rs` the code for parity,
 //! `known.rs` which other members are there, `responses.rs` the replies that are being
 //! acknowledged; `messages.rs` runs messages over transfers, for the simulator and the checker.
@@ -84,6 +85,7 @@
 //! - The reservation (a Start that every receiver answers) is answered to the sender directly under
 //!   every policy. The paper sends it by the policy at hand: through the chains, under the tree.
 
+mod beside;
 mod cauchy;
 mod config;
 mod context;
@@ -92,12 +94,14 @@ mod describe;
 mod family;
 mod inspect;
 mod known;
+mod lists;
 mod messages;
 mod numbers;
 mod parity;
 mod ranges;
 mod rate;
 mod receiver;
+mod receives;
 mod responses;
 mod sender;
 #[cfg(test)]
@@ -106,7 +110,6 @@ mod transfer;
 mod wire;
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
@@ -121,7 +124,9 @@ use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::describe::describe;
 pub use self::family::FAMILY;
+pub(crate) use self::family::{PROGRESS_WITHIN, for_tests, progress_within, varied};
 pub use self::inspect::{inspect, inspect_requests};
+pub(crate) use self::messages::Shape;
 pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
 use self::sender::Sender;
@@ -131,7 +136,6 @@ pub use self::transfer::{
     UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Finish, Message};
-use crate::xgm::Subgroups;
 
 /// An endpoint of bulk transfers, sending and receiving any number at once.
 ///
@@ -303,55 +307,6 @@ impl Bulk {
         Ok(())
     }
 
-    /// From now on a transfer is for receivers in these subgroups (003 5.4, `G_Subgroup`). The next
-    /// packet says so; who is in none of them is [`Outcome::Excluded`] at once, and told. Who was
-    /// in none before and has not answered may register when it hears the announcement.
-    ///
-    /// # Errors
-    /// Nothing has changed then.
-    pub fn change_subgroups(
-        &mut self,
-        now: Time,
-        id: TransferId,
-        subgroups: Subgroups,
-    ) -> Result<(), ListError> {
-        self.change_list(now, id, |sender, context| {
-            sender.change_subgroups(context, subgroups)
-        })
-    }
-
-    /// From now on a transfer is for the receivers on this list, as far as they are in its
-    /// subgroups (003 5.4, `G_Members`). Others are [`Outcome::Excluded`]. `None`: it has no list,
-    /// and follows the rules of the policy `multidriver`.
-    ///
-    /// # Errors
-    /// Nothing has changed then.
-    pub fn write_list(
-        &mut self,
-        now: Time,
-        id: TransferId,
-        list: Option<&[Listed]>,
-    ) -> Result<(), ListError> {
-        self.change_list(now, id, |sender, context| sender.write_list(context, list))
-    }
-
-    /// The transfer list as it is now, sorted by subgroups: who is served, and who is on it and has
-    /// not come.
-    pub fn read_list(&self, id: TransferId) -> Option<Vec<ListEntry>> {
-        Some(self.sender(id)?.read_list())
-    }
-
-    fn change_list(
-        &mut self,
-        now: Time,
-        id: TransferId,
-        change: impl FnOnce(&mut Sender, &mut Context<'_>) -> Result<(), ListError>,
-    ) -> Result<(), ListError> {
-        let mut result = Err(ListError::Unknown);
-        self.with_sender(now, id, |sender, context| result = change(sender, context));
-        result
-    }
-
     /// Gives up a transfer; its receivers are told `reason`.
     pub fn cancel(&mut self, now: Time, id: TransferId, reason: &str) {
         self.with_sender(now, id, |sender, context| sender.cancel(context, reason));
@@ -362,101 +317,11 @@ impl Bulk {
         Some(self.sender(id)?.progress(self.shared.config.packet))
     }
 
-    /// The subgroups that this endpoint is in as a receiver: all, unless told otherwise.
-    pub fn subgroups(&self) -> Subgroups {
-        self.shared.subgroups
-    }
-
-    /// From now on this endpoint is offered what is for one of these subgroups, and does not answer
-    /// to what is for others (003 5.4, `G_Subgroup`). What it has answered goes on.
-    pub fn set_subgroups(&mut self, subgroups: Subgroups) {
-        self.shared.subgroups = subgroups;
-    }
-
-    /// Takes part in a transfer that was announced.
-    ///
-    /// # Errors
-    /// If there is no such transfer, or it was answered before.
-    pub fn accept(
-        &mut self,
-        now: Time,
-        id: TransferId,
-        acceptance: &Acceptance,
-    ) -> Result<(), UnknownTransfer> {
-        let receiver = self.receivers.get_mut(&id).ok_or(UnknownTransfer)?;
-        if !receiver.accept(&mut self.shared.at(now), acceptance) {
-            return Err(UnknownTransfer);
-        }
-        Ok(())
-    }
-
-    /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this
-    /// receiver is called (at most 255 bytes; more are cut; none, if it is not called anything).
-    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) {
-        let receiver = self.receivers.get_mut(&id);
-        if let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) {
-            receiver.refuse(&mut self.shared.at(now), reason, name);
-            self.forget(id);
-        }
-    }
-
-    /// `bytes` that were handed over are done with: there is room for as many more.
-    pub fn consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
-        if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.consumed(&mut self.shared.at(now), bytes);
-        }
-    }
-
-    /// The user's last word on a transfer: that all is well (once it has been
-    /// [received](Notice::Received)), or why it gives up. What is handed over after it gave up is
-    /// of no use.
-    pub fn conclude(&mut self, now: Time, id: TransferId, result: Result<(), &str>) {
-        if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.conclude(&mut self.shared.at(now), result);
-        }
-    }
-
-    /// What the user kept aside is in place, after all [held](Notice::AllHold) it
-    /// ([`DeliverTo::Aside`]).
-    pub fn in_place(&mut self, now: Time, id: TransferId) {
-        if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.put_in_place(&mut self.shared.at(now));
-        }
-    }
-
-    /// Bytes of this receiver's reply to a transfer that [wants](Self::wants_reply) one and was
-    /// accepted, after those before (003 5.3.2, `X_MRreply`). They are taken as far as there is
-    /// room in `reply_buffer`; how many were. If not all, [`Notice::ReplyRoom`] tells when to go
-    /// on.
-    pub fn reply(&mut self, now: Time, id: TransferId, bytes: &[u8]) -> usize {
-        let receiver = self.receivers.get_mut(&id);
-        receiver.map_or(0, |it| it.add_return(&mut self.shared.at(now), bytes))
-    }
-
-    /// This receiver's reply ends where it is, perhaps without a byte; the sender's user is told
-    /// `code`.
-    pub fn finish_reply(&mut self, now: Time, id: TransferId, code: u32) {
-        if let Some(receiver) = self.receivers.get_mut(&id) {
-            receiver.end_return(&mut self.shared.at(now), code);
-        }
-    }
-
     /// `bytes` of replies to a transfer of this sender are done with: others may come.
     pub fn reply_consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
         self.with_sender(now, id, |sender, context| {
             sender.reply_consumed(context, bytes);
         });
-    }
-
-    /// Whether a transfer that was announced wants its receivers to reply.
-    pub fn wants_reply(&self, id: TransferId) -> bool {
-        self.receivers.get(&id).is_some_and(Receiver::wants_reply)
-    }
-
-    /// When this receiver delivers what it has of a transfer that was announced; steps are the
-    /// sender's alone.
-    pub fn deliver_to(&self, id: TransferId) -> Option<DeliverTo> {
-        self.receivers.get(&id).map(Receiver::deliver_to)
     }
 
     /// What was counted since the start.

@@ -97,13 +97,13 @@ pub enum Wanted {
         /// The most.
         max: usize,
     },
-    /// The receivers that register within `census` of the first. If none has after
+    /// The receivers that register within `present_within` of the first. If none has after
     /// `register_within`, none is served.
     Open,
     /// As [`Open`](Self::Open), and besides every member that is known because anything was heard
     /// of it: an announcement that is lost costs a member that is there nothing but time. A member
     /// that does not answer within `vanish_after` is gone, and not known any more. A sender that
-    /// knows no member waits for the `census` only; one that has never heard any, for
+    /// knows no member waits for `present_within` only; one that has never heard any, for
     /// `register_within` from its first transfer on.
     Present,
 }

@@ -13,15 +13,17 @@ use groupcast_core::{
 use super::Subgroups;
 use super::census::{Asking, position};
 use super::config::XgmConfig;
+use super::connection::Ends;
 use super::members::Members;
+use super::monitor::Monitor;
 use super::types::{
     CensusError, CensusHost, CensusRequest, Change, ChangeVerb, Counters, Key, MemberError,
-    NAME_MAX, Scope, VALUE_MAX, VARIABLES_MAX, VariableError, XgmEvent,
+    NAME_MAX, Scope, VariableError, XgmEvent,
 };
 use super::wire::{Answer, Listed, Message, Poll};
 
 /// The longest that an answer waits, whatever a poll says.
-const SPREAD_MAX: Duration = Duration::from_secs(1);
+pub(super) const SPREAD_MAX: Duration = Duration::from_secs(1);
 /// Datagrams that wait to be sent; the user's are refused, answers are dropped.
 const OUTBOX_MAX: usize = 64;
 /// Events that wait; those of changes and variables are dropped.
@@ -53,24 +55,30 @@ struct Pending {
 /// ```
 #[derive(Debug)]
 pub struct Xgm {
-    local: MemberId,
-    name: Bytes,
-    config: XgmConfig,
-    rng: Rng,
-    members: Members,
-    variables: BTreeMap<(Scope, Bytes), Bytes>,
+    pub(super) local: MemberId,
+    pub(super) name: Bytes,
+    pub(super) config: XgmConfig,
+    pub(super) rng: Rng,
+    pub(super) members: Members,
+    pub(super) variables: BTreeMap<(Scope, Bytes), Bytes>,
     asking: Option<Asking>,
     censuses: u32,
     /// How many hosts the last complete census of the whole group found.
     size: Option<usize>,
     allowance: Allowance,
     pending: Vec<Pending>,
-    outbox: VecDeque<(Destination, Vec<u8>)>,
-    events: VecDeque<XgmEvent>,
-    counters: Counters,
+    /// The connections that members of this host are in, and those that it is the source of.
+    pub(super) ends: Ends,
+    pub(super) monitors: BTreeMap<u32, Monitor>,
+    pub(super) outbox: VecDeque<(Destination, Vec<u8>)>,
+    pub(super) events: VecDeque<XgmEvent>,
+    pub(super) counters: Counters,
     /// A planted bug: the host answers whatever subgroups are asked.
     #[cfg(test)]
     pub(super) answers_excluded: bool,
+    /// A planted bug: any word of a member is that it has everything.
+    #[cfg(test)]
+    pub(super) believes_all: bool,
 }
 
 impl Xgm {
@@ -89,11 +97,15 @@ impl Xgm {
             size: None,
             allowance: Allowance::per_second(config.answers_max, config.answers_max),
             pending: Vec::new(),
+            ends: Ends::new(config.answers_max),
+            monitors: BTreeMap::new(),
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
             #[cfg(test)]
             answers_excluded: false,
+            #[cfg(test)]
+            believes_all: false,
         }
     }
 
@@ -186,69 +198,6 @@ impl Xgm {
         Ok(())
     }
 
-    /// Sets a variable: of the group and of subgroups at every host that it concerns, this one
-    /// included, with the reliability of a datagram; of a member, at this host.
-    ///
-    /// # Errors
-    /// If it is too long, for nobody, one too many, or too much waits to be sent.
-    pub fn set(&mut self, scope: Scope, name: &[u8], value: &[u8]) -> Result<(), VariableError> {
-        self.set_at(None, scope, name, value)
-    }
-
-    /// Sets a variable of a member of another host, with the reliability of a datagram.
-    ///
-    /// # Errors
-    /// As [`set`](Self::set).
-    pub fn set_member(
-        &mut self,
-        (host, key): (MemberId, Key),
-        name: &[u8],
-        value: &[u8],
-    ) -> Result<(), VariableError> {
-        let at = (host != self.local).then_some(host);
-        self.set_at(at, Scope::Member(key), name, value)
-    }
-
-    fn set_at(
-        &mut self,
-        host: Option<MemberId>,
-        scope: Scope,
-        name: &[u8],
-        value: &[u8],
-    ) -> Result<(), VariableError> {
-        if name.len() > NAME_MAX || value.len() > VALUE_MAX {
-            return Err(VariableError::TooLong);
-        }
-        if scope == Scope::Subgroups(Subgroups::NONE) {
-            return Err(VariableError::NoSubgroup);
-        }
-        let name = Bytes::copy_from_slice(name);
-        let value = Bytes::copy_from_slice(value);
-        if host.is_none() && self.is_kept_here(scope) && !self.has_room_for(scope, &name) {
-            return Err(VariableError::TooMany);
-        }
-        let destination = match (host, scope) {
-            (Some(host), _) => Some(Destination::Member(host)),
-            (None, Scope::Member(_)) => None,
-            (None, _) => Some(Destination::Group),
-        };
-        if let Some(destination) = destination {
-            let (name, value) = (name.clone(), value.clone());
-            self.post(destination, &Message::Set { scope, name, value })?;
-        }
-        if host.is_none() {
-            self.handle_set(self.local, scope, name, value);
-        }
-        Ok(())
-    }
-
-    /// The value of a variable, as this host knows it.
-    pub fn variable(&self, scope: Scope, name: &[u8]) -> Option<&Bytes> {
-        let mut variables = self.variables.iter();
-        let found = variables.find(|((of, called), _)| *of == scope && called == name);
-        found.map(|(_, value)| value)
-    }
-
     /// How many hosts the group had by the last complete census of all of it (003 4.5.1: a cached
     /// estimate of group size).
     pub fn size(&self) -> Option<usize> {
@@ -275,7 +224,7 @@ impl Xgm {
         self.outbox.is_empty()
     }
 
-    fn post(&mut self, to: Destination, message: &Message) -> Result<(), VariableError> {
+    pub(super) fn post(&mut self, to: Destination, message: &Message) -> Result<(), VariableError> {
         if self.outbox.len() >= OUTBOX_MAX {
             return Err(VariableError::Full);
         }
@@ -283,7 +232,7 @@ impl Xgm {
         Ok(())
     }
 
-    fn tell(&mut self, event: XgmEvent) {
+    pub(super) fn tell(&mut self, event: XgmEvent) {
         if self.events.len() < EVENTS_MAX {
             self.events.push_back(event);
         }
@@ -379,32 +328,6 @@ impl Xgm {
         }
     }
 
-    fn is_kept_here(&self, scope: Scope) -> bool {
-        match scope {
-            Scope::Group => true,
-            Scope::Subgroups(subgroups) => self.members.union().matches(subgroups),
-            Scope::Member(key) => self.members.subgroups(key).is_some(),
-        }
-    }
-
-    fn has_room_for(&self, scope: Scope, name: &Bytes) -> bool {
-        let is_known = self.variables.contains_key(&(scope, name.clone()));
-        is_known || self.variables.len() < VARIABLES_MAX
-    }
-
-    fn handle_set(&mut self, by: MemberId, scope: Scope, name: Bytes, value: Bytes) {
-        if !self.is_kept_here(scope) || !self.has_room_for(scope, &name) {
-            return;
-        }
-        self.variables.insert((scope, name.clone()), value.clone());
-        self.tell(XgmEvent::Set {
-            scope,
-            name,
-            value,
-            by,
-        });
-    }
-
     /// Sends the poll that is due, or ends the census.
     fn ask(&mut self, now: Time) {
         let Some(asking) = self.asking.as_mut().filter(|asking| asking.due() <= now) else {
@@ -437,6 +360,9 @@ impl Protocol for Xgm {
             Ok(Message::Answer(answer)) => self.handle_answer(now, from, &answer),
             Ok(Message::Change(change)) => self.handle_change(from, &change),
             Ok(Message::Set { scope, name, value }) => self.handle_set(from, scope, name, value),
+            Ok(Message::Ask(ask)) => self.handle_ask(now, from, &ask),
+            Ok(Message::Told(told)) => self.handle_told(from, &told),
+            Ok(Message::Report(report)) => self.handle_report(from, &report),
             Err(_) => self.counters.junk += 1,
         }
     }
@@ -451,6 +377,8 @@ impl Protocol for Xgm {
             self.answer(now, pending);
         }
         self.ask(now);
+        self.answer_asks(now);
+        self.step_monitors(now);
     }
 
     fn poll_transmit(&mut self, _now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
@@ -469,6 +397,8 @@ impl Protocol for Xgm {
     fn poll_timeout(&self) -> Option<Time> {
         let answers = self.pending.iter().map(|pending| pending.due);
         let asking = self.asking.as_ref().map(Asking::due);
-        answers.chain(asking).min()
+        let monitors = self.monitors.values().filter_map(Monitor::due);
+        let watching = self.ends.due().into_iter().chain(monitors);
+        answers.chain(asking).chain(watching).min()
     }
 }

@@ -21,7 +21,10 @@ use groupcast_core::{
     SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use super::{CensusRequest, Key, Scope, Subgroups, VALUE_MAX, Xgm, XgmConfig, XgmEvent, inspect};
+use super::{
+    CensusRequest, ConnectionId, Key, Membership, Scope, Standing, Subgroups, VALUE_MAX, WatchFrom,
+    Xgm, XgmConfig, XgmEvent, inspect,
+};
 
 /// Group management: a variable a message, with the reliability of a datagram.
 pub const FAMILY: Family = Family {
@@ -52,6 +55,8 @@ fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
         silent_passes: rng.range(0..4) as u32,
         hosts_max: rng.range(1..64) as usize,
         answers_max: rng.range(0..40) as u32,
+        watch_interval: Duration::from_millis(rng.range(50..2_000)),
+        watch_asks: rng.range(0..8) as u32,
     };
     Arc::new(move |local, rng, now| Box::new(XgmMessages::new(local, config, rng, now)))
 }
@@ -62,6 +67,8 @@ pub(super) struct XgmMessages {
     rng: Rng,
     queue: SendQueue<Fifo>,
     events: VecDeque<Event>,
+    /// The connections of others that it is in.
+    entered: VecDeque<ConnectionId>,
     /// When it asks or moves members next, if it does.
     tick: Option<Time>,
     /// What the last census found.
@@ -79,6 +86,8 @@ impl XgmMessages {
     const TICK: Duration = Duration::from_millis(700);
     pub(super) const KEY: Key = Key(1);
     const NAME: &[u8] = b"message";
+    const CONNECTION: &[u8] = b"connection";
+    const ENTERED_MAX: usize = 8;
 
     pub(super) fn new(local: MemberId, config: XgmConfig, rng: Rng, now: Time) -> Self {
         let mut xgm = Xgm::new(local, b"", config, rng.fork("xgm"));
@@ -94,6 +103,7 @@ impl XgmMessages {
             rng: rng.fork("user"),
             queue: SendQueue::new(limits, Fifo::default()),
             events: VecDeque::new(),
+            entered: VecDeque::new(),
             tick: Some(now + Self::TICK),
             #[cfg(test)]
             last: None,
@@ -125,7 +135,8 @@ impl XgmMessages {
         self.tick = Some(now + Self::TICK);
         let one = Subgroups::ALL.draw(&mut self.rng);
         let some = Subgroups(self.rng.next_u64()).union(one);
-        match self.rng.below(4) {
+        self.take_part(now);
+        match self.rng.below(6) {
             0 => {
                 let _ = self.xgm.partition(some, one);
             }
@@ -133,6 +144,7 @@ impl XgmMessages {
                 let to = self.rng.below(64) as u8;
                 let _ = self.xgm.merge(to, some);
             }
+            2 | 3 => self.monitor(now),
             _ => {
                 let request = CensusRequest {
                     subgroups: some,
@@ -145,12 +157,96 @@ impl XgmMessages {
     }
 }
 
+impl XgmMessages {
+    /// Monitors a connection, sets a checkpoint in it, or lets it go. A refusal says that there are
+    /// enough.
+    fn monitor(&mut self, now: Time) {
+        let number = self.rng.below(4) as u32;
+        if self.rng.chance(0.2) {
+            return self.xgm.release_monitor(number);
+        }
+        let membership = Membership {
+            count: self.rng.below(4) as usize,
+            may_leave: self.rng.chance(0.5),
+            ..Membership::default()
+        };
+        if self.xgm.monitor(now, number, membership).is_ok() {
+            let _ = self
+                .xgm
+                .set(Scope::Group, Self::CONNECTION, &number.to_be_bytes());
+        }
+        if self.rng.chance(0.5) {
+            self.xgm.begin_monitor(number);
+        }
+        let place = self.rng.below(100);
+        let _ = self.xgm.checkpoint(now, number, place);
+    }
+
+    /// Is further in a connection than before, or leaves it.
+    fn take_part(&mut self, now: Time) {
+        let Some(id) = self.entered.pop_front() else {
+            return;
+        };
+        let standing = match self.rng.below(6) {
+            0 => Standing::Complete,
+            1 => Standing::Left,
+            2 => Standing::Closed,
+            _ => {
+                self.xgm.advance(now, id, self.rng.below(100));
+                return self.entered.push_back(id);
+            }
+        };
+        self.xgm.exit(now, id, standing);
+    }
+
+    /// Takes in what the entity tells.
+    fn hear(&mut self, now: Time) {
+        while let Some(event) = self.xgm.poll_event() {
+            match event {
+                #[cfg(test)]
+                XgmEvent::Census(census) => self.last = Some(census),
+                XgmEvent::Heard {
+                    number,
+                    member,
+                    name,
+                } => {
+                    // It may be too late for it.
+                    let _ = self.xgm.watch(number, member, &name, WatchFrom::FirstWord);
+                }
+                XgmEvent::Set {
+                    name, value, by, ..
+                } => self.hear_variable(now, &name, value, by),
+                _ => {}
+            }
+        }
+    }
+
+    fn hear_variable(&mut self, now: Time, name: &[u8], mut value: Bytes, by: MemberId) {
+        if by == self.xgm.local() {
+            return;
+        }
+        // What another entity of the group set under another name is no message.
+        if name == Self::NAME && value.len() >= 8 {
+            let number = value.get_u64();
+            self.deliver(MessageId { sender: by, number }, value);
+        } else if name == Self::CONNECTION && value.len() == 4 {
+            let number = value.get_u32();
+            let id = ConnectionId { source: by, number };
+            if self.entered.len() < Self::ENTERED_MAX && !self.entered.contains(&id) {
+                self.entered.push_back(id);
+                self.xgm.enter(now, Self::KEY, id);
+            }
+        }
+    }
+}
+
 impl Protocol for XgmMessages {
     type Event = Event;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, body: Bytes) {
         if !self.participation.has_left() {
             self.xgm.handle_datagram(now, from, body);
+            self.hear(now);
         }
     }
 
@@ -162,6 +258,7 @@ impl Protocol for XgmMessages {
         if self.tick.is_some_and(|tick| tick <= now) {
             self.act(now);
         }
+        self.hear(now);
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
@@ -181,26 +278,6 @@ impl Protocol for XgmMessages {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        while let Some(event) = self.xgm.poll_event() {
-            #[cfg(test)]
-            if let XgmEvent::Census(census) = &event {
-                self.last = Some(census.clone());
-            }
-            let XgmEvent::Set {
-                name,
-                mut value,
-                by,
-                ..
-            } = event
-            else {
-                continue;
-            };
-            // What another entity of the group set under another name is no message.
-            if name == Self::NAME && value.len() >= 8 && by != self.xgm.local() {
-                let number = value.get_u64();
-                self.deliver(MessageId { sender: by, number }, value);
-            }
-        }
         self.events.pop_front()
     }
 

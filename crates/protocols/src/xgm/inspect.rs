@@ -15,6 +15,9 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
             payload(&value);
             ("set", Role::Data)
         }
+        Ok(Message::Ask(_)) => ("ask", Role::Request),
+        Ok(Message::Told(_)) => ("told", Role::Control),
+        Ok(Message::Report(_)) => ("report", Role::Control),
         Err(_) => ("junk", Role::Control),
     };
     Inspected { kind, role }

@@ -1,5 +1,7 @@
 //! Group management as a whole, in the simulator: what a census finds, costs and withstands.
 
+mod connections;
+
 use std::time::Duration;
 use std::vec::Vec;
 

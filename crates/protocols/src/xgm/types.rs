@@ -7,7 +7,7 @@ use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_core::trace::Observable;
 
-use super::Subgroups;
+use super::{Account, Subgroups, Violation};
 
 /// The most members of one host: with all of them a list fits a datagram.
 pub const MEMBERS_MAX: usize = 64;
@@ -137,6 +137,59 @@ pub enum XgmEvent {
         /// Whose manager set it.
         by: MemberId,
     },
+    /// Source: somebody that is not [watched](super::Xgm::watch) says that it is in a connection.
+    Heard {
+        /// The connection's number.
+        number: u32,
+        /// Who.
+        member: MemberId,
+        /// What it is called, if it has said so.
+        name: Bytes,
+    },
+    /// Source: a member of a connection has gone. Told once for each.
+    Departed {
+        /// The connection's number.
+        number: u32,
+        /// Who.
+        member: MemberId,
+        /// What it is called.
+        name: Bytes,
+        /// How that is known.
+        how: Departure,
+    },
+    /// Source: the required membership of a connection does not hold any more. Told once; the
+    /// transport is to release the connection (003 4.3).
+    Violated {
+        /// The connection's number.
+        number: u32,
+        /// What does not hold, and because of whom.
+        violation: Violation,
+    },
+    /// Source: a checkpoint waits for nobody any more.
+    Checkpoint(Account),
+}
+
+/// From when on a receiver is watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WatchFrom {
+    /// Since it has registered.
+    Registration,
+    /// Since its entity has said a word of the transfer. One that has none, as those of earlier
+    /// releases, is not taken for gone because it does not answer.
+    FirstWord,
+}
+
+/// How a member of a connection has gone without having everything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departure {
+    /// It said that it leaves.
+    Left,
+    /// Its entity said that its end was closed abnormally.
+    Closed,
+    /// Its entity does not know the connection any more.
+    Lost,
+    /// It does not answer any more.
+    Silent,
 }
 
 /// It stands in no history: nothing is promised to be the same at others.
@@ -158,6 +211,12 @@ pub struct Counters {
     pub unasked: u64,
     /// Moves of members in a connection that somebody else asked for.
     pub refused: u64,
+    /// Asks of the sources of connections that came.
+    pub asks: u64,
+    /// How often this host said how it stands in a connection, without reports.
+    pub standings: u64,
+    /// What was said or asked of connections that is repeated, late, or of none that is known.
+    pub stale: u64,
 }
 
 /// Why a member is not as its user wants it; nothing has changed.
@@ -188,6 +247,21 @@ pub enum CensusError {
     /// Nobody is asked.
     #[error("no subgroup is asked")]
     NoSubgroup,
+}
+
+/// Why a connection is not monitored as its source wants it; nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MonitorError {
+    /// There is one of this number, or as many connections or checkpoints as there may be.
+    #[error("there are as many as there may be")]
+    Full,
+    /// There is no monitor of this number.
+    #[error("this connection is not monitored")]
+    Unknown,
+    /// Nobody may drop in any more.
+    #[error("nobody may drop into this connection any more")]
+    NoJoins,
 }
 
 /// Why a variable or a change is not sent; nothing has changed.

@@ -150,7 +150,7 @@ impl RingPoint {
             bulk: BulkConfig {
                 reserve: false,
                 announce_interval: Duration::from_secs(1),
-                census: Duration::from_secs(4),
+                present_within: Duration::from_secs(4),
                 rto_min: Duration::from_secs(2),
                 rto_initial: Duration::from_secs(2),
                 rto_max: Duration::from_secs(2),

@@ -112,10 +112,11 @@ impl Receiver {
         }
     }
 
-    /// What it holds from the start of the stream on without a gap, in bytes.
-    #[cfg(test)]
-    pub(in crate::bulk) fn held_below(&self) -> u64 {
-        let next = |store: &Store| store.next().offset(u64::from(self.announce.packet));
-        self.state.store().map_or(0, next)
+    /// What it holds from the start of the stream on without a gap, in bytes; `None`: its user has
+    /// not accepted it.
+    pub(in crate::bulk) fn held(&self) -> Option<u64> {
+        let store = self.state.store()?;
+        let held = store.next().offset(u64::from(self.announce.packet));
+        Some(store.length().map_or(held, |length| held.min(length)))
     }
 }

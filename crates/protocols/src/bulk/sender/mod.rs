@@ -161,7 +161,7 @@ impl Sender {
         let mut timers = Timers::default();
         timers.set(Timer::Announce, context.now);
         let patience = match transfer.receivers {
-            Wanted::Present => config.census,
+            Wanted::Present => config.present_within,
             Wanted::Count(_)
             | Wanted::Members(_)
             | Wanted::Listed(_)
@@ -174,7 +174,7 @@ impl Sender {
             id,
             state: State::Announcing(Announcing {
                 since: context.now,
-                census_over: false,
+                present_over: false,
                 listed_below: PacketNumber::ZERO,
             }),
             peers: BTreeMap::new(),
@@ -347,6 +347,19 @@ impl Sender {
         let dropped = Message::Finish(Finish::Dropped);
         context.outbox.unicast(receiver, self.id.number, &dropped);
         self.settle(context, receiver, outcome);
+    }
+
+    /// Group management says what became of a receiver.
+    pub(super) fn dismiss(
+        &mut self,
+        context: &mut Context<'_>,
+        receiver: MemberId,
+        outcome: Outcome,
+    ) {
+        if self.peers.contains_key(&receiver) {
+            self.drop_receiver(context, receiver, outcome);
+            self.advance(context);
+        }
     }
 
     fn end(&mut self, context: &mut Context<'_>) {

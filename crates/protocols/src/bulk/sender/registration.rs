@@ -105,7 +105,7 @@ impl Sender {
         let open = matches!(self.transfer.receivers, Wanted::Open | Wanted::Present);
         if !late && open && alone {
             self.timers
-                .set(Timer::Begin, context.now + context.config.census);
+                .set(Timer::Begin, context.now + context.config.present_within);
         }
     }
 
@@ -122,7 +122,7 @@ impl Sender {
         let announcing = matches!(self.state, State::Announcing(_));
         if announcing && is_first && self.transfer.receivers == Wanted::Open {
             self.timers
-                .set(Timer::Begin, context.now + context.config.census);
+                .set(Timer::Begin, context.now + context.config.present_within);
         }
     }
 
@@ -205,8 +205,8 @@ impl Sender {
             }
             Wanted::Open => false,
             Wanted::Present => {
-                let census_over = matches!(&self.state, State::Announcing(it) if it.census_over);
-                census_over && !self.is_any_silent(context)
+                let present_over = matches!(&self.state, State::Announcing(it) if it.present_over);
+                present_over && !self.is_any_silent(context)
             }
         }
     }
@@ -227,17 +227,17 @@ impl Sender {
     /// this endpoint has never heard any other.
     pub(super) fn begin_with_present(&mut self, context: &mut Context<'_>) {
         let config = context.config;
-        let census_over = !self.peers.is_empty() || !self.settled.is_empty();
+        let present_over = !self.peers.is_empty() || !self.settled.is_empty();
         let is_any_silent = self.is_any_silent(context);
         let State::Announcing(announcing) = &mut self.state else {
             debug_assert!(false, "the timer is cancelled when the first pass begins");
             return;
         };
-        announcing.census_over = census_over;
+        announcing.present_over = present_over;
         let since = announcing.since;
         let until = if is_any_silent {
             Some(since + config.vanish_after)
-        } else if census_over {
+        } else if present_over {
             None
         } else {
             context.known.wait_for_first(config.register_within)

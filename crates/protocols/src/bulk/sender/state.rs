@@ -32,7 +32,7 @@ pub(super) struct Announcing {
     /// When the transfer was first announced.
     pub(super) since: Time,
     /// Whether the members that are there have had the time to register.
-    pub(super) census_over: bool,
+    pub(super) present_over: bool,
     /// Every receiver has listed what it needs below this packet.
     pub(super) listed_below: PacketNumber,
 }

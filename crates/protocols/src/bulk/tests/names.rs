@@ -19,7 +19,7 @@ fn a_receiver_that_refuses_is_named_and_the_transfer_does_not_wait_for_it() {
         let id = net.send(file(10_000, receivers));
         net.run(Duration::from_millis(20));
         net.endpoints[1].refuse(net.now, id, "the disk is full", b"one");
-        net.must(config().census * 2, Net::is_sent);
+        net.must(config().present_within * 2, Net::is_sent);
         let settled = Notice::Settled {
             id,
             receiver: member(1),

@@ -8,6 +8,14 @@
 //! | 2 answer | census 4, poll 2, held 4 (µs), union of subgroups 8, members 2; if the poll asked for the list: name (length 1, bytes), then key 8 and subgroups 8 for each member |
 //! | 3 change | verb 1 (1 partition, 2 merge), from 8, to 8 |
 //! | 4 set | scope 1 (1 group, 2 subgroups, 3 member), target 8 (0, subgroups, key), name (length 1, bytes), value: the rest |
+//! | 5 ask | connection 4, ask 4 (from 1), who is asked 8 (an incarnation, 0: all that are in it), spread 4 (µs), count 2 (up to 16) and places of checkpoints, 8 each |
+//! | 6 told | connection 4, ask 4 that is answered (0: none), standing 1 (1 within, 2 complete, 3 left, 4 closed, 5 stranger), subgroups 8, progress 8 (bytes) |
+//! | 7 report | connection 4, member's key 8, standing 1 (1 has joined, 2 is complete, 3 has left, 4 was closed), subgroups 8, progress 8 (bytes), name (length 1, bytes) |
+//!
+//! A connection is named by its source, which is the receiver of 6 and 7 and the sender of 5, and
+//! the source's number for it.
+
+mod connection;
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,12 +24,16 @@ use bytes::Bytes;
 use groupcast_core::Incarnation;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
+pub(super) use self::connection::{Ask, PLACES_MAX, Report, Told};
 use super::{Change, ChangeVerb, Key, MEMBERS_MAX, NAME_MAX, Scope, Subgroups, VALUE_MAX};
 
 const POLL: u8 = 1;
 const ANSWER: u8 = 2;
 const CHANGE: u8 = 3;
 const SET: u8 = 4;
+const ASK: u8 = 5;
+const TOLD: u8 = 6;
+const REPORT: u8 = 7;
 
 /// The most hosts that a poll names as heard: with all of them its body has 1,054 bytes.
 pub(super) const HEARD_MAX: usize = 128;
@@ -41,6 +53,12 @@ pub(super) enum Message {
         name: Bytes,
         value: Bytes,
     },
+    /// Asks the members of a connection how they stand.
+    Ask(Ask),
+    /// How a member stands, for the connection's source.
+    Told(Told),
+    /// A member has joined or left a connection.
+    Report(Report),
 }
 
 /// Whom a poll asks, and how.
@@ -121,6 +139,9 @@ impl Message {
                 put_name(&mut writer, name);
                 writer.put(value);
             }
+            Self::Ask(ask) => ask.encode(writer.u8(ASK)),
+            Self::Told(told) => told.encode(writer.u8(TOLD)),
+            Self::Report(report) => report.encode(writer.u8(REPORT)),
         }
         bytes
     }
@@ -132,6 +153,9 @@ impl Message {
             ANSWER => Self::Answer(answer(&mut reader)?),
             CHANGE => Self::Change(change(&mut reader)?),
             SET => set(&mut reader)?,
+            ASK => Self::Ask(Ask::decode(&mut reader)?),
+            TOLD => Self::Told(Told::decode(&mut reader)?),
+            REPORT => Self::Report(Report::decode(&mut reader)?),
             kind => return Err(reader.invalid("kind", u64::from(kind))),
         };
         reader.finish()?;
@@ -255,9 +279,10 @@ fn set(reader: &mut Reader<'_>) -> Result<Message, DecodeError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Standing;
     use super::*;
 
-    fn examples() -> [Message; 5] {
+    fn examples() -> [Message; 8] {
         let poll = Poll {
             census: 7,
             number: 2,
@@ -300,6 +325,28 @@ mod tests {
             Message::Answer(with_list),
             Message::Change(change),
             set,
+            Message::Ask(Ask {
+                number: 7,
+                round: 2,
+                only: Incarnation(9),
+                spread: Duration::from_millis(5),
+                places: [0x100].into(),
+            }),
+            Message::Told(Told {
+                number: 7,
+                round: 2,
+                standing: Standing::Within,
+                subgroups: Subgroups(4),
+                progress: 0x100,
+            }),
+            Message::Report(Report {
+                number: 7,
+                key: Key(1),
+                standing: Standing::Closed,
+                subgroups: Subgroups(4),
+                progress: 0x100,
+                name: Bytes::from_static(b"a"),
+            }),
         ]
     }
 
@@ -313,6 +360,9 @@ mod tests {
              00000000000000010000000000000004",
             "030200000000000000030000000000000004",
             "040100000000000000000 16e76",
+            "05 00000007 00000002 0000000000000009 00001388 0001 0000000000000100",
+            "06 00000007 00000002 01 0000000000000004 0000000000000100",
+            "07 00000007 0000000000000001 04 0000000000000004 0000000000000100 01 61",
         ];
         for (message, line) in examples().iter().zip(lines) {
             let hex: alloc::string::String = line.split_whitespace().collect();
@@ -340,11 +390,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_or_a_change_without_subgroups_is_refused() {
+    fn what_makes_no_sense_is_refused() {
         let answer = "02000000070002000000030000000000000000\
                       0001";
         let merge_to_two = "030200000000000000030000000000000006";
-        for line in [answer, merge_to_two] {
+        let ask_of_round_0 = "05 00000007 00000000 0000000000000009 00001388 0000";
+        let stranger_reports =
+            "07 00000007 0000000000000001 05 0000000000000004 0000000000000100 01 61";
+        for line in [answer, merge_to_two, ask_of_round_0, stranger_reports] {
             let hex: alloc::string::String = line.split_whitespace().collect();
             let bytes: Vec<u8> = (0..hex.len() / 2)
                 .filter_map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok())

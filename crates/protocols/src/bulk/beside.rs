@@ -1,0 +1,29 @@
+//! What group management beside an endpoint asks of it (003 4.5.2).
+
+use groupcast_core::{MemberId, Time};
+
+use super::Bulk;
+use super::transfer::{Outcome, TransferId};
+
+impl Bulk {
+    /// Group management knows better what became of a receiver: it has gone, or is not to take
+    /// part. It is settled with `outcome`, told so, and not served any more. Nothing happens if it
+    /// is settled, or not a receiver.
+    pub fn dismiss(&mut self, now: Time, id: TransferId, receiver: MemberId, outcome: &Outcome) {
+        self.with_sender(now, id, |sender, context| {
+            sender.dismiss(context, receiver, outcome.clone());
+        });
+    }
+
+    /// The transfers that this endpoint takes part in as a receiver, and how many bytes it has of
+    /// each from the start of the stream without a gap.
+    pub fn receiving(&self) -> impl Iterator<Item = (TransferId, u64)> {
+        let receivers = self.receivers.iter();
+        receivers.filter_map(|(id, receiver)| Some((*id, receiver.held()?)))
+    }
+
+    /// Whether a transfer that is sent here is under way.
+    pub fn is_sending(&self, id: TransferId) -> bool {
+        self.sender(id).is_some()
+    }
+}

@@ -1,0 +1,100 @@
+//! What the user of an endpoint says as a receiver.
+
+use groupcast_core::Time;
+
+use super::Bulk;
+use super::receiver::Receiver;
+use super::transfer::{Acceptance, DeliverTo, TransferId, UnknownTransfer};
+use crate::xgm::Subgroups;
+
+impl Bulk {
+    /// The subgroups that this endpoint is in as a receiver: all, unless told otherwise.
+    pub fn subgroups(&self) -> Subgroups {
+        self.shared.subgroups
+    }
+
+    /// From now on this endpoint is offered what is for one of these subgroups, and does not answer
+    /// to what is for others (003 5.4, `G_Subgroup`). What it has answered goes on.
+    pub fn set_subgroups(&mut self, subgroups: Subgroups) {
+        self.shared.subgroups = subgroups;
+    }
+
+    /// Takes part in a transfer that was announced.
+    ///
+    /// # Errors
+    /// If there is no such transfer, or it was answered before.
+    pub fn accept(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        acceptance: &Acceptance,
+    ) -> Result<(), UnknownTransfer> {
+        let receiver = self.receivers.get_mut(&id).ok_or(UnknownTransfer)?;
+        if !receiver.accept(&mut self.shared.at(now), acceptance) {
+            return Err(UnknownTransfer);
+        }
+        Ok(())
+    }
+
+    /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this
+    /// receiver is called (at most 255 bytes; more are cut; none, if it is not called anything).
+    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) {
+        let receiver = self.receivers.get_mut(&id);
+        if let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) {
+            receiver.refuse(&mut self.shared.at(now), reason, name);
+            self.forget(id);
+        }
+    }
+
+    /// `bytes` that were handed over are done with: there is room for as many more.
+    pub fn consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.consumed(&mut self.shared.at(now), bytes);
+        }
+    }
+
+    /// The user's last word on a transfer: that all is well (once it has been
+    /// [received](Notice::Received)), or why it gives up. What is handed over after it gave up is
+    /// of no use.
+    pub fn conclude(&mut self, now: Time, id: TransferId, result: Result<(), &str>) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.conclude(&mut self.shared.at(now), result);
+        }
+    }
+
+    /// What the user kept aside is in place, after all [held](Notice::AllHold) it
+    /// ([`DeliverTo::Aside`]).
+    pub fn in_place(&mut self, now: Time, id: TransferId) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.put_in_place(&mut self.shared.at(now));
+        }
+    }
+
+    /// Bytes of this receiver's reply to a transfer that [wants](Self::wants_reply) one and was
+    /// accepted, after those before (003 5.3.2, `X_MRreply`). They are taken as far as there is
+    /// room in `reply_buffer`; how many were. If not all, [`Notice::ReplyRoom`] tells when to go
+    /// on.
+    pub fn reply(&mut self, now: Time, id: TransferId, bytes: &[u8]) -> usize {
+        let receiver = self.receivers.get_mut(&id);
+        receiver.map_or(0, |it| it.add_return(&mut self.shared.at(now), bytes))
+    }
+
+    /// This receiver's reply ends where it is, perhaps without a byte; the sender's user is told
+    /// `code`.
+    pub fn finish_reply(&mut self, now: Time, id: TransferId, code: u32) {
+        if let Some(receiver) = self.receivers.get_mut(&id) {
+            receiver.end_return(&mut self.shared.at(now), code);
+        }
+    }
+
+    /// Whether a transfer that was announced wants its receivers to reply.
+    pub fn wants_reply(&self, id: TransferId) -> bool {
+        self.receivers.get(&id).is_some_and(Receiver::wants_reply)
+    }
+
+    /// When this receiver delivers what it has of a transfer that was announced; steps are the
+    /// sender's alone.
+    pub fn deliver_to(&self, id: TransferId) -> Option<DeliverTo> {
+        self.receivers.get(&id).map(Receiver::deliver_to)
+    }
+}

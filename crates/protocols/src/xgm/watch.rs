@@ -1,0 +1,208 @@
+//! What a source asks of its entity (003 4.5.2: `connection_monitor`, `checkpoint`,
+//! `release_monitor`), and what comes from the members.
+
+use bytes::Bytes;
+use groupcast_core::{Destination, MemberId, Time};
+
+use super::entity::Xgm;
+use super::monitor::{Effects, Monitor, Word};
+use super::wire::{Message, PLACES_MAX, Report, Told};
+use super::{Account, Membership, MonitorError, NAME_MAX, WatchFrom, XgmEvent};
+
+/// Connections that are monitored at once.
+const MONITORS_MAX: usize = 64;
+
+impl Xgm {
+    /// Monitors the connection that this host's transport calls `number`: who is in it, how far
+    /// each is, and from [`begin_monitor`](Self::begin_monitor) on whether `membership` holds (003:
+    /// `connection_monitor`).
+    ///
+    /// # Errors
+    /// If there are too many, or it is monitored already.
+    pub fn monitor(
+        &mut self,
+        now: Time,
+        number: u32,
+        membership: Membership,
+    ) -> Result<(), MonitorError> {
+        if self.monitors.contains_key(&number) {
+            return Err(MonitorError::Full);
+        }
+        if self.monitors.len() >= MONITORS_MAX {
+            // What waits for checkpoints alone has waited longest.
+            let mut ended = self.monitors.iter().filter(|(_, it)| it.has_ended());
+            let oldest = ended.next().map(|(number, _)| *number);
+            self.release_monitor(oldest.ok_or(MonitorError::Full)?);
+        }
+        let monitor = Monitor::new(number, membership, now);
+        self.monitors.insert(number, monitor);
+        Ok(())
+    }
+
+    /// The transport has counted in `member`, which calls itself `name`: it is watched from now on.
+    ///
+    /// # Errors
+    /// If there is no such monitor, or nobody may drop in any more.
+    pub fn watch(
+        &mut self,
+        number: u32,
+        member: MemberId,
+        name: &[u8],
+        from: WatchFrom,
+    ) -> Result<(), MonitorError> {
+        let monitor = self.monitors.get_mut(&number);
+        let monitor = monitor.ok_or(MonitorError::Unknown)?;
+        if !monitor.watches(member) {
+            if !monitor.takes(&self.config) {
+                return Err(MonitorError::NoJoins);
+            }
+            let name = &name[..name.len().min(NAME_MAX)];
+            monitor.watch(member, Bytes::copy_from_slice(name), from);
+        }
+        Ok(())
+    }
+
+    /// The connection has begun: from now on its membership has to hold.
+    pub fn begin_monitor(&mut self, number: u32) {
+        self.with_monitor(number, Monitor::begin);
+    }
+
+    /// Asks who has the stream below `place`; [`XgmEvent::Checkpoint`] is the account, when no
+    /// member is open any more (003: `checkpoint`). There may be several at once.
+    ///
+    /// # Errors
+    /// If there is no such monitor, or too many checkpoints.
+    pub fn checkpoint(&mut self, now: Time, number: u32, place: u64) -> Result<(), MonitorError> {
+        let config = self.config;
+        let monitor = self.monitors.get_mut(&number);
+        let monitor = monitor.ok_or(MonitorError::Unknown)?;
+        if monitor.checkpoints() >= PLACES_MAX {
+            return Err(MonitorError::Full);
+        }
+        monitor.set_checkpoint(now, place, &config);
+        self.with_monitor(number, Monitor::tell_settled);
+        Ok(())
+    }
+
+    /// What is known now of who has the stream below `place`.
+    pub fn account(&self, number: u32, place: u64) -> Option<Account> {
+        let monitor = self.monitors.get(&number)?;
+        Some(monitor.account(place))
+    }
+
+    /// The connection is over, and its membership need not hold any more. It is released when the
+    /// last of its checkpoints is settled: at once, or when those that are open have said how they
+    /// stand or have fallen silent.
+    pub fn end_monitor(&mut self, number: u32) {
+        self.with_monitor(number, |monitor, _| monitor.end());
+        self.release_settled();
+    }
+
+    /// Whether a checkpoint waits for the word of a member.
+    pub fn is_open(&self, number: u32, place: u64) -> bool {
+        let monitor = self.monitors.get(&number);
+        monitor.is_some_and(|monitor| monitor.is_open(place))
+    }
+
+    fn release_settled(&mut self) {
+        self.monitors
+            .retain(|_, monitor| !monitor.has_ended() || monitor.checkpoints() > 0);
+    }
+
+    /// Nothing is kept of the connection (003: `release_monitor`). Checkpoints that are not settled
+    /// are told first, with those that are open as unknown.
+    pub fn release_monitor(&mut self, number: u32) {
+        self.with_monitor(number, Monitor::close);
+        self.monitors.remove(&number);
+    }
+
+    /// Plants a bug: who has not answered one ask is gone.
+    #[cfg(test)]
+    pub(crate) fn lose_patience(&mut self) {
+        self.config.watch_asks = 1;
+    }
+
+    /// Plants a bug: a member that says anything is taken for one that has everything.
+    #[cfg(test)]
+    pub(crate) fn believe_all(&mut self) {
+        self.believes_all = true;
+    }
+
+    fn with_monitor(&mut self, number: u32, act: impl FnOnce(&mut Monitor, &mut Effects)) {
+        let mut effects = Effects::default();
+        if let Some(monitor) = self.monitors.get_mut(&number) {
+            act(monitor, &mut effects);
+        }
+        self.take_effects(effects);
+    }
+
+    fn take_effects(&mut self, effects: Effects) {
+        for (to, ask) in effects.asks {
+            let to = to.map_or(Destination::Group, Destination::Member);
+            // Bounded by the members that are watched.
+            self.outbox.push_back((to, Message::Ask(ask).encode()));
+        }
+        // What a source asked for is told, whatever else waits: each member goes once.
+        self.events.extend(effects.events);
+    }
+
+    pub(super) fn handle_report(&mut self, from: MemberId, report: &Report) {
+        let word = Word {
+            round: 0,
+            standing: report.standing,
+            subgroups: report.subgroups,
+            progress: report.progress,
+        };
+        self.hear(from, report.number, word, &report.name);
+    }
+
+    pub(super) fn handle_told(&mut self, from: MemberId, told: &Told) {
+        let word = Word {
+            round: told.round,
+            standing: told.standing,
+            subgroups: told.subgroups,
+            progress: told.progress,
+        };
+        self.hear(from, told.number, word, &Bytes::new());
+    }
+
+    fn hear(&mut self, from: MemberId, number: u32, word: Word, name: &Bytes) {
+        #[cfg(test)]
+        let word = match self.believes_all {
+            true => Word {
+                progress: u64::MAX,
+                ..word
+            },
+            false => word,
+        };
+        let Some(monitor) = self.monitors.get_mut(&number) else {
+            self.counters.stale += 1;
+            return;
+        };
+        if !monitor.watches(from) {
+            // Who is in it the transport says.
+            let name = name.clone();
+            return self.tell(XgmEvent::Heard {
+                number,
+                member: from,
+                name,
+            });
+        }
+        let mut effects = Effects::default();
+        let is_new = monitor.hear(from, word, &mut effects);
+        self.counters.stale += u64::from(!is_new);
+        self.take_effects(effects);
+        self.release_settled();
+    }
+
+    /// Asks whom it is time to ask.
+    pub(super) fn step_monitors(&mut self, now: Time) {
+        let config = self.config;
+        let mut effects = Effects::default();
+        for monitor in self.monitors.values_mut() {
+            monitor.step(now, &config, &mut effects);
+        }
+        self.take_effects(effects);
+        self.release_settled();
+    }
+}
