@@ -15,11 +15,22 @@ impl Bulk {
         });
     }
 
-    /// The transfers that this endpoint takes part in as a receiver, and how many bytes it has of
-    /// each from the start of the stream without a gap.
+    /// The transfers that this endpoint takes part in as a receiver, and how many bytes its user
+    /// may use of each, from the start of the stream without a gap. What lies beyond a mark, or is
+    /// kept aside, is not among them.
     pub fn receiving(&self) -> impl Iterator<Item = (TransferId, u64)> {
         let receivers = self.receivers.iter();
-        receivers.filter_map(|(id, receiver)| Some((*id, receiver.held()?)))
+        receivers.filter_map(|(id, receiver)| Some((*id, receiver.usable()?)))
+    }
+
+    /// The same for one transfer, which may be over; `None` if this endpoint was not in it, or that
+    /// is long ago.
+    pub fn usable(&self, id: TransferId) -> Option<u64> {
+        let mut latest = self.usable_at_end.iter().rev();
+        match self.receivers.get(&id) {
+            Some(receiver) => receiver.usable(),
+            None => Some(latest.find(|(past, _)| *past == id)?.1),
+        }
     }
 
     /// Whether a transfer that is sent here is under way.

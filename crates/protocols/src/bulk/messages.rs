@@ -113,16 +113,16 @@ pub struct Messages {
 /// What the transfers of messages have besides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shape {
-    /// Whether nothing is delivered anywhere before all that take part hold it: a mark at the
-    /// start, and the next at the end.
-    pub(crate) has_marks: bool,
+    /// Messages that are longer than this are delivered nowhere before all that take part hold
+    /// them: a mark at the start, and the next at the end. `None`: all are delivered at once.
+    pub(crate) marks_above: Option<u64>,
     /// Whether receivers reply, under the policy `multidriver`: with the message's number.
     pub(crate) has_replies: bool,
 }
 
 impl Shape {
     const PLAIN: Self = Self {
-        has_marks: false,
+        marks_above: None,
         has_replies: false,
     };
 }
@@ -202,11 +202,6 @@ impl Messages {
         }
     }
 
-    /// Whether messages that are begun from now on have marks.
-    pub(crate) fn set_marks(&mut self, has_marks: bool) {
-        self.shape.has_marks = has_marks;
-    }
-
     /// What the endpoint has told, but data.
     pub(crate) fn poll_tap(&mut self) -> Option<Notice> {
         self.tap.as_mut()?.pop_front()
@@ -281,16 +276,17 @@ impl Messages {
         let Some(message) = self.queue.front() else {
             return false;
         };
+        let length = message.payload.len() as u64;
         let mut about = BytesMut::with_capacity(9);
         about.put_u64(message.number);
         about.put_u8(message.service.code());
         let transfer = Transfer {
             about: about.freeze(),
-            length: Some(message.payload.len() as u64),
+            length: Some(length),
             rewindable: true,
             receivers: self.config.receivers.clone(),
             subgroups: Subgroups::ALL,
-            deliver_to: match self.shape.has_marks {
+            deliver_to: match self.shape.marks_above.is_some_and(|above| length > above) {
                 true => DeliverTo::UpTo {
                     first: 0,
                     step: None,

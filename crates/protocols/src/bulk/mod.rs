@@ -110,6 +110,7 @@ mod transfer;
 mod wire;
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
@@ -149,6 +150,8 @@ pub struct Bulk {
     receivers: BTreeMap<TransferId, Receiver>,
     /// Transfers of others that are over here, and are not offered again.
     past: VecDeque<TransferId>,
+    /// What was usable of the last transfers that this endpoint took part in, when they were over.
+    usable_at_end: VecDeque<(TransferId, u64)>,
     /// Which transfer sends next, when several do.
     turn: u32,
     /// The most bytes that senders kept at once, and how many of them were sent and not
@@ -173,6 +176,7 @@ impl Bulk {
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
             past: VecDeque::new(),
+            usable_at_end: VecDeque::new(),
             turn: 0,
             buffered_max: 0,
             unacknowledged_max: 0,
@@ -377,11 +381,22 @@ impl Bulk {
 
     /// Forgets a transfer at its receiver; it is not offered to the user again.
     fn forget(&mut self, id: TransferId) {
-        self.receivers.remove(&id);
+        if let Some(receiver) = self.receivers.remove(&id) {
+            self.remember(id, receiver.usable());
+        }
         if self.past.len() >= self.shared.config.transfers_max * Self::PAST {
             self.past.pop_front();
         }
         self.past.push_back(id);
+    }
+
+    /// Remembers what was usable of a transfer that is over, if it was accepted.
+    fn remember(&mut self, id: TransferId, usable: Option<u64>) {
+        let Some(usable) = usable else { return };
+        if self.usable_at_end.len() >= self.shared.config.transfers_max * Self::PAST {
+            self.usable_at_end.pop_front();
+        }
+        self.usable_at_end.push_back((id, usable));
     }
 
     fn handle_announce(&mut self, now: Time, id: TransferId, announce: Announce) {
@@ -502,7 +517,12 @@ impl Protocol for Bulk {
             }
         }
         // They are not past: a sender that comes back may offer its transfer again.
-        self.receivers.retain(|_, receiver| !receiver.is_over());
+        let over = self.receivers.iter().filter(|(_, it)| it.is_over());
+        let over: Vec<_> = over.map(|(id, it)| (*id, it.usable())).collect();
+        for (id, usable) in over {
+            self.receivers.remove(&id);
+            self.remember(id, usable);
+        }
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {

@@ -10,7 +10,7 @@ use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{ManagedConfig, ManagedMessages};
 use crate::bulk::{self, BulkConfig, Messages, MessagesConfig, Multidriver, Policy, Xtp};
-use crate::xgm::XgmConfig;
+use crate::xgm::{Membership, Subgroups, WatchFrom, XgmConfig};
 
 /// Bulk transfers, a message a transfer, with group management beside them.
 pub const FAMILY: Family = Family {
@@ -35,6 +35,10 @@ pub const FAMILY: Family = Family {
     settings: None,
     inspect: super::inspect::inspect,
     trial: Trial {
+        #[cfg(feature = "planted-bugs")]
+        plants: &plants::FREQUENT,
+        #[cfg(feature = "planted-bugs")]
+        rare_plants: &plants::RARE,
         messages: 100,
         services: Some(&[Service::Fifo]),
         progress_within: bulk::PROGRESS_WITHIN,
@@ -65,18 +69,32 @@ fn build_list(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     build(local, rng, now, Policy::List(rounds))
 }
 
+/// Longer messages than this may be for some, need some, or have marks. The swarm's last ones,
+/// which all that are there have to get, are shorter.
+const PLAIN_MAX: u64 = 64;
+
 /// A policy and settings of its own for each seed.
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut own = rng.fork("managed");
     let bulk = bulk::varied(rng, situation);
-    let config = ManagedConfig {
-        // Nothing that ends a transfer early, or takes for gone who is there: after the healing all
-        // have to get everything, and a process that is restarted cannot know when that is.
+    let mut config = ManagedConfig {
+        // Nobody may be taken for gone who is there: after the healing all have to get everything.
         xgm: XgmConfig {
             watch_interval: Duration::from_millis(own.range(1_500..3_000)),
             watch_asks: own.range(6..9) as u32,
             ..XgmConfig::default()
         },
+        membership: vary_membership(&mut own, situation),
+        from: match own.chance(0.7) {
+            true => WatchFrom::Registration,
+            false => WatchFrom::FirstWord,
+        },
+        moves: own
+            .chance(0.5)
+            .then(|| Duration::from_millis(own.range(50..2_000))),
+        marks: own.chance(0.2),
+        plain_max: PLAIN_MAX,
+        replies: own.chance(0.5),
         ..ManagedConfig::new(MessagesConfig {
             bulk: BulkConfig {
                 // A byte says whose a body is.
@@ -86,8 +104,49 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
             ..MessagesConfig::default()
         })
     };
+    plant(&mut config, situation);
     Arc::new(move |local, rng, now| {
         let messages = ManagedMessages::new(local, config.clone(), rng, now);
         Box::new(messages.expect("settings within their ranges"))
     })
+}
+
+/// In half of the seeds something is required.
+fn vary_membership(rng: &mut Rng, situation: &Situation) -> Membership {
+    let mut membership = Membership::default();
+    match rng.below(8) {
+        0 => membership.count = rng.range(1..situation.hosts as u64) as usize,
+        1 => membership.subgroups = Subgroups::ALL.draw(rng),
+        2 => membership.may_join = false,
+        3 => membership.may_leave = false,
+        _ => {}
+    }
+    membership
+}
+
+#[cfg(feature = "planted-bugs")]
+fn plant(config: &mut ManagedConfig, situation: &Situation) {
+    config.xgm.planted = situation.plant.and_then(|name| name.parse().ok());
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+fn plant(_config: &mut ManagedConfig, _situation: &Situation) {}
+
+/// The names of the bugs that can be planted.
+#[cfg(feature = "planted-bugs")]
+mod plants {
+    use crate::xgm::Planted;
+
+    pub(super) const FREQUENT: [&str; Planted::ALL.len()] = names(Planted::ALL);
+    pub(super) const RARE: [&str; Planted::RARE.len()] = names(Planted::RARE);
+
+    const fn names<const N: usize>(bugs: [Planted; N]) -> [&'static str; N] {
+        let mut names = [""; N];
+        let mut index = 0;
+        while index < N {
+            names[index] = bugs[index].name();
+            index += 1;
+        }
+        names
+    }
 }

@@ -90,20 +90,17 @@ impl Glue {
                 }
             }
             Notice::Started { id, .. } => xgm.begin_monitor(id.number),
-            Notice::Received { id, length } => {
-                self.enter(now, *id, xgm);
-                xgm.advance(now, connection(*id), *length);
-            }
+            Notice::Received { id, .. } => self.enter(now, *id, xgm),
             Notice::Ended { id } => {
                 self.enter(now, *id, xgm);
-                self.exit(now, *id, Standing::Complete, xgm);
+                self.exit(now, *id, Standing::Complete, bulk, xgm);
             }
             Notice::Failed { id, failure } => {
                 let standing = match failure {
                     Failure::Lost => Standing::Closed,
                     _ => Standing::Left,
                 };
-                self.exit(now, *id, standing, xgm);
+                self.exit(now, *id, standing, bulk, xgm);
             }
             _ => {}
         }
@@ -143,7 +140,7 @@ impl Glue {
             xgm.advance(now, connection(id), held);
         }
         for id in gone {
-            self.exit(now, id, Standing::Closed, xgm);
+            self.exit(now, id, Standing::Closed, bulk, xgm);
         }
         let over = self.sent.values().filter(|sent| !bulk.is_sending(sent.id));
         let over: alloc::vec::Vec<u32> = over.map(|sent| sent.id.number).collect();
@@ -160,8 +157,11 @@ impl Glue {
         }
     }
 
-    fn exit(&mut self, now: Time, id: TransferId, standing: Standing, xgm: &mut Xgm) {
+    fn exit(&mut self, now: Time, id: TransferId, standing: Standing, bulk: &Bulk, xgm: &mut Xgm) {
         if self.received.remove(&id) {
+            // More may have come since it was looked at, before the end.
+            let usable = bulk.usable(id).unwrap_or_default();
+            xgm.advance(now, connection(id), usable);
             xgm.exit(now, connection(id), standing);
             self.follow_source(xgm);
         }

@@ -1,6 +1,6 @@
 //! Messages over bulk transfers that are monitored: what the simulator, the swarm and the checker
-//! run. Every message is a transfer with checkpoints at its middle and its end; the sender's user
-//! moves members between subgroups and changes whom a transfer is for, if it is told to.
+//! run. Every message is a transfer with checkpoints at its middle and its end, and accounted for
+//! by both; the member's user moves others, joins, leaves, asks and floods, if it is told to.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -14,8 +14,9 @@ use groupcast_core::{
 };
 
 use super::Glue;
+use super::accounts::{Accounts, Checkpoint};
 use crate::bulk::{ConfigError, Messages, MessagesConfig, Notice, Shape, TransferId};
-use crate::xgm::{Key, Membership, Subgroups, WatchFrom, Xgm, XgmConfig, XgmEvent};
+use crate::xgm::{CensusRequest, Key, Membership, Subgroups, WatchFrom, Xgm, XgmConfig, XgmEvent};
 
 /// What bodies of the endpoint, and of the entity, begin with.
 pub(super) const BULK: u8 = 0;
@@ -34,14 +35,18 @@ pub struct ManagedConfig {
     pub xgm: XgmConfig,
     /// What each message needs.
     pub membership: Membership,
-    /// How often the member moves others between subgroups, and changes for whom its transfer is,
-    /// under the policy `list`. `None`, the default: never.
+    /// From when on receivers are watched.
+    pub from: WatchFrom,
+    /// How often the member's user does something: it moves others between subgroups, changes for
+    /// whom its transfer is (under the policy `list`), lets a second member join or leave, takes a
+    /// census, or has the entity say what has to change nothing. `None`, the default: never.
     pub moves: Option<Duration>,
-    /// Until when there are moves and marks, and messages are monitored. Default: always.
-    pub until: Time,
     /// Whether nothing is delivered anywhere before all that take part hold it. Default not. Longer
     /// messages than a receiver can hold are refused then.
     pub marks: bool,
+    /// Messages of at most so many bytes need nobody, are for all, and have no marks: all that are
+    /// there get them, whatever the other settings say. Default 0.
+    pub plain_max: u64,
     /// Whether receivers reply, under the policy `multidriver`. Default not.
     pub replies: bool,
 }
@@ -53,9 +58,10 @@ impl ManagedConfig {
             messages,
             xgm: XgmConfig::default(),
             membership: Membership::default(),
+            from: WatchFrom::Registration,
             moves: None,
-            until: Time::MAX,
             marks: false,
+            plain_max: 0,
             replies: false,
         }
     }
@@ -71,15 +77,23 @@ pub struct ManagedMessages {
     rng: Rng,
     /// The transfer whose monitor was begun last.
     monitored: Option<TransferId>,
+    /// The checkpoint at its end, until the account of its message has come.
+    awaited: Option<Checkpoint>,
+    accounts: Accounts,
     /// Bytes of the messages whose transfers are monitored, by their numbers.
     lengths: BTreeMap<u32, u64>,
     moves_at: Option<Time>,
+    /// Who was heard last.
+    heard: Option<MemberId>,
     events: VecDeque<Event>,
     told: VecDeque<XgmEvent>,
 }
 
 impl ManagedMessages {
     const KEY: Key = Key(1);
+    const SECOND: Key = Key(2);
+    /// Things that are said without cause, at once.
+    const NOISE: usize = 30;
 
     /// A member; it begins to listen at once.
     ///
@@ -97,7 +111,7 @@ impl ManagedMessages {
         let joined = xgm.join(Self::KEY);
         joined.expect("the first member finds room");
         let shape = Shape {
-            has_marks: config.marks,
+            marks_above: config.marks.then_some(config.plain_max),
             has_replies: config.replies,
         };
         Ok(Self {
@@ -106,8 +120,11 @@ impl ManagedMessages {
             glue: Glue::new(Self::KEY),
             rng: rng.fork("user"),
             monitored: None,
+            awaited: None,
+            accounts: Accounts::new(local),
             lengths: BTreeMap::new(),
             moves_at: config.moves.map(|every| now + every),
+            heard: None,
             events: VecDeque::new(),
             told: VecDeque::new(),
             config,
@@ -136,9 +153,8 @@ impl ManagedMessages {
 
     /// Hands over what each part has told to the others.
     fn work(&mut self, now: Time) {
-        self.messages
-            .set_marks(self.config.marks && now < self.config.until);
         loop {
+            self.take_events();
             self.monitor_next(now);
             let mut is_any = false;
             while let Some(notice) = self.messages.poll_tap() {
@@ -161,6 +177,9 @@ impl ManagedMessages {
                 is_any = true;
                 let bulk = self.messages.bulk_mut();
                 self.glue.hear_event(now, &event, bulk);
+                if let XgmEvent::Checkpoint(account) = &event {
+                    self.accounts.hear(account);
+                }
                 if self.told.len() < TOLD_MAX {
                     self.told.push_back(event);
                 }
@@ -170,9 +189,25 @@ impl ManagedMessages {
             }
             self.messages.work(now);
         }
+        // Others may have moved it.
+        if let Some(subgroups) = self.xgm.subgroups(Self::KEY) {
+            self.messages.bulk_mut().set_subgroups(subgroups);
+        }
         self.glue.follow(now, self.messages.bulk(), &mut self.xgm);
-        while let Some(event) = self.messages.poll_event() {
+        let is_open = |it: Checkpoint| self.xgm.is_open(it.number, it.place);
+        while let Some(event) = self.accounts.next(is_open) {
             self.events.push_back(event);
+        }
+    }
+
+    /// Takes what the messages have told before the next of them is monitored.
+    fn take_events(&mut self) {
+        while let Some(event) = self.messages.poll_event() {
+            let checkpoint = match event {
+                Event::Account(_) => self.awaited.take(),
+                _ => None,
+            };
+            self.events.extend(self.accounts.take(event, checkpoint));
         }
     }
 
@@ -183,47 +218,68 @@ impl ManagedMessages {
         };
         if self.monitored != Some(id) {
             self.monitored = Some(id);
-            if now >= self.config.until {
-                return;
-            }
+            self.awaited = None;
             // Of an empty message there is no place that says who has it.
             if length > 0 {
                 self.lengths.insert(id.number, length);
+                let (number, place) = (id.number, length);
+                self.awaited = Some(Checkpoint { number, place });
             }
-            let membership = self.config.membership.clone();
-            let from = WatchFrom::Registration;
+            let membership = match length > self.config.plain_max {
+                true => self.config.membership.clone(),
+                false => Membership::default(),
+            };
             // As many as there are under way find room.
-            let _ = self.glue.monitor(now, &mut self.xgm, id, membership, from);
+            let monitored = &mut self.xgm;
+            let _ = self
+                .glue
+                .monitor(now, monitored, id, membership, self.config.from);
         }
     }
 
-    /// Moves members, and changes for whom its transfer is.
+    /// What the member's user does beside sending, if it is time.
     fn make_moves(&mut self, now: Time) {
         let is_due = self.moves_at.is_some_and(|at| at <= now);
         let Some(every) = self.config.moves.filter(|_| is_due) else {
             return;
         };
-        self.moves_at = Some(now + every).filter(|next| *next < self.config.until);
+        self.moves_at = Some(now + every);
         let some = Subgroups(self.rng.next_u64() | self.rng.next_u64());
         let one = Subgroups::ALL.draw(&mut self.rng);
-        match self.rng.below(3) {
+        // A refusal says that there is enough to do, or that there is nothing to change.
+        match self.rng.below(7) {
             0 => {
-                // With too much to send it is as if it were lost.
                 let _ = self.xgm.partition(some.union(one), some.union(one));
             }
             1 => {
                 let _ = self.xgm.merge(self.rng.below(64) as u8, one);
             }
-            _ => {
-                if let Some((id, _)) = self.messages.sending() {
+            2 | 3 => {
+                let sending = self.messages.sending();
+                if let Some((id, _)) = sending.filter(|(_, len)| *len > self.config.plain_max) {
                     let bulk = self.messages.bulk_mut();
-                    // Other policies have no list.
                     let _ = bulk.change_subgroups(now, id, some.union(one));
                 }
             }
-        }
-        if let Some(subgroups) = self.xgm.subgroups(Self::KEY) {
-            self.messages.bulk_mut().set_subgroups(subgroups);
+            4 => {
+                let request = CensusRequest {
+                    subgroups: some.union(one),
+                    list: self.rng.chance(0.5),
+                    ..CensusRequest::default()
+                };
+                let _ = self.xgm.census(now, request);
+            }
+            5 => match self.xgm.subgroups(Self::SECOND) {
+                Some(_) => self.xgm.leave(Self::SECOND),
+                None => {
+                    let _ = self.xgm.join(Self::SECOND);
+                }
+            },
+            _ => {
+                if let Some(peer) = self.heard {
+                    self.xgm.make_noise(Self::NOISE, peer, &mut self.rng);
+                }
+            }
         }
         self.messages.work(now);
     }
@@ -236,6 +292,7 @@ impl Protocol for ManagedMessages {
         if body.is_empty() {
             return;
         }
+        self.heard = Some(from);
         match body.get_u8() {
             BULK => self.messages.handle_datagram(now, from, body),
             XGM => self.xgm.handle_datagram(now, from, body),

@@ -2,6 +2,9 @@
 
 use core::time::Duration;
 
+#[cfg(any(test, feature = "planted-bugs"))]
+use super::planted::Planted;
+
 /// Settings of an entity. Those of the asker rule a census: a poll says whom it asks and how long
 /// answers may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +39,9 @@ pub struct XgmConfig {
     /// lose 2 % of what goes there and back, one in 10^10 is given up wrongly for each that is
     /// asked. At least 1.
     pub watch_asks: u32,
+    /// A rule that is broken on purpose, so that tests and the swarm can show that they find it.
+    #[cfg(any(test, feature = "planted-bugs"))]
+    pub planted: Option<Planted>,
 }
 
 impl Default for XgmConfig {
@@ -49,6 +55,8 @@ impl Default for XgmConfig {
             answers_max: 20,
             watch_interval: Duration::from_secs(1),
             watch_asks: 6,
+            #[cfg(any(test, feature = "planted-bugs"))]
+            planted: None,
         }
     }
 }

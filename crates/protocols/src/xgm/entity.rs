@@ -73,12 +73,6 @@ pub struct Xgm {
     pub(super) outbox: VecDeque<(Destination, Vec<u8>)>,
     pub(super) events: VecDeque<XgmEvent>,
     pub(super) counters: Counters,
-    /// A planted bug: the host answers whatever subgroups are asked.
-    #[cfg(test)]
-    pub(super) answers_excluded: bool,
-    /// A planted bug: any word of a member is that it has everything.
-    #[cfg(test)]
-    pub(super) believes_all: bool,
 }
 
 impl Xgm {
@@ -102,10 +96,6 @@ impl Xgm {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
-            #[cfg(test)]
-            answers_excluded: false,
-            #[cfg(test)]
-            believes_all: false,
         }
     }
 
@@ -251,11 +241,8 @@ impl Xgm {
     /// Whether this host is among those that `poll` asks (003 4.5.1: it answers if the union of its
     /// members' subgroups matches).
     fn is_asked(&self, asker: MemberId, poll: &Poll) -> bool {
-        #[cfg(test)]
-        let excluded = self.answers_excluded;
-        #[cfg(not(test))]
-        let excluded = false;
-        if self.members.len() == 0 || !(excluded || self.members.union().matches(poll.asked)) {
+        let is_for_host = self.members.union().matches(poll.asked);
+        if self.members.len() == 0 || !self.config.plants().is_for_host(is_for_host) {
             return false;
         }
         let local = self.local.incarnation;

@@ -57,6 +57,8 @@ fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
         answers_max: rng.range(0..40) as u32,
         watch_interval: Duration::from_millis(rng.range(50..2_000)),
         watch_asks: rng.range(0..8) as u32,
+        #[cfg(any(test, feature = "planted-bugs"))]
+        planted: None,
     };
     Arc::new(move |local, rng, now| Box::new(XgmMessages::new(local, config, rng, now)))
 }

@@ -19,7 +19,8 @@
 //! `wire` has the layout of the datagrams, `subgroups` the vectors, `members` what one host has,
 //! `census` the asker's side, `variables` the state that is kept, `config` the settings. Of
 //! connections (003 4.5.2), `connection` has the end of a member, `monitor` the source's side,
-//! `membership` who is required, `checkpoint` the accounts, `watch` what a source asks for.
+//! `membership` who is required, `checkpoint` the accounts, `watch` what a source asks for. For the
+//! swarm, `noise` has what a hostile member says, and `planted` the bugs that it has to find.
 //!
 //! # Timers
 //! The asker: the next poll, and the end of the census. A host: the answers that wait for their
@@ -53,6 +54,8 @@ mod inspect;
 mod members;
 mod membership;
 mod monitor;
+mod noise;
+mod planted;
 mod subgroups;
 #[cfg(test)]
 mod tests;
@@ -68,6 +71,7 @@ pub use self::entity::Xgm;
 pub use self::family::FAMILY;
 pub use self::inspect::inspect;
 pub use self::membership::{Membership, Rule, Violation};
+pub use self::planted::{Planted, UnknownPlanted};
 pub use self::subgroups::{ParseSubgroupsError, Subgroups};
 pub use self::types::{
     Census, CensusError, CensusHost, CensusRequest, Change, ChangeVerb, Counters, Departure, Key,

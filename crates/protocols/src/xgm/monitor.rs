@@ -57,6 +57,14 @@ impl Watched {
         self.is_within() || self.said == Some(Standing::Complete)
     }
 
+    /// The subgroups that it may be in: any, before it has said which.
+    fn covered(&self) -> Subgroups {
+        match self.subgroups.is_empty() {
+            true => Subgroups::ALL,
+            false => self.subgroups,
+        }
+    }
+
     fn holding(&self, place: u64) -> Holding {
         match self.said {
             Some(Standing::Complete) => Holding::Has,
@@ -96,6 +104,8 @@ pub(super) struct Monitor {
     is_violated: bool,
     has_ended: bool,
     members: BTreeMap<MemberId, Watched>,
+    /// What members have said before they were watched.
+    early: BTreeMap<MemberId, Word>,
     /// The checkpoints, and whose word each waits for.
     checkpoints: BTreeMap<u64, BTreeSet<MemberId>>,
     /// Asks so far.
@@ -114,6 +124,7 @@ impl Monitor {
             is_violated: false,
             has_ended: false,
             members: BTreeMap::new(),
+            early: BTreeMap::new(),
             checkpoints: BTreeMap::new(),
             round: 0,
             asked_all_at: now,
@@ -131,8 +142,28 @@ impl Monitor {
         self.members.contains_key(&member)
     }
 
-    /// From now on `member` is watched.
-    pub(super) fn watch(&mut self, member: MemberId, name: Bytes, from: WatchFrom) {
+    /// One that is not watched has said something. The transport may count it in later, since both
+    /// learn of it at the same time.
+    pub(super) fn hear_early(&mut self, from: MemberId, word: Word, config: &XgmConfig) {
+        let has_room = self.early.len() < config.hosts_max;
+        match self.early.get_mut(&from) {
+            Some(before) if before.standing == Standing::Within => *before = word,
+            Some(_) => {}
+            None if has_room => {
+                self.early.insert(from, word);
+            }
+            None => {}
+        }
+    }
+
+    /// From now on `member` is watched; what it has said before counts.
+    pub(super) fn watch(
+        &mut self,
+        member: MemberId,
+        name: Bytes,
+        from: WatchFrom,
+        effects: &mut Effects,
+    ) {
         for waits_for in self.checkpoints.values_mut() {
             waits_for.insert(member);
         }
@@ -147,6 +178,9 @@ impl Monitor {
             asked: 0,
         };
         self.members.entry(member).or_insert(watched);
+        if let Some(word) = self.early.remove(&member) {
+            self.hear(member, word, effects);
+        }
     }
 
     /// From now on the required membership has to hold.
@@ -155,9 +189,20 @@ impl Monitor {
         self.judge(None, effects);
     }
 
-    /// The transport is done: only checkpoints are left.
-    pub(super) fn end(&mut self) {
+    /// The transport is done: only checkpoints are left. They do not wait for a member that has
+    /// never said a word.
+    pub(super) fn end(&mut self, effects: &mut Effects) {
         self.has_ended = true;
+        let members = self.members.iter_mut();
+        let mute = members.filter(|(_, watched)| watched.has_to_begin);
+        let mute = mute.map(|(member, watched)| {
+            watched.is_silent = true;
+            *member
+        });
+        let mute: Vec<MemberId> = mute.collect();
+        for member in mute {
+            self.settle(member, effects);
+        }
     }
 
     pub(super) fn has_ended(&self) -> bool {
@@ -215,7 +260,8 @@ impl Monitor {
         watched.round = watched.round.max(word.round);
         watched.asked = 0;
         watched.progress = watched.progress.max(word.progress);
-        if !word.subgroups.is_empty() {
+        let has_moved = !word.subgroups.is_empty() && watched.subgroups != word.subgroups;
+        if has_moved {
             watched.subgroups = word.subgroups;
         }
         let was_present = watched.is_present();
@@ -228,6 +274,8 @@ impl Monitor {
         };
         if let Some(how) = how.filter(|_| was_present) {
             self.depart(from, how, effects);
+        } else if has_moved {
+            self.judge(None, effects);
         }
         self.settle(from, effects);
         true
@@ -247,7 +295,7 @@ impl Monitor {
         let step = config.watch_interval / STEPS;
         if self.step_at <= now {
             self.step_at = now + step;
-            let asks = config.watch_asks.max(1);
+            let asks = config.plants().patience(config.watch_asks.max(1));
             let members = self.members.iter();
             let gone = members.filter(|(_, it)| it.is_within() && it.asked >= asks);
             let gone: Vec<MemberId> = gone.map(|(member, _)| *member).collect();
@@ -321,7 +369,7 @@ impl Monitor {
             return;
         }
         let present = self.members.iter().filter(|(_, it)| it.is_present());
-        let present = present.map(|(member, it)| (member.node, it.subgroups));
+        let present = present.map(|(member, it)| (member.node, it.covered()));
         let leaves = gone.filter(|_| !self.membership.may_leave);
         let rule = match leaves {
             Some(_) => Some(Rule::Leaves),

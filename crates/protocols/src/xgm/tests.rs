@@ -106,7 +106,7 @@ fn the_answer_of_an_excluded_host_is_caught() {
     for host in 0..20 {
         set_subgroups(&mut cluster, host, if host % 4 == 1 { 0b110 } else { 0b1 });
     }
-    cluster.act(3, |host, _| host.xgm.answers_excluded = true);
+    cluster.act(3, |host, _| host.xgm.plant(Planted::ExcludedAnswers));
     let some = CensusRequest {
         subgroups: Subgroups(0b100),
         ..CensusRequest::default()

@@ -57,7 +57,10 @@ impl Xgm {
                 return Err(MonitorError::NoJoins);
             }
             let name = &name[..name.len().min(NAME_MAX)];
-            monitor.watch(member, Bytes::copy_from_slice(name), from);
+            let mut effects = Effects::default();
+            let name = Bytes::copy_from_slice(name);
+            monitor.watch(member, name, from, &mut effects);
+            self.take_effects(effects);
         }
         Ok(())
     }
@@ -94,7 +97,7 @@ impl Xgm {
     /// last of its checkpoints is settled: at once, or when those that are open have said how they
     /// stand or have fallen silent.
     pub fn end_monitor(&mut self, number: u32) {
-        self.with_monitor(number, |monitor, _| monitor.end());
+        self.with_monitor(number, Monitor::end);
         self.release_settled();
     }
 
@@ -116,16 +119,10 @@ impl Xgm {
         self.monitors.remove(&number);
     }
 
-    /// Plants a bug: who has not answered one ask is gone.
+    /// Plants a bug.
     #[cfg(test)]
-    pub(crate) fn lose_patience(&mut self) {
-        self.config.watch_asks = 1;
-    }
-
-    /// Plants a bug: a member that says anything is taken for one that has everything.
-    #[cfg(test)]
-    pub(crate) fn believe_all(&mut self) {
-        self.believes_all = true;
+    pub(crate) fn plant(&mut self, bug: super::planted::Planted) {
+        self.config.planted = Some(bug);
     }
 
     fn with_monitor(&mut self, number: u32, act: impl FnOnce(&mut Monitor, &mut Effects)) {
@@ -142,8 +139,14 @@ impl Xgm {
             // Bounded by the members that are watched.
             self.outbox.push_back((to, Message::Ask(ask).encode()));
         }
-        // What a source asked for is told, whatever else waits: each member goes once.
-        self.events.extend(effects.events);
+        let plants = self.config.plants();
+        for mut event in effects.events {
+            if let XgmEvent::Checkpoint(account) = &mut event {
+                plants.settled(account);
+            }
+            // What a source asked for is told, whatever else waits: each member goes once.
+            self.events.push_back(event);
+        }
     }
 
     pub(super) fn handle_report(&mut self, from: MemberId, report: &Report) {
@@ -166,21 +169,15 @@ impl Xgm {
         self.hear(from, told.number, word, &Bytes::new());
     }
 
-    fn hear(&mut self, from: MemberId, number: u32, word: Word, name: &Bytes) {
-        #[cfg(test)]
-        let word = match self.believes_all {
-            true => Word {
-                progress: u64::MAX,
-                ..word
-            },
-            false => word,
-        };
+    fn hear(&mut self, from: MemberId, number: u32, mut word: Word, name: &Bytes) {
+        self.config.plants().word_heard(&mut word);
         let Some(monitor) = self.monitors.get_mut(&number) else {
             self.counters.stale += 1;
             return;
         };
         if !monitor.watches(from) {
             // Who is in it the transport says.
+            monitor.hear_early(from, word, &self.config);
             let name = name.clone();
             return self.tell(XgmEvent::Heard {
                 number,

@@ -119,4 +119,23 @@ impl Receiver {
         let held = store.next().offset(u64::from(self.announce.packet));
         Some(store.length().map_or(held, |length| held.min(length)))
     }
+
+    /// What its user may use of that, or might when it was over: nothing that is held back.
+    pub(in crate::bulk) fn usable(&self) -> Option<u64> {
+        let (Some(held), Some(store)) = (self.held(), self.state.store()) else {
+            return self.usable_at_end;
+        };
+        // Of a packet with a mark in it nothing is handed over.
+        let packet = u64::from(self.announce.packet);
+        let whole = |mark: u64| match store.length().is_some_and(|length| mark >= length) {
+            true => u64::MAX,
+            false => mark / packet * packet,
+        };
+        Some(match self.announce.deliver_to {
+            DeliverTo::AtOnce => held,
+            DeliverTo::UpTo { .. } => held.min(self.held.mark.map_or(0, whole)),
+            DeliverTo::Aside if self.held.is_in_place => held,
+            DeliverTo::Aside => 0,
+        })
+    }
 }

@@ -82,6 +82,8 @@ pub(super) struct Receiver {
     asked: Option<(Time, Stamp)>,
     /// When the sender was last heard.
     heard: Time,
+    /// What was usable when it was over.
+    usable_at_end: Option<u64>,
     register_wait: Duration,
     /// What it calls itself.
     name: Bytes,
@@ -198,6 +200,7 @@ impl Receiver {
             reported_limit: PacketNumber::ZERO,
             asked: None,
             heard: context.now,
+            usable_at_end: None,
             register_wait: context.config.announce_interval,
             name: Bytes::new(),
             timers,
@@ -215,6 +218,7 @@ impl Receiver {
         next: impl FnOnce(State) -> State,
     ) {
         let from = self.state.name();
+        self.usable_at_end = self.usable();
         let before = core::mem::replace(&mut self.state, State::Over);
         self.state = next(before);
         let to = self.state.name();

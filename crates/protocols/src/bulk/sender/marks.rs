@@ -116,7 +116,14 @@ impl Sender {
         #[cfg(not(test))]
         let all = holds.all(|holds| holds);
         drop(holds);
-        if !is_begun || !is_new || !all || self.peers.is_empty() {
+        if !is_begun || self.peers.is_empty() {
+            return;
+        }
+        if !is_new || !all {
+            // Who has come since all had echoed it has not heard of it.
+            if self.timers.due(Timer::Mark).is_none() {
+                self.tell_mark(context);
+            }
             return;
         }
         let wait = self.time_out(context.config);

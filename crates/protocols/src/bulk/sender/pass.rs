@@ -105,7 +105,9 @@ impl Sender {
                 return self.drop_outrun(context, packets);
             }
         }
-        let misses = self.peers.values().any(|peer| peer.next < packets);
+        let returns = self.returns.is_some();
+        let mut peers = self.peers.values();
+        let misses = peers.any(|peer| peer.wants_pass(packets, returns));
         if misses {
             self.begin_pass(context, "a receiver misses data");
         }
@@ -136,10 +138,11 @@ impl Sender {
             State::Announcing(announcing) => announcing.listed_below,
             _ => packets,
         };
+        let returns = self.returns.is_some();
         let mut roster = Vec::new();
         for (member, peer) in &mut self.peers {
             peer.gates = false;
-            if first || peer.next < packets {
+            if first || peer.wants_pass(packets, returns) {
                 peer.begin_pass(context.now);
                 roster.push(*member);
             }

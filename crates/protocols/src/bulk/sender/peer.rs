@@ -18,6 +18,8 @@ pub(super) struct Peer {
     pub(super) gates: bool,
     /// It has said what it needs in this pass.
     pub(super) ready: bool,
+    /// A pass lists it, and it has not said since that it does not know.
+    pub(super) is_listed: bool,
     /// It has all below this packet, and takes those below the limit.
     pub(super) next: PacketNumber,
     /// The last stamp given when that was learnt.
@@ -57,6 +59,7 @@ impl Peer {
         Self {
             gates: false,
             ready: false,
+            is_listed: false,
             next: PacketNumber::ZERO,
             learnt_at: Stamp::default(),
             limit: PacketNumber::ZERO,
@@ -175,11 +178,19 @@ impl Peer {
         self.sampled += sent;
     }
 
+    /// Whether a pass has to serve it: it misses some of so many packets, or is to return something
+    /// and knows of no pass that lists it, since it has everything by listening. Before that it
+    /// returns nothing.
+    pub(super) fn wants_pass(&self, packets: PacketNumber, has_returns: bool) -> bool {
+        self.next < packets || has_returns && !self.is_listed
+    }
+
     /// A pass begins.
     pub(super) fn begin_pass(&mut self, now: Time) {
         self.gates = true;
         self.is_outrun = false;
         self.ready = false;
+        self.is_listed = true;
         self.counted = None;
         self.holds_back = Duration::ZERO;
         self.heard = now;

@@ -51,9 +51,12 @@ impl Sender {
         }
         let late = !matches!(self.state, State::Announcing(_));
         let stamp = self.stream.last_stamp();
+        let is_served = self.roster().contains(&from);
         if let Some(peer) = self.peers.get_mut(&from) {
             peer.read(context.now, report, stamp);
-            if self.roster().contains(&from) {
+            // If an earlier pass has listed it, it has not heard so.
+            peer.is_listed = is_served;
+            if is_served {
                 // It has missed that the pass has begun.
                 self.send_roster(context);
             }

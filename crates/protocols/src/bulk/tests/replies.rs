@@ -3,6 +3,7 @@
 //! network of endpoints with loss, crashes and users that read nothing; packets that no receiver of
 //! ours sends.
 
+use std::boxed::Box;
 use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
@@ -197,6 +198,86 @@ fn a_receiver_without_an_end_keeps_the_transfer_open_until_it_fails_or_the_sende
     assert_eq!(told(1), Some(Notice::Ended { id }), "it had replied");
     let failure = Failure::Cancelled("time is up".into());
     assert_eq!(told(3), Some(Notice::Failed { id, failure }));
+}
+
+/// Seed 132 of the swarm of `managed`: a receiver registers too late for the pass, and has all of
+/// it by listening. No pass would list it if nothing but its reply were missing. And seed 441: the
+/// last mark is told to it, too, though all others have echoed it.
+#[test]
+fn who_comes_late_and_misses_nothing_replies_too() {
+    let marks = DeliverTo::UpTo {
+        first: 0,
+        step: None,
+    };
+    for deliver_to in [DeliverTo::AtOnce, marks] {
+        comes_late_and_replies(deliver_to);
+    }
+}
+
+fn comes_late_and_replies(deliver_to: DeliverTo) {
+    let mut net = asked(2, &settings(), 100);
+    let name = Bytes::from_static(b"late");
+    net.acceptance[2].as_mut().expect("it accepts").name = name.clone();
+    let begun = net.now;
+    // The sender still waits for the reply of the other when it hears of this one.
+    net.loses = Some(Box::new(move |now, to, body| {
+        let (name, since) = (&name, now - begun);
+        let is_lost = |report: &ReceiverReport| {
+            since < Duration::from_millis(500) && report.name == name
+                || since < Duration::from_secs(2) && report.part.is_some()
+        };
+        match Message::decode(body).map(|(_, message)| message) {
+            Ok(Message::Report(report)) => to == 0 && is_lost(&report),
+            Ok(Message::Mark(_)) => to == 2 && since < Duration::from_millis(500),
+            _ => false,
+        }
+    }));
+    net.send(Transfer {
+        receivers: Wanted::Count(1),
+        deliver_to,
+        ..request(&net)
+    });
+    net.run(Duration::from_millis(400));
+    let has_heard = |notice: &Notice| matches!(notice, Notice::Enrolled { .. });
+    assert!(!net.notices[2].iter().any(has_heard), "it is not heard yet");
+    net.must(Duration::from_secs(10), Net::is_sent);
+    for index in [1, 2] {
+        assert_replied(&net, index);
+        assert_eq!(net.outcomes()[&member(index)], Outcome::Complete);
+    }
+}
+
+/// Seed 738: every Start of the first pass is lost to one receiver, which has all of it by
+/// listening; the pass that it asks in is for another.
+#[test]
+fn who_was_listed_unheard_and_misses_nothing_replies_too() {
+    let mut net = asked(3, &settings(), 100);
+    let begun = net.now;
+    let name = Bytes::from_static(b"late");
+    net.acceptance[3].as_mut().expect("it accepts").name = name.clone();
+    net.loses = Some(Box::new(move |now, to, body| {
+        let (name, since) = (&name, now - begun);
+        let decoded = Message::decode(body).map(|(_, message)| message);
+        match decoded {
+            Ok(Message::Start(start)) => to == 1 && start.pass == PassNumber::FIRST,
+            // The third comes late, and misses something.
+            Ok(Message::Report(it)) => {
+                to == 0 && since < Duration::from_millis(500) && it.name == *name
+                    || to == 0 && since < Duration::from_secs(2) && it.part.is_some()
+            }
+            Ok(Message::Data(_)) => to == 3 && since < Duration::from_millis(450),
+            _ => false,
+        }
+    }));
+    net.send(Transfer {
+        receivers: Wanted::Count(2),
+        ..request(&net)
+    });
+    net.must(Duration::from_secs(10), Net::is_sent);
+    for index in 1..=3 {
+        assert_replied(&net, index);
+        assert_eq!(net.outcomes()[&member(index)], Outcome::Complete);
+    }
 }
 
 /// A report of receiver 1 with this part.

@@ -245,6 +245,34 @@ fn what_is_required_is_counted_named_or_in_subgroups() {
     assert_eq!(group.violations()[0].names, ["n9"]);
 }
 
+/// Its report may be lost: until it says which subgroups it is in, it may be in those required.
+#[test]
+fn a_subgroup_is_not_missed_before_all_have_said_which_they_are_in() {
+    let membership = Membership {
+        subgroups: Subgroups::one(5),
+        ..Membership::default()
+    };
+    let mut group = Group::of(0, membership);
+    for index in 1..=2 {
+        let entity = Xgm::new(member(index), b"", XgmConfig::default(), Rng::new(index));
+        group.entities.push(entity);
+        group.cut.push(true);
+        group.join(index as usize);
+    }
+    group.settle();
+    group.entities[0].begin_monitor(NUMBER);
+    group.settle();
+    assert!(group.violations().is_empty(), "neither has said a word");
+    group.cut[1] = false;
+    group.run(Duration::from_secs(1));
+    assert!(group.violations().is_empty(), "the second may be in it");
+    group.cut[2] = false;
+    group.run(Duration::from_secs(1));
+    assert_eq!(group.violations().len(), 1);
+    assert_eq!(group.violations()[0].rule, Rule::Subgroups);
+    assert!(group.departed().is_empty());
+}
+
 #[test]
 fn who_may_not_drop_in_is_not_watched() {
     let closed = Membership {
@@ -441,6 +469,52 @@ fn one_that_is_watched_from_its_first_word_on_is_not_blamed_for_having_said_none
     group.entities[0].handle_datagram(now, member(9), body.into());
     group.run(Duration::from_secs(3));
     assert_eq!(group.departed(), [(&b"old"[..], Departure::Silent)]);
+}
+
+#[test]
+fn when_all_is_over_nobody_waits_for_one_that_has_never_said_a_word() {
+    let mut group = Group::of(1, Membership::default());
+    let old = group.entities[0].watch(NUMBER, member(9), b"old", WatchFrom::FirstWord);
+    assert_eq!(old, Ok(()));
+    group.checkpoint(100);
+    group.advance(1, 100);
+    group.run(Duration::from_secs(20));
+    assert!(
+        group.accounts().is_empty(),
+        "it may still say that it has it"
+    );
+    group.entities[0].end_monitor(NUMBER);
+    group.settle();
+    let account = (100, std::vec![Holding::Has, Holding::Unknown]);
+    assert_eq!(group.accounts(), [account]);
+    assert_eq!(group.entities[0].account(NUMBER, 100), None, "released");
+}
+
+/// Its report and its registration come together; it dies before it is asked for the first time.
+#[test]
+fn what_one_has_said_before_it_is_watched_counts() {
+    let mut group = Group::of(1, at_least(1));
+    let report = |standing| Report {
+        number: NUMBER,
+        key: KEY,
+        standing,
+        subgroups: Subgroups(1),
+        progress: 0,
+        name: Bytes::from_static(b"host-9"),
+    };
+    let now = group.now;
+    for (index, standing) in [(9, Standing::Within), (8, Standing::Left)] {
+        let body = Message::Report(report(standing)).encode();
+        group.entities[0].handle_datagram(now, member(index), body.into());
+        let from = WatchFrom::FirstWord;
+        let watched = group.entities[0].watch(NUMBER, member(index), b"host", from);
+        assert_eq!(watched, Ok(()));
+    }
+    group.settle();
+    assert_eq!(group.departed(), [(&b"host"[..], Departure::Left)]);
+    group.run(Duration::from_secs(3));
+    let silent = (&b"host"[..], Departure::Silent);
+    assert_eq!(group.departed()[1..], [silent]);
 }
 
 #[test]

@@ -1,0 +1,138 @@
+//! Bugs planted on purpose, for tests and the swarm to find: each breaks one rule of group
+//! management.
+//!
+//! As in the ring (`ring/planted.rs`), the rules know nothing of it: at a few seams they hand what
+//! they have just decided to a method of [`Plants`]. Only tests, and builds with the feature
+//! `planted-bugs`, can plant one; elsewhere the methods compile to nothing.
+
+use core::str::FromStr;
+
+use super::checkpoint::{Account, Holding};
+use super::config::XgmConfig;
+use super::monitor::Word;
+
+/// A broken rule.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Planted {
+    /// A member that has not answered a single ask is taken for gone.
+    OneAskIsEnough,
+    /// A member that says anything is taken for one that has everything.
+    AnyWordIsAll,
+    /// A member that fell silent is taken for one that has what was asked about.
+    SilentHas,
+    /// So is one that has said that it left.
+    LeaverHas,
+    /// A host answers polls that are for subgroups that none of its members is in.
+    ExcludedAnswers,
+}
+
+impl Planted {
+    /// Those that the swarm of `managed` finds within 2,000 seeds.
+    pub const ALL: [Self; 4] = [
+        Self::OneAskIsEnough,
+        Self::AnyWordIsAll,
+        Self::SilentHas,
+        Self::LeaverHas,
+    ];
+
+    /// The other, which no history shows: an asker counts such an answer, and the host not
+    /// (`the_answer_of_an_excluded_host_is_caught`).
+    pub const RARE: [Self; 1] = [Self::ExcludedAnswers];
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OneAskIsEnough => "one-ask-is-enough",
+            Self::AnyWordIsAll => "any-word-is-all",
+            Self::SilentHas => "silent-has",
+            Self::LeaverHas => "leaver-has",
+            Self::ExcludedAnswers => "excluded-answers",
+        }
+    }
+}
+
+/// The word names no planted bug.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("no planted bug has this name")]
+pub struct UnknownPlanted;
+
+impl FromStr for Planted {
+    type Err = UnknownPlanted;
+
+    fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
+        Self::ALL
+            .into_iter()
+            .chain(Self::RARE)
+            .find(|planted| planted.name() == word)
+            .ok_or(UnknownPlanted)
+    }
+}
+
+/// What is planted in one entity: at most one bug, and none in a released binary. Its methods are
+/// the seams.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Plants {
+    #[cfg(any(test, feature = "planted-bugs"))]
+    bug: Option<Planted>,
+}
+
+impl XgmConfig {
+    /// What is planted.
+    pub(super) fn plants(&self) -> Plants {
+        Plants {
+            #[cfg(any(test, feature = "planted-bugs"))]
+            bug: self.planted,
+        }
+    }
+}
+
+impl Plants {
+    #[inline]
+    fn has(self, bug: Planted) -> bool {
+        #[cfg(any(test, feature = "planted-bugs"))]
+        return self.bug == Some(bug);
+        #[cfg(not(any(test, feature = "planted-bugs")))]
+        {
+            let _ = bug;
+            false
+        }
+    }
+
+    /// A member is taken for gone when it has not answered so many asks in a row.
+    #[inline]
+    pub(super) fn patience(self, asks: u32) -> u32 {
+        match self.has(Planted::OneAskIsEnough) {
+            true => 1,
+            false => asks,
+        }
+    }
+
+    /// A member has said how it stands.
+    #[inline]
+    pub(super) fn word_heard(self, word: &mut Word) {
+        if self.has(Planted::AnyWordIsAll) {
+            word.progress = u64::MAX;
+        }
+    }
+
+    /// A checkpoint is settled.
+    #[inline]
+    pub(super) fn settled(self, account: &mut Account) {
+        for one in &mut account.members {
+            let is_believed = match one.holding {
+                Holding::Unknown => self.has(Planted::SilentHas),
+                Holding::HasNot => self.has(Planted::LeaverHas),
+                Holding::Has | Holding::Open => false,
+            };
+            if is_believed {
+                one.holding = Holding::Has;
+            }
+        }
+    }
+
+    /// Whether a poll is for subgroups that a member of the host is in.
+    #[inline]
+    pub(super) fn is_for_host(self, matches: bool) -> bool {
+        matches || self.has(Planted::ExcludedAnswers)
+    }
+}
