@@ -228,6 +228,9 @@ impl Daemon {
     /// One turn of the loop; whether there is another.
     pub(crate) fn turn(&mut self) -> Result<bool, DaemonError> {
         let patience = self.patience();
+        // A ring's token is as urgent as the daemon's own.
+        let is_in_ring = self.rings.iter().flatten().any(|ring| !ring.is_out());
+        self.endpoint.set_may_doze(!is_in_ring);
         self.endpoint
             .await_work(patience, &mut self.ready)
             .map_err(DaemonError::system("wait for the network"))?;

@@ -53,6 +53,7 @@ pub struct Endpoint<P> {
     unsent: bool,
     /// Whether the control socket is registered for room in its send buffer.
     watches_room: bool,
+    may_doze: bool,
     /// Times that timers of the node were due.
     timers: u64,
     gaps: u64,
@@ -119,6 +120,7 @@ impl<P: Protocol> Endpoint<P> {
             junk: 0,
             unsent: false,
             watches_room: false,
+            may_doze: true,
             timers: 0,
             gaps: 0,
             gap_longest: Duration::ZERO,
@@ -206,6 +208,12 @@ impl<P: Protocol> Endpoint<P> {
     /// inside one process.
     pub fn set_filter(&mut self, filter: Option<Filter>) {
         self.filter = filter;
+    }
+
+    /// Whether it may doze when the node lets it, as it does at first: not while other sources of
+    /// the caller's are as urgent as the node's control.
+    pub fn set_may_doze(&mut self, may: bool) {
+        self.may_doze = may;
     }
 
     /// The next turn is due after this long, unless its sockets have something before: for a caller
@@ -327,9 +335,9 @@ impl<P: Protocol> Endpoint<P> {
     /// Waits for the control socket alone, while the node asks for no more; what is left of `wait`
     /// then, for everything. Nothing is, if it dozed: what has gathered is to be taken.
     fn doze(&mut self, now: Time, wait: Duration) -> io::Result<Duration> {
-        let sleeps = !wait.is_zero() && !self.sender.is_blocked() && self.waiter.sleeps();
+        let may = self.may_doze && !self.sender.is_blocked() && self.waiter.sleeps();
         let until = self.node.dozes_until().filter(|until| *until > now);
-        let Some(until) = until.filter(|_| sleeps) else {
+        let Some(until) = until.filter(|_| may && !wait.is_zero()) else {
             return Ok(wait);
         };
         self.waiter
