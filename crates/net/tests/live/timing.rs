@@ -133,6 +133,24 @@ fn an_endpoint_that_dozes_wakes_for_control_and_takes_everything() {
 }
 
 #[test]
+fn an_endpoint_that_may_not_doze_wakes_for_everything() {
+    let takes = || {
+        let mut bed = with_datagrams(&[]);
+        let endpoint = &mut bed.endpoints[1];
+        endpoint.set_may_doze(false);
+        let (_ours, mut theirs) = source(endpoint);
+        theirs.write_all(b"x").unwrap();
+        let begun = endpoint.now();
+        courier(endpoint).dozes_until = Some(begun + Duration::from_secs(3_600));
+        let mut ready = Vec::new();
+        endpoint.turn(None, &mut ready).unwrap();
+        assert_eq!(ready.len(), 1);
+        endpoint.now() - begun
+    };
+    assert!((0..20).any(|_| takes() < Duration::from_millis(200)));
+}
+
+#[test]
 fn an_endpoint_that_dozes_wakes_for_its_timer() {
     let mut bed = with_datagrams(&[]);
     let endpoint = &mut bed.endpoints[1];
