@@ -73,9 +73,9 @@ pub(super) fn in_words(became: &Became) -> String {
     match became {
         Became::Replied { code, .. } => format!("exit code {code}"),
         Became::TooLong => format!("its reply is longer than {} bytes", super::REPLY_MAX),
-        Became::TimedOut => "no reply in time: its command was ended".into(),
+        Became::TimedOut => "no reply in time".into(),
         Became::Failed(outcome) => send::in_words(outcome),
-        other => format!("{other:?}"),
+        _ => "no reply".into(),
     }
 }
 
