@@ -9,6 +9,7 @@ use groupcast_core::{Destination, MemberId, Rng, SocketClass, Time, Transmit, Tr
 
 use super::config::BulkConfig;
 use super::counters::Counters;
+use super::farewells::Farewells;
 use super::known::KnownMembers;
 use super::responses::Responses;
 use super::transfer::Notice;
@@ -28,6 +29,7 @@ pub(super) struct Shared {
     pub(super) rng: Rng,
     pub(super) outbox: Outbox,
     pub(super) responses: Responses,
+    pub(super) farewells: Farewells,
     pub(super) notices: VecDeque<Notice>,
     pub(super) transitions: VecDeque<Transition>,
     pub(super) counters: Counters,
@@ -45,6 +47,7 @@ impl Shared {
             rng,
             outbox: Outbox::default(),
             responses,
+            farewells: Farewells::default(),
             notices: VecDeque::new(),
             transitions: VecDeque::new(),
             counters: Counters::default(),
@@ -63,6 +66,7 @@ impl Shared {
             rng: &mut self.rng,
             outbox: &mut self.outbox,
             responses: &mut self.responses,
+            farewells: &mut self.farewells,
             notices: &mut self.notices,
             transitions: &mut self.transitions,
             counters: &mut self.counters,
@@ -83,6 +87,7 @@ pub(super) struct Context<'a> {
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,
     pub(super) responses: &'a mut Responses,
+    pub(super) farewells: &'a mut Farewells,
     notices: &'a mut VecDeque<Notice>,
     transitions: &'a mut VecDeque<Transition>,
     pub(super) counters: &'a mut Counters,

@@ -40,7 +40,7 @@
 //! Files: `transfer.rs` has the types that the user sees, `receives.rs`, `lists.rs` and `beside.rs`
 //! calls of receivers, about lists, and for group management, `sender` and `receiver` the two ends,
 //! `wire` the format, `rate` the rate control, `parity.rs` and `cauchy.rs` the code for parity,
-//! `known.rs` which other members are there, `responses.rs` the replies that are being
+//! `known.rs` which other members are there, `farewells.rs` why transfers ended, `responses.rs` the replies that are being
 //! acknowledged; `messages.rs` runs messages over transfers, for the simulator and the checker.
 //!
 //! # Guarantees
@@ -92,6 +92,7 @@ mod context;
 mod counters;
 mod describe;
 mod family;
+mod farewells;
 mod inspect;
 mod known;
 mod lists;
@@ -136,7 +137,7 @@ pub use self::transfer::{
     Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Transfer, TransferId,
     UnknownTransfer, Wanted,
 };
-use self::wire::{Announce, Finish, Message};
+use self::wire::{Announce, Message};
 
 /// An endpoint of bulk transfers, sending and receiving any number at once.
 ///
@@ -444,8 +445,8 @@ impl Bulk {
             }
         } else if number != 0 && number <= self.begun {
             // It does not know yet that the transfer is over.
-            let done = Message::Finish(Finish::Done(None));
-            self.shared.outbox.unicast(from, number, &done);
+            let over = Message::Finish(self.shared.farewells.of(number));
+            self.shared.outbox.unicast(from, number, &over);
         }
     }
 

@@ -384,8 +384,9 @@ impl Sender {
         self.transition(context, cause, |_| State::Over);
     }
 
-    /// Tells all receivers, twice, that nothing more comes.
+    /// Tells all receivers, twice, that nothing more comes; and whoever asks later.
     fn tell_cancelled(&self, context: &mut Context<'_>, reason: &str) {
+        context.farewells.note(self.id.number, reason);
         for _ in 0..2 {
             let cancelled = Message::Finish(Finish::Cancelled(reason.into()));
             context.outbox.multicast(self.id.number, &cancelled);

@@ -9,7 +9,7 @@ use groupcast_core::MemberId;
 use super::super::config::{BulkConfig, Partial, Policy, Repair};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, Stamp};
-use super::super::transfer::{Outcome, Wanted};
+use super::super::transfer::{Outcome, STOPPED, Wanted};
 use super::super::wire::{Message, ReceiverReport, Tag};
 use super::gate::Gate;
 use super::rounds::{Round, Rounds};
@@ -328,8 +328,8 @@ impl Sender {
             return false;
         }
         let reason = match came {
-            1 => alloc::format!("1 receiver has come, and it needs {min}"),
-            _ => alloc::format!("{came} receivers have come, and it needs {min}"),
+            1 => alloc::format!("{STOPPED}: 1 receiver has come, and it needs {min}"),
+            _ => alloc::format!("{STOPPED}: {came} receivers have come, and it needs {min}"),
         };
         self.tell_cancelled(context, &reason);
         self.end_all(context, Outcome::TooFew, "too few have come");

@@ -1,6 +1,7 @@
 //! Goal: whatever receivers do (come late, hold parts, go away, fill up, give up), each is settled
 //! once and rightly. Method: a small network of endpoints whose users keep what they are told.
 
+use std::boxed::Box;
 use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
@@ -9,6 +10,7 @@ use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
 use super::net::{Net, accepting, file, member};
+use crate::bulk::wire::Message;
 use crate::bulk::{
     Acceptance, Bulk, BulkConfig, Counters, Failure, Notice, Order, Outcome, Policy, RateControl,
     SendError, SlowPolicy, Transfer, Wanted,
@@ -314,6 +316,29 @@ fn a_cancelled_transfer_ends_everywhere_with_the_reason() {
     net.endpoints[0].cancel(now, id, "it was the wrong file");
     net.run(Duration::from_millis(50));
     assert_eq!(net.outcomes()[&member(1)], Outcome::Cancelled);
+    let failure = Failure::Cancelled("it was the wrong file".into());
+    assert_eq!(net.notices[1].last(), Some(&Notice::Failed { id, failure }));
+}
+
+#[test]
+fn a_receiver_that_misses_the_last_word_is_told_the_reason_when_it_reports() {
+    let mut net = Net::new(2, &config(), 3_000_000);
+    let id = net.send(file(3_000_000, Wanted::Count(1)));
+    net.run(Duration::from_millis(50));
+    net.loss[1] = 0.3;
+    net.run(Duration::from_millis(20));
+    net.loss[1] = 0.0;
+    let mut lost = 0;
+    net.loses = Some(Box::new(move |_, to, body| {
+        let (_, message) = Message::decode(body).expect("it is one");
+        let is_lost = to == 1 && lost < 2 && matches!(message, Message::Finish(_));
+        lost += u32::from(is_lost);
+        is_lost
+    }));
+    let now = net.now;
+    net.endpoints[0].cancel(now, id, "it was the wrong file");
+    // It asks for what it misses.
+    net.run(Duration::from_millis(500));
     let failure = Failure::Cancelled("it was the wrong file".into());
     assert_eq!(net.notices[1].last(), Some(&Notice::Failed { id, failure }));
 }

@@ -258,7 +258,8 @@ fn below_the_least_nobody_is_served_and_all_are_told() {
     assert_eq!(net.offered, 0);
     let outcomes: Vec<Outcome> = net.outcomes().into_values().collect();
     assert_eq!(outcomes, [Outcome::TooFew, Outcome::TooFew]);
-    let failure = Failure::Cancelled("2 receivers have come, and it needs 3".into());
+    let failure =
+        Failure::Cancelled("it was stopped: 2 receivers have come, and it needs 3".into());
     for index in [1, 2] {
         let failure = failure.clone();
         assert_eq!(
