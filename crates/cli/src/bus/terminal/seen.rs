@@ -240,7 +240,8 @@ mod tests {
             ("service k", "-resilient:"),
             ("help tr", "acefile "),
             ("nothing x", ""),
-            ("accept * d ", ""),
+            ("accept * d ", "ring "),
+            ("accept * d ring ", ""),
             ("msg t d a", ""),
         ] {
             assert_eq!(more(&seen, before), expected, "{before}");
