@@ -1,6 +1,6 @@
 //! TCP-like flows: what a protocol meets on a link that it does not have for itself.
 //!
-//! A [`Flow`] sends from one host to another for as long as it may, through the same links and
+//! A flow sends from one host to another for as long as it may, through the same links and
 //! queues as everything else, and adapts as TCP does: windows in bytes, selective
 //! acknowledgements, delayed acknowledgements, timeouts, and one of three ways to control
 //! congestion ([`Congestion`]). It is a value like a protocol: segments and times in, segments and
@@ -156,7 +156,7 @@ impl Flow {
         }
     }
 
-    /// What was to happen by now happens.
+    /// Runs the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
         self.sender.handle_timeout(now);
         self.receiver.handle_timeout(now);

@@ -76,7 +76,7 @@ impl Receiver {
         self.recent.truncate(64);
     }
 
-    /// What was to happen by now happens.
+    /// Runs the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         if self.due.is_some_and(|due| due <= now) {
             self.ready = true;

@@ -1,7 +1,7 @@
 //! The sending end of a flow: what is on its way, what is lost, when to give up waiting.
 //!
-//! A segment is lost when three that were sent after it have arrived, in the order of sending
-//! (RFC 6675's threshold, applied to repeated segments, too, as RACK does). The window falls once
+//! A segment is lost when one that was sent three or more transmissions later has arrived (FACK;
+//! RFC 6675 would count three arrivals), repeated segments too, as in RACK. The window falls once
 //! for all that is lost of one window.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -216,7 +216,7 @@ impl Sender {
         (once * (1 << self.backoff.min(10))).min(most)
     }
 
-    /// What was to happen by now happens.
+    /// Runs the timers that are due.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         if self.gives_up_at.is_none_or(|at| at > now) {
             return;
