@@ -17,6 +17,8 @@ impl Bulk {
     ///
     /// # Errors
     /// Nothing has changed then.
+    ///
+    /// [`Outcome::Excluded`]: super::Outcome::Excluded
     pub fn change_subgroups(
         &mut self,
         now: Time,
@@ -34,6 +36,8 @@ impl Bulk {
     ///
     /// # Errors
     /// Nothing has changed then.
+    ///
+    /// [`Outcome::Excluded`]: super::Outcome::Excluded
     pub fn write_list(
         &mut self,
         now: Time,

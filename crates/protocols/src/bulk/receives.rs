@@ -54,7 +54,7 @@ impl Bulk {
     }
 
     /// The user's last word on a transfer: that all is well (once it has been
-    /// [received](Notice::Received)), or why it gives up. What is handed over after it gave up is
+    /// [received](super::Notice::Received)), or why it gives up. What is handed over after it gave up is
     /// of no use.
     pub fn conclude(&mut self, now: Time, id: TransferId, result: Result<(), &str>) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
@@ -62,7 +62,7 @@ impl Bulk {
         }
     }
 
-    /// What the user kept aside is in place, after all [held](Notice::AllHold) it
+    /// What the user kept aside is in place, after all [held](super::Notice::AllHold) it
     /// ([`DeliverTo::Aside`]).
     pub fn in_place(&mut self, now: Time, id: TransferId) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
@@ -74,6 +74,8 @@ impl Bulk {
     /// accepted, after those before (003 5.3.2, `X_MRreply`). They are taken as far as there is
     /// room in `reply_buffer`; how many were. If not all, [`Notice::ReplyRoom`] tells when to go
     /// on.
+    ///
+    /// [`Notice::ReplyRoom`]: super::Notice::ReplyRoom
     pub fn reply(&mut self, now: Time, id: TransferId, bytes: &[u8]) -> usize {
         let receiver = self.receivers.get_mut(&id);
         receiver.map_or(0, |it| it.add_return(&mut self.shared.at(now), bytes))
