@@ -54,16 +54,20 @@ impl Bulk {
     }
 
     /// The user's last word on a transfer: that all is well (once it has been
-    /// [received](super::Notice::Received)), or why it gives up. What is handed over after it gave up is
+    /// [received]), or why it gives up. What is handed over after it gave up is
     /// of no use.
+    ///
+    /// [received]: super::Notice::Received
     pub fn conclude(&mut self, now: Time, id: TransferId, result: Result<(), &str>) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.conclude(&mut self.shared.at(now), result);
         }
     }
 
-    /// What the user kept aside is in place, after all [held](super::Notice::AllHold) it
+    /// What the user kept aside is in place, after all [held] it
     /// ([`DeliverTo::Aside`]).
+    ///
+    /// [held]: super::Notice::AllHold
     pub fn in_place(&mut self, now: Time, id: TransferId) {
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.put_in_place(&mut self.shared.at(now));
