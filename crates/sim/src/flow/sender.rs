@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use groupcast_core::Time;
+use groupcast_core::mech::estimate::Estimate;
 
 use super::control::{Control, Sample};
 use super::{Ack, FlowConfig, FlowUse};
@@ -61,7 +62,7 @@ pub(super) struct Sender {
     /// Segments delivered, and when the last of them was.
     delivered: u64,
     delivered_at: Time,
-    round_trip: Option<(Duration, Duration)>,
+    round_trip: Estimate,
     backoff: u32,
     /// When nothing has come back for too long.
     gives_up_at: Option<Time>,
@@ -90,7 +91,7 @@ impl Sender {
             restarts: false,
             delivered: 0,
             delivered_at: config.start,
-            round_trip: None,
+            round_trip: Estimate::default(),
             backoff: 0,
             gives_up_at: None,
             next_at: config.start,
@@ -126,16 +127,15 @@ impl Sender {
             }
         }
         let round_trip = now - ack.echo;
-        self.time(round_trip);
+        self.round_trip.sample(round_trip);
         let Some(newest) = newest else { return };
         self.delivered_at = now;
         self.backoff = 0;
         let lost = self.look_for_loss(newest.order);
-        let window = self.flying.max(flying) * self.segment;
         if lost && self.recovers.is_none() {
             self.recovers = Some(self.first + self.outstanding.len() as u64);
             self.restarts = false;
-            self.control.congested(now, window as f64);
+            self.control.congested(now, (flying * self.segment) as f64);
         }
         if self.recovers.is_some_and(|until| self.first >= until) {
             self.recovers = None;
@@ -196,22 +196,12 @@ impl Sender {
         any
     }
 
-    /// RFC 6298.
-    fn time(&mut self, sample: Duration) {
-        self.round_trip = Some(match self.round_trip {
-            None => (sample, sample / 2),
-            Some((mean, deviation)) => {
-                let off = mean.abs_diff(sample);
-                ((mean * 7 + sample) / 8, (deviation * 3 + off) / 4)
-            }
-        });
-    }
-
+    /// How long it waits for an acknowledgement (RFC 6298).
     fn patience(&self) -> Duration {
         let [least, most] = RTO;
-        let once = match self.round_trip {
-            Some((mean, deviation)) => (mean + deviation * 4).max(least),
-            None => RTO_INITIAL,
+        let once = match self.round_trip.samples() {
+            0 => RTO_INITIAL,
+            _ => self.round_trip.upper().max(least),
         };
         (once * (1 << self.backoff.min(10))).min(most)
     }
