@@ -31,6 +31,7 @@ pub mod flood;
 pub mod gossip;
 pub mod managed;
 pub mod packing;
+pub mod planted;
 pub mod registry;
 pub mod ring;
 pub mod rmp;

@@ -36,9 +36,9 @@ pub const FAMILY: Family = Family {
     inspect: super::inspect::inspect,
     trial: Trial {
         #[cfg(feature = "planted-bugs")]
-        plants: &plants::FREQUENT,
+        plants: &crate::xgm::Planted::names(crate::xgm::Planted::ALL),
         #[cfg(feature = "planted-bugs")]
-        rare_plants: &plants::RARE,
+        rare_plants: &crate::xgm::Planted::names(crate::xgm::Planted::RARE),
         messages: 100,
         services: Some(&[Service::Fifo]),
         progress_within: bulk::PROGRESS_WITHIN,
@@ -77,9 +77,11 @@ const PLAIN_MAX: u64 = 64;
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut own = rng.fork("managed");
     let bulk = bulk::varied(rng, situation);
-    let mut config = ManagedConfig {
+    let config = ManagedConfig {
         // Nobody may be taken for gone who is there: after the healing all have to get everything.
         xgm: XgmConfig {
+            #[cfg(feature = "planted-bugs")]
+            planted: situation.plant.and_then(|name| name.parse().ok()),
             watch_interval: Duration::from_millis(own.range(1_500..3_000)),
             watch_asks: own.range(6..9) as u32,
             ..XgmConfig::default()
@@ -104,7 +106,6 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
             ..MessagesConfig::default()
         })
     };
-    plant(&mut config, situation);
     Arc::new(move |local, rng, now| {
         let messages = ManagedMessages::new(local, config.clone(), rng, now);
         Box::new(messages.expect("settings within their ranges"))
@@ -122,31 +123,4 @@ fn vary_membership(rng: &mut Rng, situation: &Situation) -> Membership {
         _ => {}
     }
     membership
-}
-
-#[cfg(feature = "planted-bugs")]
-fn plant(config: &mut ManagedConfig, situation: &Situation) {
-    config.xgm.planted = situation.plant.and_then(|name| name.parse().ok());
-}
-
-#[cfg(not(feature = "planted-bugs"))]
-fn plant(_config: &mut ManagedConfig, _situation: &Situation) {}
-
-/// The names of the bugs that can be planted.
-#[cfg(feature = "planted-bugs")]
-mod plants {
-    use crate::xgm::Planted;
-
-    pub(super) const FREQUENT: [&str; Planted::ALL.len()] = names(Planted::ALL);
-    pub(super) const RARE: [&str; Planted::RARE.len()] = names(Planted::RARE);
-
-    const fn names<const N: usize>(bugs: [Planted; N]) -> [&'static str; N] {
-        let mut names = [""; N];
-        let mut index = 0;
-        while index < N {
-            names[index] = bugs[index].name();
-            index += 1;
-        }
-        names
-    }
 }

@@ -25,9 +25,9 @@ pub const FAMILY: Family = Family {
     inspect,
     trial: Trial {
         #[cfg(feature = "planted-bugs")]
-        plants: &plants::FREQUENT,
+        plants: &super::Planted::names(super::Planted::ALL),
         #[cfg(feature = "planted-bugs")]
-        rare_plants: &plants::RARE,
+        rare_plants: &super::Planted::names(super::Planted::RARE),
         settings_progress_within: Some(progress_within),
         lasting: 0.25,
         without_multicast: 0.1,
@@ -93,7 +93,10 @@ fn presets(rng: &Rng) -> Rng {
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let mut more = presets(&rng);
     let mut config = preset(&mut more);
-    plant(&mut config, situation);
+    #[cfg(feature = "planted-bugs")]
+    {
+        config.planted = situation.plant.and_then(|name| name.parse().ok());
+    }
     if rng.chance(0.25) {
         config.priority = TokenPriority::FirstMethod;
     }
@@ -120,31 +123,4 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
         let ring = Ring::new(config, member, rng, now);
         Box::new(ring.expect("settings within their ranges"))
     })
-}
-
-#[cfg(feature = "planted-bugs")]
-fn plant(config: &mut RingConfig, situation: &Situation) {
-    config.planted = situation.plant.and_then(|name| name.parse().ok());
-}
-
-#[cfg(not(feature = "planted-bugs"))]
-fn plant(_config: &mut RingConfig, _situation: &Situation) {}
-
-/// The names of the bugs that can be planted.
-#[cfg(feature = "planted-bugs")]
-mod plants {
-    use crate::ring::Planted;
-
-    pub(super) const FREQUENT: [&str; Planted::ALL.len()] = names(Planted::ALL);
-    pub(super) const RARE: [&str; Planted::RARE.len()] = names(Planted::RARE);
-
-    const fn names<const N: usize>(bugs: [Planted; N]) -> [&'static str; N] {
-        let mut names = [""; N];
-        let mut index = 0;
-        while index < N {
-            names[index] = bugs[index].name();
-            index += 1;
-        }
-        names
-    }
 }

@@ -119,7 +119,7 @@ use self::ordering::Ordering;
 use self::outbox::Outbox;
 use self::packet_size::PacketSize;
 use self::passing::Passed;
-pub use self::planted::{Planted, UnknownPlanted};
+pub use self::planted::Planted;
 use self::reach::Reach;
 use self::state::State;
 use self::status::Counters;

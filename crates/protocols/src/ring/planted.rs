@@ -1,13 +1,8 @@
-//! Bugs planted on purpose, for the swarm to find: each breaks one rule of the ring.
-//!
-//! The rules themselves know nothing of it. At a few seams a rule hands what it has just decided to
-//! a method of [`Plants`], which spoils it if that bug is planted. Only a build with the feature
-//! `planted-bugs` can plant one, and no released binary has it: elsewhere [`Plants`] is empty, and
-//! its methods compile to nothing.
+//! Bugs planted on purpose, for the swarm to find: each breaks one rule of the ring
+//! ([`crate::planted`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::str::FromStr;
 use core::time::Duration;
 
 use groupcast_core::mech::indices::Indices;
@@ -20,58 +15,57 @@ use super::recovery::Recovery;
 use super::wire::{Data, Token};
 use super::{Ring, State};
 use crate::packing::{Packer, Unpacker};
+use crate::planted::planted;
 
-/// A broken rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Planted {
+planted! {
     /// Safe messages are delivered after one round of aru instead of the minimum of two.
-    SafeAfterOneRound,
+    SafeAfterOneRound = "safe-after-one-round",
     /// Safe messages are delivered like agreed ones.
-    SafeIsAgreed,
+    SafeIsAgreed = "safe-is-agreed",
     /// A message behind a gap is delivered, and the gap skipped, while the ring is whole.
-    DeliverPastGap,
+    DeliverPastGap = "deliver-past-gap",
     /// Old-ring packets that arrive after the holding was declared are kept.
-    NoFreeze,
+    NoFreeze = "no-freeze",
     /// A message that was partly sent when the configuration changed is not begun anew.
-    NoRewind,
+    NoRewind = "no-rewind",
     /// After a gap, messages of members outside the transitional configuration are delivered too.
-    DeliverAllAfterGap,
+    DeliverAllAfterGap = "deliver-all-after-gap",
     /// The border of the transitional configuration is drawn by the member's own knowledge of what
     /// is safe.
-    OwnSafeBorder,
+    OwnSafeBorder = "own-safe-border",
     /// The transitional configuration is not delivered.
-    NoTransitional,
+    NoTransitional = "no-transitional",
     /// Sequence numbers begin anew in a new ring.
-    SeqFromZero,
+    SeqFromZero = "seq-from-zero",
     /// A ring is installed without recovering what others held.
-    NoRecovery,
+    NoRecovery = "no-recovery",
     /// Members are not reset to a common aru: the token's aru is never lowered.
-    AruNeverLowered,
+    AruNeverLowered = "aru-never-lowered",
     /// A token that was seen before is handled again.
-    StaleToken,
+    StaleToken = "stale-token",
     /// Obligations are forgotten when a recovery fails.
-    NoObligations,
+    NoObligations = "no-obligations",
     /// A packet that is answered to a request is delivered again.
-    DeliverTwice,
+    DeliverTwice = "deliver-twice",
     /// A member drops every token that it called for.
-    CallDropped,
+    CallDropped = "call-dropped",
     /// After a call the token rests until the others take it for lost.
-    RestsAfterCall,
+    RestsAfterCall = "rests-after-call",
     /// No rotation confirms what was sent by calls before the token has rested for as long as it
     /// may.
-    NoConfirmation,
+    NoConfirmation = "no-confirmation",
     /// Packets are sent however far they are above what all members hold.
-    SeqGapIgnored,
+    SeqGapIgnored = "seq-gap-ignored",
     /// A call advances the token's aru, as if it were a visit.
-    CallAdvancesAru,
+    CallAdvancesAru = "call-advances-aru",
     /// Resilient messages are delivered when one member fewer holds them.
-    OneHolderFewer,
+    OneHolderFewer = "one-holder-fewer",
     /// A member that wakes for the token alone does so however long none comes.
-    DozesOn,
+    DozesOn = "dozes-on",
     /// A member also wakes for the token alone when that is about to rest.
-    DozesAtRest,
+    DozesAtRest = "dozes-at-rest",
     /// The border of resilient messages is drawn by the member's own marks.
-    OwnMarks,
+    OwnMarks = "own-marks",
 }
 
 impl Planted {
@@ -121,52 +115,6 @@ impl Planted {
         Self::DozesOn,
         Self::DozesAtRest,
     ];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::SafeAfterOneRound => "safe-after-one-round",
-            Self::SafeIsAgreed => "safe-is-agreed",
-            Self::DeliverPastGap => "deliver-past-gap",
-            Self::NoFreeze => "no-freeze",
-            Self::NoRewind => "no-rewind",
-            Self::DeliverAllAfterGap => "deliver-all-after-gap",
-            Self::OwnSafeBorder => "own-safe-border",
-            Self::NoTransitional => "no-transitional",
-            Self::SeqFromZero => "seq-from-zero",
-            Self::NoRecovery => "no-recovery",
-            Self::AruNeverLowered => "aru-never-lowered",
-            Self::StaleToken => "stale-token",
-            Self::NoObligations => "no-obligations",
-            Self::DeliverTwice => "deliver-twice",
-            Self::CallDropped => "call-dropped",
-            Self::RestsAfterCall => "rests-after-call",
-            Self::NoConfirmation => "no-confirmation",
-            Self::SeqGapIgnored => "seq-gap-ignored",
-            Self::CallAdvancesAru => "call-advances-aru",
-            Self::OneHolderFewer => "one-holder-fewer",
-            Self::DozesOn => "dozes-on",
-            Self::DozesAtRest => "dozes-at-rest",
-            Self::OwnMarks => "own-marks",
-        }
-    }
-}
-
-/// The word names no planted bug.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no planted bug has this name")]
-pub struct UnknownPlanted;
-
-impl FromStr for Planted {
-    type Err = UnknownPlanted;
-
-    fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
-        Self::ALL
-            .into_iter()
-            .chain(Self::RARE)
-            .find(|planted| planted.name() == word)
-            .ok_or(UnknownPlanted)
-    }
 }
 
 /// What is planted in one member: at most one bug, and none in a released binary. Its methods are

@@ -24,9 +24,9 @@ pub const FAMILY: Family = Family {
     inspect,
     trial: Trial {
         #[cfg(feature = "planted-bugs")]
-        plants: &plants::FREQUENT,
+        plants: &super::Planted::names(super::Planted::ALL),
         #[cfg(feature = "planted-bugs")]
-        rare_plants: &plants::RARE,
+        rare_plants: &super::Planted::names(super::Planted::RARE),
         without_multicast: 0.1,
         calm: 0.1,
         lasting: 0.25,
@@ -70,7 +70,10 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
         0 => RmpConfig::wan(),
         _ => RmpConfig::lan(),
     };
-    plant(&mut config, situation);
+    #[cfg(feature = "planted-bugs")]
+    {
+        config.planted = situation.plant.and_then(|name| name.parse().ok());
+    }
     if rng.chance(0.25) {
         config.ack_packets_max = 1;
     }
@@ -101,31 +104,4 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
         let rmp = Rmp::new(config, member, rng, now);
         Box::new(rmp.expect("settings within their ranges"))
     })
-}
-
-#[cfg(feature = "planted-bugs")]
-fn plant(config: &mut RmpConfig, situation: &Situation) {
-    config.planted = situation.plant.and_then(|name| name.parse().ok());
-}
-
-#[cfg(not(feature = "planted-bugs"))]
-fn plant(_config: &mut RmpConfig, _situation: &Situation) {}
-
-/// The names of the bugs that can be planted.
-#[cfg(feature = "planted-bugs")]
-mod plants {
-    use crate::rmp::Planted;
-
-    pub(super) const FREQUENT: [&str; Planted::ALL.len()] = names(Planted::ALL);
-    pub(super) const RARE: [&str; Planted::RARE.len()] = names(Planted::RARE);
-
-    const fn names<const N: usize>(bugs: [Planted; N]) -> [&'static str; N] {
-        let mut names = [""; N];
-        let mut index = 0;
-        while index < N {
-            names[index] = bugs[index].name();
-            index += 1;
-        }
-        names
-    }
 }

@@ -120,7 +120,7 @@ use self::flow::Flow;
 pub use self::inspect::{Said, inspect};
 use self::outbox::Outbox;
 use self::outgoing::Outgoing;
-pub use self::planted::{Planted, UnknownPlanted};
+pub use self::planted::Planted;
 use self::polling::Polling;
 use self::standby::Standby;
 use self::state::State;

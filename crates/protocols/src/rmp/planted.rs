@@ -1,12 +1,7 @@
-//! Bugs planted on purpose, for the swarm to find: each breaks one rule of RMP.
-//!
-//! The rules themselves know nothing of it. At a few seams a rule hands what it has just decided to
-//! a method of [`Plants`], which spoils it if that bug is planted. Only a build with the feature
-//! `planted-bugs` can plant one, and no released binary has it: elsewhere [`Plants`] is empty, and
-//! its methods compile to nothing.
+//! Bugs planted on purpose, for the swarm to find: each breaks one rule of RMP
+//! ([`crate::planted`]).
 
 use alloc::collections::VecDeque;
-use core::str::FromStr;
 
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::seq::Seq;
@@ -17,48 +12,47 @@ use super::numbers::Number;
 use super::order::Order;
 use super::outgoing::Outgoing;
 use super::plan::Together;
+use crate::planted::planted;
 
-/// A broken rule.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Planted {
+planted! {
     /// A member says that it is ready for every position that it has heard of.
-    ReadyForAll,
+    ReadyForAll = "ready-for-all",
     /// A packet is delivered before its sender is known to know its place.
-    SettledAtOnce,
+    SettledAtOnce = "settled-at-once",
     /// Safe messages are delivered like agreed ones.
-    SafeIsAgreed,
+    SafeIsAgreed = "safe-is-agreed",
     /// A message that was partly sent when the configuration changed is not begun anew.
-    NoRestart,
+    NoRestart = "no-restart",
     /// After a gap, messages of members outside the transitional configuration are delivered too.
-    DeliverAllAfterGap,
+    DeliverAllAfterGap = "deliver-all-after-gap",
     /// The transitional configuration is not delivered.
-    NoTransitional,
+    NoTransitional = "no-transitional",
     /// Positions begin anew in a new configuration.
-    SeqFromZero,
+    SeqFromZero = "seq-from-zero",
     /// A configuration is installed without recovering what others held.
-    NoRecovery,
+    NoRecovery = "no-recovery",
     /// What is safe is judged by the member's own knowledge at the end of a configuration.
-    OwnSafeBorder,
+    OwnSafeBorder = "own-safe-border",
     /// Obligations are forgotten when a reformation fails.
-    NoObligations,
+    NoObligations = "no-obligations",
     /// What came early to one member is not carried through a reformation.
-    EarlyNotCarried,
+    EarlyNotCarried = "early-not-carried",
     /// A FIFO message does not wait for earlier messages of its sender.
-    FifoWaitsForNothing,
+    FifoWaitsForNothing = "fifo-waits-for-nothing",
     /// A list is passed without what came early before it.
-    CutsIgnored,
+    CutsIgnored = "cuts-ignored",
     /// A member says that it knows places behind a list that it has not passed.
-    KnownAcrossList,
+    KnownAcrossList = "known-across-list",
     /// A member says that it is ready for positions behind a list that it has not passed.
-    ReadyAcrossList,
+    ReadyAcrossList = "ready-across-list",
     /// A newcomer delivers early messages of the configuration before its own.
-    NewcomerReadsOld,
+    NewcomerReadsOld = "newcomer-reads-old",
     /// A newcomer counts as ready for what follows its list before it says so.
-    NewcomerReadyAtOnce,
+    NewcomerReadyAtOnce = "newcomer-ready-at-once",
     /// The border of resilient messages is drawn by the member's own marks.
-    OwnMarks,
+    OwnMarks = "own-marks",
     /// Resilient messages are delivered when one member fewer holds them.
-    OneHolderFewer,
+    OneHolderFewer = "one-holder-fewer",
 }
 
 impl Planted {
@@ -87,48 +81,6 @@ impl Planted {
     /// reformation; [`OneHolderFewer`](Self::OneHolderFewer) needs crashes of just those that hold
     /// a message, and has a scenario of its own.
     pub const RARE: [Self; 2] = [Self::NoObligations, Self::OneHolderFewer];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::ReadyForAll => "ready-for-all",
-            Self::SettledAtOnce => "settled-at-once",
-            Self::SafeIsAgreed => "safe-is-agreed",
-            Self::NoRestart => "no-restart",
-            Self::DeliverAllAfterGap => "deliver-all-after-gap",
-            Self::NoTransitional => "no-transitional",
-            Self::SeqFromZero => "seq-from-zero",
-            Self::NoRecovery => "no-recovery",
-            Self::OwnSafeBorder => "own-safe-border",
-            Self::NoObligations => "no-obligations",
-            Self::EarlyNotCarried => "early-not-carried",
-            Self::FifoWaitsForNothing => "fifo-waits-for-nothing",
-            Self::OwnMarks => "own-marks",
-            Self::CutsIgnored => "cuts-ignored",
-            Self::KnownAcrossList => "known-across-list",
-            Self::ReadyAcrossList => "ready-across-list",
-            Self::NewcomerReadsOld => "newcomer-reads-old",
-            Self::NewcomerReadyAtOnce => "newcomer-ready-at-once",
-            Self::OneHolderFewer => "one-holder-fewer",
-        }
-    }
-}
-
-/// The word names no planted bug.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no planted bug has this name")]
-pub struct UnknownPlanted;
-
-impl FromStr for Planted {
-    type Err = UnknownPlanted;
-
-    fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
-        Self::ALL
-            .into_iter()
-            .chain(Self::RARE)
-            .find(|planted| planted.name() == word)
-            .ok_or(UnknownPlanted)
-    }
 }
 
 /// What is planted in one member: at most one bug, and none in a released binary. Its methods are

@@ -71,7 +71,7 @@ pub use self::entity::Xgm;
 pub use self::family::FAMILY;
 pub use self::inspect::inspect;
 pub use self::membership::{Membership, Rule, Violation};
-pub use self::planted::{Planted, UnknownPlanted};
+pub use self::planted::Planted;
 pub use self::subgroups::{ParseSubgroupsError, Subgroups};
 pub use self::types::{
     Census, CensusError, CensusHost, CensusRequest, Change, ChangeVerb, Counters, Departure, Key,

@@ -1,29 +1,22 @@
 //! Bugs planted on purpose, for tests and the swarm to find: each breaks one rule of group
-//! management.
-//!
-//! As in the ring (`ring/planted.rs`), the rules know nothing of it: at a few seams they hand what
-//! they have just decided to a method of [`Plants`]. Only tests, and builds with the feature
-//! `planted-bugs`, can plant one; elsewhere the methods compile to nothing.
-
-use core::str::FromStr;
+//! management ([`crate::planted`]). Tests can plant one without the feature, too.
 
 use super::checkpoint::{Account, Holding};
 use super::config::XgmConfig;
 use super::monitor::Word;
+use crate::planted::planted;
 
-/// A broken rule.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Planted {
+planted! {
     /// A member that has not answered a single ask is taken for gone.
-    OneAskIsEnough,
+    OneAskIsEnough = "one-ask-is-enough",
     /// A member that says anything is taken for one that has everything.
-    AnyWordIsAll,
+    AnyWordIsAll = "any-word-is-all",
     /// A member that fell silent is taken for one that has what was asked about.
-    SilentHas,
+    SilentHas = "silent-has",
     /// So is one that has said that it left.
-    LeaverHas,
+    LeaverHas = "leaver-has",
     /// A host answers polls that are for subgroups that none of its members is in.
-    ExcludedAnswers,
+    ExcludedAnswers = "excluded-answers",
 }
 
 impl Planted {
@@ -38,34 +31,6 @@ impl Planted {
     /// The other, which no history shows: an asker counts such an answer, and the host not
     /// (`the_answer_of_an_excluded_host_is_caught`).
     pub const RARE: [Self; 1] = [Self::ExcludedAnswers];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::OneAskIsEnough => "one-ask-is-enough",
-            Self::AnyWordIsAll => "any-word-is-all",
-            Self::SilentHas => "silent-has",
-            Self::LeaverHas => "leaver-has",
-            Self::ExcludedAnswers => "excluded-answers",
-        }
-    }
-}
-
-/// The word names no planted bug.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no planted bug has this name")]
-pub struct UnknownPlanted;
-
-impl FromStr for Planted {
-    type Err = UnknownPlanted;
-
-    fn from_str(word: &str) -> Result<Self, UnknownPlanted> {
-        Self::ALL
-            .into_iter()
-            .chain(Self::RARE)
-            .find(|planted| planted.name() == word)
-            .ok_or(UnknownPlanted)
-    }
 }
 
 /// What is planted in one entity: at most one bug, and none in a released binary. Its methods are
