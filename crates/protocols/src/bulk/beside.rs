@@ -23,6 +23,12 @@ impl Bulk {
         receivers.filter_map(|(id, receiver)| Some((*id, receiver.usable()?)))
     }
 
+    /// Whether [`receiving`](Self::receiving) has this one.
+    pub fn is_receiving(&self, id: TransferId) -> bool {
+        let receiver = self.receivers.get(&id);
+        receiver.is_some_and(|receiver| receiver.usable().is_some())
+    }
+
     /// The same for one transfer, which may be over; `None` if this endpoint was not in it, or that
     /// is long ago.
     pub fn usable(&self, id: TransferId) -> Option<u64> {

@@ -3,6 +3,7 @@
 //! every event, and lets it follow after each input.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 use groupcast_core::{MemberId, Time};
@@ -133,17 +134,17 @@ impl Glue {
     /// Looks how far each transfer is, and forgets those that are over. To be called after the
     /// notices and the events are taken, and before anything is sent.
     pub fn follow(&mut self, now: Time, bulk: &Bulk, xgm: &mut Xgm) {
-        let mut gone = self.received.clone();
         for (id, held) in bulk.receiving() {
-            gone.remove(&id);
             self.enter(now, id, xgm);
             xgm.advance(now, connection(id), held);
         }
+        let gone = self.received.iter().filter(|id| !bulk.is_receiving(**id));
+        let gone: Vec<TransferId> = gone.copied().collect();
         for id in gone {
             self.exit(now, id, Standing::Closed, bulk, xgm);
         }
         let over = self.sent.values().filter(|sent| !bulk.is_sending(sent.id));
-        let over: alloc::vec::Vec<u32> = over.map(|sent| sent.id.number).collect();
+        let over: Vec<u32> = over.map(|sent| sent.id.number).collect();
         for number in over {
             self.sent.remove(&number);
             xgm.end_monitor(number);
