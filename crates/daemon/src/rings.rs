@@ -17,7 +17,6 @@
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf as _, Bytes};
@@ -53,7 +52,6 @@ const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// A ring of the daemon.
 pub(crate) struct Ring {
     pub(crate) config: RingConfig,
-    pub(crate) top: Arc<str>,
     endpoint_config: EndpointConfig,
     sealing: Sealing,
     /// The file of its history.
@@ -114,7 +112,6 @@ impl Ring {
     ) -> Result<Self, DaemonError> {
         let reserved_from = Endpoint::<Labelled>::RESERVED_FROM;
         Ok(Self {
-            top: ring.top.as_str().into(),
             endpoint_config: EndpointConfig {
                 group: Group::Multicast(ring.multicast),
                 // The daemon's own endpoint waits, for all.

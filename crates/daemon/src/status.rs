@@ -95,7 +95,7 @@ pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
         let status = ring.status();
         let group = status.as_ref().map(|(group, _)| group);
         json!({
-            "top": ring.config.top,
+            "top": &*ring.config.top,
             "multicast": ring.config.multicast,
             "number": made.map(|made| format!("{:016x}", made.number)),
             "ends": session.is_closing,

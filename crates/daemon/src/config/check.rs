@@ -18,9 +18,10 @@ use groupcast_tls::ServerFiles;
 
 use super::keys::engine_key;
 use super::order::order_key;
+use super::rings;
 use super::{
     BusAddress, DaemonConfigError, File, LISTEN_PORT, Listen, MULTICAST, NAME_MAX, Options, Order,
-    PoolOptions, ProcessConfig, Ring, Security,
+    ProcessConfig, Ring, Security,
 };
 use crate::clients::BUS_MAX;
 use crate::log::{FILTER_HELP, check_filter};
@@ -264,7 +265,7 @@ impl Check<'_> {
             rings.push(built);
         }
         let config = EngineConfig {
-            rings: rings.iter().map(|ring| ring.top.clone()).collect(),
+            rings: rings.iter().map(|ring| ring.top.to_string()).collect(),
             bimodal_groups: options.bimodal_groups.clone().unwrap_or_default(),
             ..EngineConfig::default()
         };
@@ -287,7 +288,7 @@ impl Check<'_> {
     /// What orders the groups of rings that joins ask for.
     pub(super) fn made_rings(&self, options: &Options) -> Result<Order, DaemonConfigError> {
         let Some(pool) = &options.ring_pool else {
-            let order = PoolOptions::order(&BTreeMap::new());
+            let order = rings::order(&BTreeMap::new());
             return order.map_err(|error| self.setting("ring_pool", &error));
         };
         let wrong = |message: String, help: &str| self.error("ring_pool", message, help);
@@ -303,7 +304,7 @@ impl Check<'_> {
             let help = "give the pool a network, or a port, that nothing else has";
             return Err(wrong(message, help));
         }
-        PoolOptions::order(&pool.settings).map_err(|error| {
+        rings::order(&pool.settings).map_err(|error| {
             let message = format!("{}: {}", error.field, error.problem());
             wrong(message, error.remedy.as_str())
         })

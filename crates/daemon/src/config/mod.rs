@@ -173,7 +173,7 @@ impl Config {
             security,
             engine: EngineConfig {
                 order: order.family.name().to_owned(),
-                rings: rings.iter().map(|ring| ring.top.clone()).collect(),
+                rings: rings.iter().map(|ring| ring.top.to_string()).collect(),
                 ring_pool: options.ring_pool.as_ref().map(|it| it.addresses),
                 ..check.engine(&options)?
             },

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::sync::Arc;
 
 use groupcast_core::family::OrderLimits;
 use groupcast_core::settings::read::{self, Wrong};
@@ -46,7 +47,7 @@ pub struct PoolOptions {
 #[derive(Clone, Debug)]
 pub struct Ring {
     /// Its top: it orders the groups at and below this name.
-    pub top: String,
+    pub top: Arc<str>,
     /// Where its multicasts go.
     pub multicast: SocketAddrV4,
     /// The protocol, with its settings.
@@ -192,25 +193,18 @@ impl RingOptions {
     /// The setting that contradicts others.
     pub(super) fn build(&self) -> Result<Ring, ConfigError> {
         Ok(Ring {
-            top: self.top.clone(),
+            top: self.top.as_str().into(),
             multicast: self.multicast,
             order: order(&self.settings)?,
         })
     }
 }
 
-impl PoolOptions {
-    /// What orders the groups of such rings, with defaults for what is not said.
-    ///
-    /// # Errors
-    /// The setting that contradicts others.
-    pub(super) fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigError> {
-        order(settings)
-    }
-}
-
-/// RMP with these settings.
-fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigError> {
+/// RMP with these settings, and defaults for what they do not say.
+///
+/// # Errors
+/// The setting that contradicts others.
+pub(super) fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigError> {
     let preset = match settings.get("preset") {
         Some(Value::Word(name)) => Some(*name),
         _ => None,

@@ -1,5 +1,6 @@
 //! The rings in the daemon's loop: joined when clients ask, left when they want nothing any more.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use groupcast_core::trace::Observation;
@@ -27,7 +28,7 @@ impl Daemon {
                 continue;
             };
             let (engine, narrator) = (&mut self.engine, &self.narrator);
-            let top = &ring.top.clone();
+            let top = &ring.config.top.clone();
             let handle = |event: Event, observe: &mut dyn FnMut(&Observation)| {
                 narrator.ring_event(top, &event);
                 engine.handle_event(now, Carrier::Ring(index), event);
@@ -67,7 +68,7 @@ impl Daemon {
             .resize_with(places.max(self.rings.len()), || None);
         for index in self.config.rings.len()..places {
             let made = self.engine.ring_at(index);
-            let made = made.map(|ring| (ring.top.to_string(), ring.multicast));
+            let made = made.map(|ring| (Arc::<str>::from(ring.top.to_string()), ring.multicast));
             let known = self.rings[index].as_ref();
             let known = known.map(|ring| (ring.config.top.clone(), ring.config.multicast));
             if made == known {

@@ -3,7 +3,7 @@
 
 use groupcast_core::{Delivery, MemberId};
 
-use super::exchange::HELD_OVERHEAD;
+use super::exchange::held_bytes;
 
 /// Those of one order, as they came, within a limit of bytes.
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// Keeps a message, if no more than `limit` bytes wait then; whether it did.
     pub(super) fn keep(&mut self, delivery: &Delivery, limit: usize) -> bool {
-        let bytes = self.bytes + counted(delivery);
+        let bytes = self.bytes + held_bytes(delivery);
         if bytes > limit {
             return false;
         }
@@ -34,14 +34,9 @@ impl Ahead {
             .into_iter()
             .partition(wanted);
         self.messages = left;
-        self.bytes = self.messages.iter().map(counted).sum();
+        self.bytes = self.messages.iter().map(held_bytes).sum();
         taken
     }
-}
-
-/// What a message counts.
-fn counted(delivery: &Delivery) -> usize {
-    delivery.payload.len() + HELD_OVERHEAD
 }
 
 #[cfg(test)]
@@ -80,7 +75,7 @@ mod tests {
     #[test]
     fn bytes_are_limited_and_count_again_when_they_are_taken() {
         let mut ahead = Ahead::default();
-        let limit = 2 * counted(&of(1, 1));
+        let limit = 2 * held_bytes(&of(1, 1));
         let kept: Vec<bool> = (1..=3)
             .map(|number| ahead.keep(&of(1, number), limit))
             .collect();

@@ -87,7 +87,12 @@ use crate::frame::{Disconnect, Reject, Request};
 use crate::guests::Parts;
 
 /// What a held delivery costs beside its payload.
-pub(super) const HELD_OVERHEAD: usize = 128;
+const HELD_OVERHEAD: usize = 128;
+
+/// What a delivery that is held counts, in bytes.
+pub(super) fn held_bytes(delivery: &Delivery) -> usize {
+    delivery.payload.len() + HELD_OVERHEAD
+}
 
 /// How far the daemons of an order have come in agreeing.
 #[derive(Debug)]
@@ -138,7 +143,7 @@ impl Exchange {
         }
         let mut delivery = delivery;
         if !self.shed || is_left(&mut delivery) {
-            self.bytes += delivery.payload.len() + HELD_OVERHEAD;
+            self.bytes += held_bytes(&delivery);
             segment.held.push_back(delivery);
         }
         false

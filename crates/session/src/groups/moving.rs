@@ -16,7 +16,7 @@ use super::orders::OrderIndex;
 use super::rings::Rings;
 use super::wire::GroupRef;
 use super::{ClientId, Engine, Fact};
-use crate::frame::{BusRequest, DaemonFrame, RINGS_MADE, Reject, Request, credit_cost};
+use crate::frame::{BusRequest, DaemonFrame, RINGS_MADE, Request, credit_cost};
 use crate::names::Planted;
 
 /// The token of what the engine itself asks for in the name of a client.
@@ -154,16 +154,17 @@ impl Engine {
                 joins.push(group);
             }
             match (to, request) {
-                (Some(_), Pending::Publish(publish)) if self.of_two_orders(&publish).is_some() => {
-                    let refusal = self.of_two_orders(&publish);
-                    let (code, text) = refusal.unwrap_or((Reject::Other, String::new()));
-                    let cost = credit_cost(publish.stream_len()) as u64;
-                    self.give_back(id, cost);
-                    if let Some(client) = self.clients.get_mut(id) {
-                        client.turned_away(publish.number);
+                (Some(to), Pending::Publish(publish)) => match self.of_two_orders(&publish) {
+                    Some((code, text)) => {
+                        let cost = credit_cost(publish.stream_len()) as u64;
+                        self.give_back(id, cost);
+                        if let Some(client) = self.clients.get_mut(id) {
+                            client.turned_away(publish.number);
+                        }
+                        self.reject(now, id, Request::Publish(publish.number), code, text);
                     }
-                    self.reject(now, id, Request::Publish(publish.number), code, text);
-                }
+                    None => self.queue(to, id, Pending::Publish(publish)),
+                },
                 (Some(to), request) => self.queue(to, id, request),
                 (None, Pending::Disconnect) => goes = true,
                 (None, request) => self.end_request(on, now, id, request),
