@@ -84,6 +84,14 @@ impl Group {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
+
+    /// Waits until `label` has said that something has come.
+    fn await_some(&self, label: &str) {
+        let lines = || self.lines(label);
+        until(&format!("{label} has some of it"), || {
+            lines().iter().any(|it| it["event"] == "progress")
+        });
+    }
 }
 
 /// Bytes that do not repeat soon.
@@ -534,13 +542,7 @@ fn strict_ends_it_for_all_when_one_goes_and_without_it_the_others_go_on() {
         let mut two = group.receiver("two", &["--once", "--json"]);
         let mut command = group.command(&[&["send", "--strict", "--json"], &options[..]].concat());
         let mut sender = group.host.launch("send", command.args(audience));
-        let begun = || {
-            group
-                .lines("two")
-                .iter()
-                .any(|it| it["event"] == "progress")
-        };
-        until("two has some of it", begun);
+        group.await_some("two");
         two.terminate();
         assert_eq!((sender.wait(), one.wait()), (3, 1), "{audience:?}");
         let done = group.lines("send").pop().unwrap();
@@ -585,13 +587,7 @@ fn a_receiver_that_is_killed_is_found_whatever_the_protocol_knows() {
     let slow = ["--rate", "1", "--no-compare", "--protocol", "xtp"];
     let mut command = group.command(&[&options[..], &slow[..]].concat());
     let mut sender = group.host.launch("send", &mut command);
-    let begun = || {
-        group
-            .lines("two")
-            .iter()
-            .any(|it| it["event"] == "progress")
-    };
-    until("two has some of it", begun);
+    group.await_some("two");
     two.signal("KILL");
     two.wait();
     assert_eq!((sender.wait(), one.wait()), (3, 1));

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use groupcast_core::{Destination, SocketClass};
+use groupcast_core::{Destination, SocketClass, Time};
 use groupcast_net::Spin;
 use mio::net::UnixStream;
 use mio::{Interest, Token};
@@ -98,56 +98,62 @@ fn with_datagrams(classes: &[SocketClass]) -> Bed {
     bed
 }
 
-#[test]
-fn an_endpoint_that_dozes_wakes_when_that_ends_and_takes_what_came() {
-    let mut bed = with_datagrams(&[SocketClass::Data]);
+/// Longer than an endpoint sleeps at most.
+const LONG: Duration = Duration::from_secs(3_600);
+
+/// A turn of an endpoint with something to read from a source of its caller, whose protocol dozes
+/// for `doze`; what is done to it before the turn is `prepare`. Afterwards the source is reported.
+/// When the turn began and ended, and how many datagrams the protocol was given.
+fn doze(
+    classes: &[SocketClass],
+    doze: Duration,
+    prepare: impl Fn(&mut Endpoint),
+) -> (Time, Time, usize) {
+    let mut bed = with_datagrams(classes);
     let endpoint = &mut bed.endpoints[1];
+    prepare(endpoint);
     let (_ours, mut theirs) = source(endpoint);
     theirs.write_all(b"x").unwrap();
-    let until = endpoint.now() + Duration::from_millis(30);
-    courier(endpoint).dozes_until = Some(until);
+    let begun = endpoint.now();
+    courier(endpoint).dozes_until = Some(begun + doze);
     let mut ready = Vec::new();
     endpoint.turn(None, &mut ready).unwrap();
-    assert!(endpoint.now() >= until, "it woke early");
     assert_eq!(ready.len(), 1);
-    assert_eq!(courier(endpoint).inbox.len(), 1);
+    (begun, endpoint.now(), courier(endpoint).inbox.len())
+}
+
+/// Without news an endpoint that dozes for long sleeps on for 250 ms. A busy machine may be as
+/// slow, but not every time.
+fn wakes_at_once(turn: impl Fn() -> (Time, Time, usize)) -> bool {
+    (0..20).any(|_| {
+        let (begun, ended, _) = turn();
+        ended - begun < Duration::from_millis(200)
+    })
+}
+
+#[test]
+fn an_endpoint_that_dozes_wakes_when_that_ends_and_takes_what_came() {
+    let length = Duration::from_millis(30);
+    let (begun, ended, taken) = doze(&[SocketClass::Data], length, |_| {});
+    assert!(ended >= begun + length, "it woke early");
+    assert_eq!(taken, 1);
 }
 
 #[test]
 fn an_endpoint_that_dozes_wakes_for_control_and_takes_everything() {
-    let takes = || {
-        let mut bed = with_datagrams(&[SocketClass::Data, SocketClass::Control]);
-        let endpoint = &mut bed.endpoints[1];
-        let (_ours, mut theirs) = source(endpoint);
-        theirs.write_all(b"x").unwrap();
-        let begun = endpoint.now();
-        courier(endpoint).dozes_until = Some(begun + Duration::from_secs(3_600));
-        let mut ready = Vec::new();
-        endpoint.turn(None, &mut ready).unwrap();
-        assert_eq!(ready.len(), 1);
-        assert_eq!(courier(endpoint).inbox.len(), 2);
-        endpoint.now() - begun
-    };
-    // Without news it would sleep on for 250 ms. A busy machine may be as slow, but not every time.
-    assert!((0..20).any(|_| takes() < Duration::from_millis(200)));
+    assert!(wakes_at_once(|| {
+        let came = [SocketClass::Data, SocketClass::Control];
+        let (begun, ended, taken) = doze(&came, LONG, |_| {});
+        assert_eq!(taken, 2);
+        (begun, ended, taken)
+    }));
 }
 
 #[test]
 fn an_endpoint_that_may_not_doze_wakes_for_everything() {
-    let takes = || {
-        let mut bed = with_datagrams(&[]);
-        let endpoint = &mut bed.endpoints[1];
-        endpoint.set_may_doze(false);
-        let (_ours, mut theirs) = source(endpoint);
-        theirs.write_all(b"x").unwrap();
-        let begun = endpoint.now();
-        courier(endpoint).dozes_until = Some(begun + Duration::from_secs(3_600));
-        let mut ready = Vec::new();
-        endpoint.turn(None, &mut ready).unwrap();
-        assert_eq!(ready.len(), 1);
-        endpoint.now() - begun
-    };
-    assert!((0..20).any(|_| takes() < Duration::from_millis(200)));
+    assert!(wakes_at_once(|| {
+        doze(&[], LONG, |endpoint| endpoint.set_may_doze(false))
+    }));
 }
 
 #[test]
@@ -156,7 +162,7 @@ fn an_endpoint_that_dozes_wakes_for_its_timer() {
     let endpoint = &mut bed.endpoints[1];
     let due = endpoint.now() + Duration::from_millis(10);
     courier(endpoint).due = Some(due);
-    courier(endpoint).dozes_until = Some(due + Duration::from_secs(3_600));
+    courier(endpoint).dozes_until = Some(due + LONG);
     endpoint.turn(None, &mut Vec::new()).unwrap();
     assert_eq!(courier(endpoint).fired.len(), 1);
 }

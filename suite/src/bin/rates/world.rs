@@ -1,9 +1,9 @@
 //! A cell as a world of the simulator, and what each of its parties gets.
 //!
 //! ```text
-//! sender ─┐                    ┌─ receivers behind the shared link
-//! rivals ─┤ near ══ shared ══ far
-//! other receivers ─┘           └─ where rivals send to
+//!          sender ─┐                     ┌─ receivers behind the shared link
+//!          rivals ─┤ near ══ shared ══ far
+//! other receivers ─┘                     └─ where rivals send to
 //! ```
 //!
 //! All links but the shared one are ten times as fast.
@@ -14,7 +14,7 @@ use std::time::Duration;
 use groupcast_core::node::Channel;
 use groupcast_core::trace::{Inspected, Role};
 use groupcast_core::{Service, Time};
-use groupcast_protocols::bulk::RateControl;
+use groupcast_protocols::bulk::{BulkConfig, RateControl};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
 use groupcast_sim::flow::{Congestion, FlowConfig};
@@ -181,8 +181,9 @@ pub(crate) fn run(cell: &Cell, party: Party, seed: u64) -> Got {
     let after = look(&experiment);
     let seconds = (goes - from).as_secs_f64();
     let megabits = |bytes: u64| bytes as f64 * 8e-6 / seconds;
+    let packet = BulkConfig::lan().packet as u64;
     let grown: Vec<u64> = after.0.iter().zip(&before.0).map(|(a, b)| a - b).collect();
-    let each = after.1.iter().zip(&before.1).map(|(a, b)| (a - b) * 1_400);
+    let each = after.1.iter().zip(&before.1).map(|(a, b)| (a - b) * packet);
     let clean = each
         .enumerate()
         .filter(|(index, _)| !cell.loses(*index) || cell.receivers == 1);
@@ -193,7 +194,7 @@ pub(crate) fn run(cell: &Cell, party: Party, seed: u64) -> Got {
         queue: 0.0,
     };
     if is_pair {
-        got.rivals = megabits((after.2 - before.2) * 1_400);
+        got.rivals = megabits((after.2 - before.2) * packet);
     }
     if let Party::OneMore = party {
         got.transfer = megabits(grown[flows]);
