@@ -20,7 +20,7 @@ use groupcast_session::frame::DESTINATIONS_MAX;
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 use crate::json::write_line;
 use crate::lines::Source;
 use crate::number;
@@ -383,14 +383,15 @@ impl Publisher<'_> {
             }
         }
         let outcome = self.outcome(result.as_ref().err());
-        if json {
-            // The exit code says as much where this cannot be read.
-            let _ = write_line(&mut io::stdout(), &outcome);
-        }
+        let told = match json {
+            true => printed(write_line(&mut io::stdout(), &outcome)),
+            false => Ok(()),
+        };
         match result {
             Ok(()) => {
                 // Everything is accepted: the good-bye is a courtesy.
                 let _ = self.client.close(CLOSE_WITHIN);
+                told.map_err(|failure| failure.help("everything was accepted"))?;
                 Ok(ExitCode::SUCCESS)
             }
             Err(failure) => Err(failure.help(format!(

@@ -348,6 +348,9 @@ fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
         "clean",
         format!("{{\"event\":\"start\",\"schema\":1,\"member\":\"{member}\",\"name\":\"a\"}}\n"),
     );
-    let mut checked = host.command(&["check", "clean"]);
-    assert_eq!(checked.stdout(full()).status().unwrap().code(), Some(1));
+    for words in [&["check", "clean"][..], &["demo", "--messages", "10"]] {
+        let mut told = host.command(words);
+        let code = told.stdout(full()).status().unwrap().code();
+        assert_eq!(code, Some(1), "{words:?}");
+    }
 }

@@ -30,7 +30,7 @@ use self::network::Network;
 use self::report::{DemoReport, Event};
 use self::stage::{DemoStage, NAMES};
 use self::story::Story;
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 use crate::order;
 
 /// Watch the whole life of a group on this machine: order, crash, view change, partition, merge.
@@ -70,11 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let rng = Rng::new(seed);
     let network = Network::on_loopback(args.members).map_err(Failure::failed)?;
-    let report = if args.json {
-        DemoReport::Json
-    } else {
-        DemoReport::Text
-    };
+    let report = DemoReport::new(args.json);
     let group = network.group();
     report.tell(&Event::Demo {
         members: NAMES[..usize::from(args.members)]
@@ -92,7 +88,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     });
     let key = Key::random().map_err(Failure::failed)?;
     let stage = DemoStage::new(args.members, args.protocol, network, key, &rng);
-    let clean = Story::new(stage, report, &rng, args.members, args.messages).run()?;
+    let story = Story::new(stage, &report, &rng, args.members, args.messages);
+    let clean = story.run()?;
+    printed(report.finish())?;
     Ok(if clean {
         ExitCode::SUCCESS
     } else {

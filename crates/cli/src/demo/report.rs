@@ -6,6 +6,7 @@
 //! as everywhere in groupcast's JSON, and durations are milliseconds. The last line is the verdict
 //! unless the demo failed before; then stderr says why.
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -13,6 +14,8 @@ use anstyle::{AnsiColor, Style};
 use groupcast_check::Violation;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
+
+use crate::json::write_line;
 
 /// An event of the demo, as it is printed.
 #[derive(Serialize, Debug)]
@@ -125,31 +128,42 @@ pub(crate) fn millis(duration: Duration) -> f64 {
 }
 
 /// Where the events go.
-pub(crate) enum DemoReport {
-    /// A story for people.
-    Text,
-    /// One object a line.
-    Json,
+pub(crate) struct DemoReport {
+    /// As one object a line; else as a story for people.
+    json: bool,
+    /// How the last event was written.
+    written: RefCell<io::Result<()>>,
 }
 
 impl DemoReport {
-    /// Tells of `event`. A reader that has gone changes nothing: the exit code is the verdict.
+    /// Of JSON, one object a line, or a story for people.
+    pub(crate) fn new(json: bool) -> Self {
+        Self {
+            json,
+            written: RefCell::new(Ok(())),
+        }
+    }
+
+    /// Tells of `event`. The demo goes on where that cannot be written.
     pub(crate) fn tell(&self, event: &Event) {
         let mut stdout = anstream::stdout().lock();
-        let _ = match self {
-            Self::Text => write_text(&mut stdout, event),
-            Self::Json => serde_json::to_writer(&mut stdout, event)
-                .map_err(Into::into)
-                .and_then(|()| writeln!(stdout)),
+        let written = match self.json {
+            false => write_text(&mut stdout, event),
+            true => write_line(&mut stdout, event),
         };
-        let _ = stdout.flush();
+        *self.written.borrow_mut() = written.and_then(|()| stdout.flush());
+    }
+
+    /// Whether the last event, the verdict, was written.
+    pub(crate) fn finish(self) -> io::Result<()> {
+        self.written.into_inner()
     }
 
     /// A bar for `total` messages: on stderr if that is a terminal, and never beside JSON.
     pub(crate) fn progress(&self, total: u64) -> ProgressBar {
-        let target = match self {
-            Self::Text => ProgressDrawTarget::stderr(),
-            Self::Json => ProgressDrawTarget::hidden(),
+        let target = match self.json {
+            false => ProgressDrawTarget::stderr(),
+            true => ProgressDrawTarget::hidden(),
         };
         let style = ProgressStyle::with_template("   {bar:40} {pos}/{len} messages")
             .unwrap_or_else(|_| ProgressStyle::default_bar());

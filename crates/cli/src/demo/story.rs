@@ -13,9 +13,9 @@ use super::stage::{DemoStage, kind_word};
 use crate::failure::Failure;
 
 /// The story of one run.
-pub(crate) struct Story {
+pub(crate) struct Story<'a> {
     stage: DemoStage,
-    report: DemoReport,
+    report: &'a DemoReport,
     rng: Rng,
     messages: u64,
     /// All members, by index.
@@ -28,7 +28,7 @@ pub(crate) struct Story {
     violations: Vec<Violation>,
 }
 
-impl Story {
+impl<'a> Story<'a> {
     /// Messages that must be delivered in a configuration before the story goes on.
     const ENOUGH: u64 = 100;
     /// While the story unfolds, the group submits a message this often.
@@ -39,7 +39,7 @@ impl Story {
     /// A story with `members` members on `stage` and `messages` messages of load.
     pub(crate) fn new(
         stage: DemoStage,
-        report: DemoReport,
+        report: &'a DemoReport,
         rng: &Rng,
         members: u8,
         messages: u64,
