@@ -2,9 +2,10 @@
 //!
 //! The compiler refuses a cycle; this refuses a short cut. What `cargo metadata` says of each crate
 //! of the workspace is compared with [`RULES`]; a crate without a rule is refused too, so that a
-//! new crate comes with its arrows.
+//! new crate comes with its arrows. The table of ARCHITECTURE.md says the same as the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
@@ -161,7 +162,42 @@ pub(crate) fn check() -> Result<Vec<String>, String> {
     if crates.is_empty() {
         return Err("cargo metadata names no crate".into());
     }
-    Ok(breaches(&crates, &arrows))
+    let map = fs::read_to_string(exec::root().join("ARCHITECTURE.md"))
+        .map_err(|error| format!("cannot read ARCHITECTURE.md: {error}"))?;
+    let mut found = breaches(&crates, &arrows);
+    found.extend(RULES.iter().filter_map(|rule| untold(&map, rule)));
+    Ok(found)
+}
+
+/// What the code map in `map` should say of the crate of `rule`, and does not.
+fn untold(map: &str, rule: &Rule) -> Option<String> {
+    let short = |name: &'static str| match name {
+        "groupcast" => "cli",
+        other => other.trim_start_matches("groupcast-"),
+    };
+    let sorted = |names: &mut dyn Iterator<Item = &str>| {
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let wanted = match rule.may {
+        [] => "nothing of ours".to_owned(),
+        LIBRARIES => "everything".to_owned(),
+        some => sorted(&mut some.iter().map(|name| short(name))),
+    };
+    let begins = format!("| `{}` ", short(rule.name));
+    let row = map.lines().find(|line| line.starts_with(&begins));
+    let last = row.and_then(|row| row.trim_end_matches([' ', '|']).rsplit(" | ").next());
+    let told = last.map(|names| {
+        // In brackets stands what its tests may use.
+        let names = names.split(" (").next().unwrap_or_default();
+        sorted(&mut names.split(", "))
+    });
+    (told.as_ref() != Some(&wanted)).then(|| {
+        format!(
+            "ARCHITECTURE.md should say of `{}` that it names {wanted}",
+            short(rule.name)
+        )
+    })
 }
 
 /// The crates of the workspace and the arrows between them.
@@ -268,6 +304,19 @@ mod tests {
             1,
             "a build script is no test"
         );
+    }
+
+    #[test]
+    fn a_map_that_says_something_else_is_found() {
+        let rule = rule("groupcast-net", &["groupcast-core", "groupcast-check"]);
+        let says = |names: &str| untold(&format!("| `net` | sockets | {names} |\n"), &rule);
+        assert_eq!(says("core, check"), None);
+        assert_eq!(says("check, core (its tests: sim)"), None);
+        let wanted = "ARCHITECTURE.md should say of `net` that it names check, core";
+        for wrong in ["core", "nothing of ours", "core, check, sim"] {
+            assert_eq!(says(wrong), Some(wanted.to_owned()));
+        }
+        assert_eq!(untold("", &rule), Some(wanted.to_owned()));
     }
 
     #[test]
