@@ -39,6 +39,8 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Accept { .. }) => of("accept", Role::Control),
         Ok(Message::Install { .. }) => of("install", Role::Control),
         Ok(Message::Ask { .. }) => of("ask", Role::Control),
+        Ok(Message::Missing(_)) => of("missing", Role::Control),
+        Ok(Message::Told(_)) => of("told", Role::Control),
         Ok(Message::Announcement(_)) => of("announcement", Role::Control),
         Ok(Message::Goodbye) => of("good-bye", Role::Control),
         Ok(Message::Join(_)) => of("join", Role::Control),

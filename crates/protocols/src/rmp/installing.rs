@@ -68,13 +68,14 @@ impl Rmp {
         let local = self.local;
         match &mut self.state {
             State::Recovering(recovering) => {
-                if !recovering.is_proposer(local) || !recovering.has(from) {
-                    return;
-                }
                 if recovering.id() == config {
-                    recovering.accepted.insert(from);
-                    self.install_if_all_accepted(now);
-                } else if !recovering.accepted.contains(&from) {
+                    if recovering.note_accepted(from) {
+                        self.install_if_all_accepted(now);
+                    }
+                } else if recovering.is_proposer(local)
+                    && recovering.has(from)
+                    && !recovering.accepted.contains(&from)
+                {
                     // It goes along with another proposal, and cannot with this one.
                     self.counters.polls_aborted += 1;
                     let longest = self.config.abort_delay_max;

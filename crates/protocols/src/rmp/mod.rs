@@ -22,12 +22,13 @@
 //!
 //! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
-//! `relaying` does so for what is known of a member that is not heard,
+//! `relaying` does so for what is known of a member that is not heard, `hearsay` for what such a
+//! member says in a reformation,
 //! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
 //! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
 //! finishes the old configuration, `installing` does it; `lists` is what a new list of members
 //! changes in the order, `listing` makes lists and hears them, `joining` is a newcomer,
-//! `catching_up` a member that a reformation finds before a list; `acquaintance` is how groups find
+//! `catching_up` a member that a reformation finds before a list; `strangers` is how groups find
 //! each other and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps
 //! own messages until their places are known; `alike` says when two members will do the same.
 //!
@@ -48,7 +49,6 @@
 //! known to know its position, not as soon as its ACK is heard
 //! ([`OrderRule`]).
 
-mod acquaintance;
 mod alike;
 mod askers;
 #[cfg(test)]
@@ -67,6 +67,7 @@ mod fig6;
 #[cfg(test)]
 mod fig9;
 mod flow;
+mod hearsay;
 mod inspect;
 mod installing;
 mod joining;
@@ -88,6 +89,7 @@ mod repair;
 mod standby;
 mod state;
 mod status;
+mod strangers;
 mod stream;
 mod timing;
 mod token;
@@ -376,6 +378,8 @@ impl Rmp {
             Message::Accept { config } => self.handle_accept(now, from, config),
             Message::Install { config } => self.handle_install(now, from, config),
             Message::Ask { poller, attempt } => self.handle_ask(from, poller, attempt),
+            Message::Missing(missing) => self.handle_missing(from, &missing),
+            Message::Told(told) => self.handle_told(now, from, told),
             Message::Announcement(announcement) => {
                 self.handle_announcement(now, from, announcement);
             }

@@ -12,6 +12,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::catching_up::comes_from;
+use super::hearsay::Hearsay;
 use super::order::Order;
 use super::recovering::Recovering;
 use super::wire::{Answer, Inventory, Message, Poll, Proposal};
@@ -32,6 +33,10 @@ pub(super) struct Polling {
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// The answers to this poll, this member's own included.
     pub(super) answers: BTreeMap<MemberId, Answer>,
+    /// How many times this poll was sent.
+    pub(super) repeats: u32,
+    /// What others told of members that have not answered.
+    pub(super) hearsay: Hearsay,
     /// Who answered another's poll instead, or accepted another's list, and when it was last heard
     /// to.
     pub(super) busy: BTreeMap<MemberId, Time>,
@@ -90,6 +95,8 @@ impl Rmp {
         let local = self.local;
         let polling = self.state.expect_polling();
         polling.answers.insert(local, own);
+        polling.repeats = 0;
+        polling.hearsay = Hearsay::default();
         polling.busy.clear();
         polling.patience = now + self.config.poll_wait + self.config.recover_wait;
         let alone = polling.wanted.len() == 1;
@@ -137,6 +144,7 @@ impl Rmp {
         let heard = self.peers.heard(now);
         let (attempt, counter) = (self.peers.attempt, self.peers.counter());
         let polling = self.state.expect_polling();
+        polling.repeats += 1;
         let poll = Poll {
             attempt,
             counter,
@@ -146,6 +154,7 @@ impl Rmp {
             heard,
         };
         self.outbox.multicast(&Message::Poll(poll));
+        self.ask_others();
         self.plan_repeat(now);
     }
 
@@ -188,8 +197,11 @@ impl Rmp {
                     Stranger::Ignore => {}
                 }
             }
-            State::Polling(_) if self.is_trusted(now, from, &poll) => {
-                if from < self.local {
+            State::Polling(polling) if self.is_trusted(now, from, &poll) => {
+                if polling.is_unheard(self.local, from, &poll) {
+                    self.counters.polls_aborted += 1;
+                    self.stand_by(now, "who does not hear this member polls", from, &poll);
+                } else if from < self.local {
                     self.counters.polls_aborted += 1;
                     self.stand_by(now, "a lower member polls", from, &poll);
                 } else if fresh {
@@ -252,10 +264,15 @@ impl Rmp {
 
     pub(super) fn handle_answer(&mut self, now: Time, from: MemberId, answer: Answer) {
         self.peers.note_counter(answer.counter);
-        let quarantined = self.peers.is_quarantined(now, from);
-        if !quarantined {
+        if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
+        self.take_answer(now, from, answer);
+    }
+
+    /// `from` has answered a poll, as it says itself, or another that has heard it.
+    pub(super) fn take_answer(&mut self, now: Time, from: MemberId, answer: Answer) {
+        let quarantined = self.peers.is_quarantined(now, from);
         match &mut self.state {
             State::Polling(polling) => {
                 let mine = answer.poller == self.local && answer.attempt == self.peers.attempt;

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use groupcast_core::mech::peers::Attempt;
 use groupcast_core::{ConfigId, Event, MemberId, Time};
 
+use super::hearsay::Hearsay;
 use super::order::Order;
 use super::plan::Plan;
 use super::polling::Polling;
@@ -24,11 +25,13 @@ pub(super) struct Recovering {
     pub(super) inventories: BTreeMap<MemberId, Inventory>,
     /// How the old configuration is finished, once all have declared.
     pub(super) plan: Option<Box<Plan>>,
-    /// Requests so far.
-    tries: u32,
+    /// How many times was repeated what this member waits to be answered.
+    pub(super) tries: u32,
+    /// What others told of members that are not heard here.
+    pub(super) hearsay: Hearsay,
     /// This member holds all that it must.
     pub(super) complete: bool,
-    /// Who has accepted; at the proposer.
+    /// Who has accepted, as far as it was heard here.
     pub(super) accepted: BTreeSet<MemberId>,
     /// Who did not accept an earlier proposal, how many times in a row; at the proposer.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
@@ -60,6 +63,7 @@ impl Recovering {
             inventories,
             plan: None,
             tries: 0,
+            hearsay: Hearsay::default(),
             complete: false,
             accepted: BTreeSet::new(),
             unaccepted: BTreeMap::new(),
@@ -87,6 +91,16 @@ impl Recovering {
         self.is_proposer(poller) && self.proposal.attempt == attempt
     }
 
+    /// The poll that this follows from.
+    pub(super) fn attempt(&self) -> Attempt {
+        self.proposal.attempt
+    }
+
+    /// `member` has accepted: whether all that this member waits for may have.
+    pub(super) fn note_accepted(&mut self, member: MemberId) -> bool {
+        self.has(member) && self.accepted.insert(member)
+    }
+
     /// What this member declared.
     pub(super) fn declared(&self, local: MemberId) -> &Inventory {
         &self.inventories[&local]
@@ -99,7 +113,7 @@ impl Recovering {
     }
 
     /// The members that come from the same configuration as `local`.
-    fn along(&self, local: MemberId) -> Vec<MemberId> {
+    pub(super) fn along(&self, local: MemberId) -> Vec<MemberId> {
         let from = self.comes_from(local);
         let members = self.proposal.members.iter();
         members
@@ -239,6 +253,8 @@ impl Rmp {
         }
         self.accept_again();
         self.fetch();
+        self.ask_others();
+        self.state.expect_recovering().tries += 1;
         self.plan_repeat(now);
     }
 
@@ -248,7 +264,6 @@ impl Rmp {
         let recovering = self.state.expect_recovering();
         let Some(old) = &recovering.old else { return };
         let tries = recovering.tries;
-        recovering.tries += 1;
         let Some(plan) = &recovering.plan else {
             let nack = recovering.request_to_list(old, tries);
             let poller = recovering.id().representative;

@@ -30,7 +30,7 @@ pub(super) struct Standby {
     /// Who said good-bye.
     pub(super) left: BTreeSet<MemberId>,
     /// What others answered to the same poll.
-    inventories: BTreeMap<MemberId, Inventory>,
+    answers: BTreeMap<MemberId, Answer>,
 }
 
 /// A poll that is not heard again for this many of its intervals is over.
@@ -70,10 +70,21 @@ impl Standby {
             self.heard = None;
         }
         if self.following == Some((answer.poller, answer.attempt))
-            && self.inventories.len() < Peers::MAX
+            && self.answers.len() < Peers::MAX
         {
-            self.inventories.insert(from, answer.inventory);
+            self.answers.insert(from, answer);
         }
+    }
+
+    /// What `member` answered to the poll that is followed, if it is this one.
+    pub(super) fn answer_of(
+        &self,
+        member: MemberId,
+        poller: MemberId,
+        attempt: Attempt,
+    ) -> Option<&Answer> {
+        let follows = self.following == Some((poller, attempt));
+        self.answers.get(&member).filter(|_| follows)
     }
 }
 
@@ -98,7 +109,7 @@ impl Rmp {
                 return;
             }
             standby.following = poll_of;
-            standby.inventories.clear();
+            standby.answers.clear();
             standby.note_wanted(from, poll);
         }
         standby.heard = Some(now);
@@ -167,11 +178,14 @@ impl Rmp {
         }
         self.peers.note_counter(proposal.config.counter);
         let followed = standby.following == Some((from, proposal.attempt));
-        let mut inventories = match followed {
-            true => core::mem::take(&mut standby.inventories),
+        let answers = match followed {
+            true => core::mem::take(&mut standby.answers),
             // What the others answered to that poll is asked for.
             false => BTreeMap::new(),
         };
+        let answers = answers.into_iter();
+        let mut inventories: BTreeMap<MemberId, Inventory> =
+            answers.map(|(member, it)| (member, it.inventory)).collect();
         inventories.insert(local, self.answer(from, proposal.attempt).inventory);
         self.timers.cancel_all_but(Timer::KEPT);
         self.transition("proposal", |before| {

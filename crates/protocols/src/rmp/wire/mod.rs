@@ -3,6 +3,7 @@
 //! The first byte is the kind. Integers are big-endian; positions, numbers and timestamps have six
 //! bytes, because a place in the order has no more for them; a list is a count (2) and items.
 
+mod hearsay;
 mod lists;
 mod marks;
 mod membership;
@@ -18,6 +19,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
+pub(super) use self::hearsay::{Missing, Told};
 pub(super) use self::lists::{Join, List, ListAck, Listed, Passed, Start};
 pub(super) use self::marks::{RELAYED_MAX, Relayed, Wanted};
 pub(super) use self::membership::{Announcement, Answer, Declared, Inventory, Poll, Proposal};
@@ -56,6 +58,10 @@ pub(super) enum Message {
     Install { config: ConfigId },
     /// Send that answer again.
     Ask { poller: MemberId, attempt: u64 },
+    /// What another member said in a reformation is missing.
+    Missing(Missing),
+    /// What another member said in a reformation.
+    Told(Told),
     /// What a group tells strangers from time to time.
     Announcement(Announcement),
     /// Its sender leaves.
@@ -110,6 +116,8 @@ enum Kind {
     Wanted = 55,
     Relayed = 56,
     Probe = 57,
+    Missing = 58,
+    Told = 59,
 }
 
 impl Message {
@@ -173,6 +181,8 @@ impl Message {
                 answers: reader.u8("flags")? & 1 != 0,
                 number: reader.u64("number")?,
             },
+            58 => Self::Missing(hearsay::missing(&mut reader)?),
+            59 => return hearsay::told(reader, bytes),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -231,6 +241,8 @@ impl Message {
             Self::Ask { poller, attempt } => {
                 writer.u8(Kind::Ask as u8).member(*poller).u64(*attempt);
             }
+            Self::Missing(it) => hearsay::put_missing(&mut writer, it),
+            Self::Told(it) => hearsay::put_told(&mut writer, it),
             Self::Announcement(it) => membership::put_announcement(&mut writer, it),
             Self::Goodbye => {
                 writer.u8(Kind::Goodbye as u8);

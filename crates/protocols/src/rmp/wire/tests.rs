@@ -208,6 +208,20 @@ fn examples() -> Vec<Message> {
             poller: member(1),
             attempt: 4,
         },
+        Message::Missing(Missing {
+            poller: member(1),
+            attempt: Attempt(4),
+            member: member(2),
+            accepts: true,
+        }),
+        Message::Told(Told {
+            member: member(2),
+            said: Message::Answer(answer()).into(),
+        }),
+        Message::Told(Told {
+            member: member(2),
+            said: Message::Accept { config: config() }.into(),
+        }),
         Message::Announcement(Announcement {
             config: config(),
             members: vec![member(1)],
@@ -250,7 +264,7 @@ fn what_is_encoded_comes_back_and_is_as_long_as_its_fields() {
         assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
         let rest_of_any_length = matches!(
             message,
-            Message::Data(_) | Message::Unordered { .. } | Message::Answer(_)
+            Message::Data(_) | Message::Unordered { .. } | Message::Answer(_) | Message::Told(_)
         );
         for len in 0..bytes.len() {
             let cut = Message::decode(&bytes.slice(..len));

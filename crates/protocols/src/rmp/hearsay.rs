@@ -1,0 +1,206 @@
+//! What members say in a reformation, asked of others that hear them (ours).
+//!
+//! While a group goes on, nobody is left out because one way between two members is closed
+//! (`relaying`). A reformation would leave one of the two out; the others still hear both, and each
+//! of the two would take them along in turn. So whoever misses another member's answer to its poll,
+//! its declaration or its acceptance asks third ones for it. What was declared or accepted stays
+//! so, whoever tells it. And a poller gives way to a member that does not hear it, and polls.
+//!
+//! A member that only one of several others hears could not be in a configuration with them: two
+//! have to tell the same, if there are two.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use groupcast_core::{MemberId, Time};
+
+use super::polling::Polling;
+use super::recovering::Recovering;
+use super::wire::{Answer, Message, Missing, Poll, RELAYED_MAX, Told};
+use super::{Rmp, State};
+
+/// Something is missing for so many repeats before others are asked for it.
+const WAITS: u32 = 3;
+/// So many have to tell it.
+const TELLERS: usize = 2;
+
+/// Who has told what of whom.
+#[derive(Clone, Hash, Default, Debug)]
+pub(super) struct Hearsay {
+    /// For each member, and its answer (false) or acceptance (true).
+    tellers: BTreeMap<(MemberId, bool), BTreeSet<MemberId>>,
+}
+
+impl Hearsay {
+    /// One of `others` members has told what is missing of `member`: whether enough have.
+    fn note(&mut self, member: MemberId, accepts: bool, teller: MemberId, others: usize) -> bool {
+        let tellers = self.tellers.entry((member, accepts)).or_default();
+        tellers.insert(teller);
+        tellers.len() >= others.min(TELLERS)
+    }
+}
+
+impl Polling {
+    /// Whose answers are missing.
+    fn unanswered(&self) -> Vec<MemberId> {
+        let wanted = self.wanted.iter().copied();
+        wanted.filter(|it| !self.answers.contains_key(it)).collect()
+    }
+
+    /// An answer of `member` is told by another: whether it counts.
+    fn note_told(&mut self, member: MemberId, teller: MemberId) -> bool {
+        // This member has answered, too.
+        let others = self.answers.len() - 1;
+        self.wanted.contains(&member)
+            && !self.answers.contains_key(&member)
+            && self.answers.contains_key(&teller)
+            && self.hearsay.note(member, false, teller, others)
+    }
+
+    /// Whether `from`, which polls, too, has not heard this poll of `local`, although it was
+    /// repeated.
+    pub(super) fn is_unheard(&self, local: MemberId, from: MemberId, poll: &Poll) -> bool {
+        self.repeats > WAITS
+            && self.wanted.contains(&from)
+            && !self.answers.contains_key(&from)
+            && !poll.heard.contains(&local)
+    }
+}
+
+impl Recovering {
+    /// Whose declarations are missing at `local`, to make the plan.
+    fn undeclared(&self, local: MemberId) -> Vec<MemberId> {
+        if self.plan.is_some() || self.old.is_none() {
+            return Vec::new();
+        }
+        let mut along = self.along(local);
+        along.retain(|it| !self.inventories.contains_key(it));
+        along
+    }
+
+    /// What `member` said is told by another: whether it counts.
+    fn note_told(&mut self, member: MemberId, accepts: bool, teller: MemberId) -> bool {
+        // But for the member and this one.
+        let others = self.proposal.members.len().saturating_sub(2);
+        self.has(member) && self.has(teller) && self.hearsay.note(member, accepts, teller, others)
+    }
+
+    /// Whose acceptance is missing at `local`, if that matters.
+    fn not_accepted(&self, local: MemberId) -> Vec<MemberId> {
+        if !self.is_proposer(local) {
+            return Vec::new();
+        }
+        let members = self.members();
+        members
+            .filter(|it| *it != local && !self.accepted.contains(it))
+            .collect()
+    }
+}
+
+impl Rmp {
+    /// Asks third members, in turn, for what is missing of others.
+    pub(super) fn ask_others(&mut self) {
+        let local = self.local;
+        let (tries, others, wanted): (u32, Vec<MemberId>, [Vec<MemberId>; 2]) = match &self.state {
+            State::Polling(polling) => {
+                let others = polling.answers.keys().copied().collect();
+                (polling.repeats, others, [polling.unanswered(), Vec::new()])
+            }
+            State::Recovering(recovering) => {
+                let wanted = [recovering.undeclared(local), recovering.not_accepted(local)];
+                (recovering.tries, recovering.members().collect(), wanted)
+            }
+            _ => return,
+        };
+        if tries <= WAITS {
+            return;
+        }
+        let (poller, attempt) = match &self.state {
+            State::Recovering(recovering) => (recovering.id().representative, recovering.attempt()),
+            _ => (local, self.peers.attempt),
+        };
+        for (accepts, members) in [false, true].into_iter().zip(wanted) {
+            for member in members.into_iter().take(RELAYED_MAX) {
+                let asked = others.iter().filter(|it| **it != local && **it != member);
+                let asked: Vec<&MemberId> = asked.collect();
+                let Some(turn) = (tries as usize).checked_rem(asked.len()) else {
+                    continue;
+                };
+                let missing = Missing {
+                    poller,
+                    attempt,
+                    member,
+                    accepts,
+                };
+                self.outbox
+                    .unicast(*asked[turn], &Message::Missing(missing));
+            }
+        }
+    }
+
+    /// Tells what `missing` asks for, if it was heard here.
+    pub(super) fn handle_missing(&mut self, from: MemberId, missing: &Missing) {
+        let Missing {
+            poller,
+            attempt,
+            member,
+            accepts,
+        } = *missing;
+        let said = match &self.state {
+            State::Standby(standby) if from == poller && !accepts => {
+                let answer = standby.answer_of(member, poller, attempt);
+                answer.cloned().map(Message::Answer)
+            }
+            State::Recovering(recovering)
+                if recovering.is_of(poller, attempt) && recovering.has(from) =>
+            {
+                let config = recovering.id();
+                let accepted = recovering.accepted.contains(&member);
+                let inventory = recovering.inventories.get(&member);
+                match accepts {
+                    true => accepted.then_some(Message::Accept { config }),
+                    false => inventory.map(|inventory| {
+                        Message::Answer(Answer {
+                            poller,
+                            attempt,
+                            counter: self.peers.counter(),
+                            body_max: recovering.proposal.body_max,
+                            inventory: inventory.clone(),
+                        })
+                    }),
+                }
+            }
+            _ => None,
+        };
+        if let Some(said) = said {
+            let told = Message::Told(Told {
+                member,
+                said: said.into(),
+            });
+            self.outbox.unicast(from, &told);
+        }
+    }
+
+    /// Takes what a third member has heard of another, where it is missing here.
+    pub(super) fn handle_told(&mut self, now: Time, from: MemberId, told: Told) {
+        let Told { member, said } = told;
+        let counts = match (&mut self.state, &*said) {
+            (State::Polling(polling), Message::Answer(_)) => polling.note_told(member, from),
+            (State::Recovering(recovering), Message::Answer(_)) => {
+                recovering.note_told(member, false, from)
+            }
+            (State::Recovering(recovering), Message::Accept { config }) => {
+                recovering.id() == *config && recovering.note_told(member, true, from)
+            }
+            _ => false,
+        };
+        match *said {
+            Message::Answer(answer) if counts => {
+                self.peers.note_counter(answer.counter);
+                self.take_answer(now, member, answer);
+            }
+            Message::Accept { config } if counts => self.handle_accept(now, member, config),
+            _ => {}
+        }
+    }
+}
