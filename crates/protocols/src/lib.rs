@@ -11,6 +11,7 @@
 //! - [`rmp`]: the Reliable Multicast Protocol, whose token site rotates (000 ch. 8).
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //! - [`total`]: total order on top of gossip, the inverted stack (004 3.3).
+//! - [`unordered`]: what ordered engines send without a place.
 //! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
 //! - [`xgm`]: group management beside a transport: subgroups, and who is there (003 4.5).
 //!
@@ -37,5 +38,6 @@ pub mod ring;
 pub mod rmp;
 pub mod srm;
 pub mod total;
+pub mod unordered;
 pub mod windowed;
 pub mod xgm;

@@ -126,6 +126,7 @@ use self::status::Counters;
 pub use self::status::{RingCounters, RingStatus};
 use self::wire::Message;
 use crate::packing::{Packer, Record};
+use crate::unordered::Unordered;
 
 /// A member of a token ring.
 ///
@@ -158,7 +159,7 @@ pub struct Ring {
     flow: Flow,
     queue: SendQueue<Packer>,
     /// Unreliable messages that wait for a ring.
-    unordered: VecDeque<Bytes>,
+    unordered: Unordered,
     outbox: Outbox,
     events: VecDeque<Event>,
     transitions: VecDeque<Transition>,
@@ -213,8 +214,6 @@ impl TimerKey for Timer {
 impl Ring {
     /// Transitions kept for [`Protocol::poll_transition`]; older ones are dropped.
     const TRANSITIONS_MAX: usize = 64;
-    /// Unreliable messages that wait for a ring; more are dropped.
-    const UNORDERED_MAX: usize = 256;
 
     /// A member that begins to look for others at `now`.
     pub fn new(
@@ -243,7 +242,7 @@ impl Ring {
             leaving: None,
             passed: Passed::default(),
             queue: SendQueue::new(limits, Packer::default()),
-            unordered: VecDeque::new(),
+            unordered: Unordered::default(),
             outbox: Outbox::default(),
             events: VecDeque::new(),
             transitions: VecDeque::new(),
@@ -459,7 +458,7 @@ impl Ordered for Ring {
             sender: self.local,
             number,
         };
-        if service == Service::Unreliable && len + 32 <= self.records_max() {
+        if service == Service::Unreliable && Unordered::fits(len, self.records_max()) {
             self.submit_unordered(record);
         } else {
             self.queue.push(record);

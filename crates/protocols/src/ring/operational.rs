@@ -14,7 +14,7 @@ use super::ordering::{Ordering, Visit};
 use super::passing::Sent;
 use super::wire::{Data, DataHeader, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
-use crate::packing::{Packer, Record, Unpacker};
+use crate::packing::{Record, Unpacker};
 
 /// What only an operational member needs.
 #[derive(Debug)]
@@ -352,18 +352,12 @@ impl Ring {
     /// Sends an unreliable message: at once while few were sent since the token's last visit, else
     /// with the next.
     pub(super) fn submit_unordered(&mut self, record: Record) {
-        let body = {
-            let mut packer = Packer::default();
-            packer.push(record.clone());
-            packer.pack(self.records_max())
-        };
-        self.events.push_back(record.delivered(self.local, None));
-        let Some(body) = body else { return };
-        if self.unordered.len() == Self::UNORDERED_MAX {
+        self.events
+            .push_back(record.clone().delivered(self.local, None));
+        if !self.unordered.push(record, self.records_max()) {
             self.counters.unordered_dropped += 1;
             return;
         }
-        self.unordered.push_back(body);
         self.flush_unordered();
     }
 
@@ -373,7 +367,7 @@ impl Ring {
         };
         let ring = &operational.ordering;
         while operational.unordered_sent < self.flow.personal()
-            && let Some(record) = self.unordered.pop_front()
+            && let Some(record) = self.unordered.pop()
         {
             operational.unordered_sent += 1;
             if ring.members.len() > 1 {

@@ -130,6 +130,7 @@ pub use self::status::{RmpCounters, RmpStatus};
 use self::timing::Timing;
 use self::wire::Message;
 use crate::packing::Record;
+use crate::unordered::Unordered;
 
 /// A member of a group that RMP orders.
 ///
@@ -163,7 +164,7 @@ pub struct Rmp {
     timing: Timing,
     queue: SendQueue<Outgoing>,
     /// Unreliable messages that wait for a configuration.
-    unordered: VecDeque<Bytes>,
+    unordered: Unordered,
     outbox: Outbox,
     events: VecDeque<Event>,
     transitions: Transitions,
@@ -235,9 +236,6 @@ impl TimerKey for Timer {
 }
 
 impl Rmp {
-    /// Unreliable messages that wait for a configuration; more are dropped.
-    const UNORDERED_MAX: usize = 256;
-
     /// A member that begins to look for others at `now`.
     ///
     /// # Errors
@@ -268,7 +266,7 @@ impl Rmp {
             namesakes: Namesakes::new(now),
             leaving: None,
             queue: SendQueue::new(limits, Outgoing::default()),
-            unordered: VecDeque::new(),
+            unordered: Unordered::default(),
             outbox: Outbox::default(),
             events: VecDeque::new(),
             transitions: Transitions::default(),
@@ -463,7 +461,7 @@ impl Ordered for Rmp {
             sender: self.local,
             number,
         };
-        if service == Service::Unreliable && len + 32 <= self.records_max() {
+        if service == Service::Unreliable && Unordered::fits(len, self.records_max()) {
             self.submit_unordered(record);
         } else {
             self.queue.push(record);

@@ -6,23 +6,17 @@ use groupcast_core::MemberId;
 use super::numbers::Tag;
 use super::wire::Message;
 use super::{Rmp, State};
-use crate::packing::{Packer, Record, Unpacker};
+use crate::packing::{Record, Unpacker};
 
 impl Rmp {
     /// Sends an unreliable message at once, or when there is a configuration.
     pub(super) fn submit_unordered(&mut self, record: Record) {
-        let body = {
-            let mut packer = Packer::default();
-            packer.push(record.clone());
-            packer.pack(self.records_max())
-        };
-        self.events.push_back(record.delivered(self.local, None));
-        let Some(body) = body else { return };
-        if self.unordered.len() == Self::UNORDERED_MAX {
+        self.events
+            .push_back(record.clone().delivered(self.local, None));
+        if !self.unordered.push(record, self.records_max()) {
             self.counters.unordered_dropped += 1;
             return;
         }
-        self.unordered.push_back(body);
         self.flush_unordered();
     }
 
@@ -32,7 +26,7 @@ impl Rmp {
         };
         let order = &operational.order;
         let tag = order.tag;
-        for record in self.unordered.drain(..) {
+        while let Some(record) = self.unordered.pop() {
             if !order.is_alone() {
                 self.outbox.multicast(&Message::Unordered { tag, record });
             }
