@@ -38,7 +38,7 @@ fn rings_have_a_top_an_address_and_settings_of_rmp() {
     let text = "[[rings]]\ntop = \"wb.cb\"\nmulticast = \"239.192.79.2:4809\"\n\
                 [[rings]]\ntop = \"cb\"\nmulticast = \"239.192.79.3:4809\"\npreset = \"wan\"\nwindow_max = 7\n";
     let config = build(&with_rings(text)).unwrap();
-    let tops: Vec<&str> = config.rings.iter().map(|ring| ring.top.as_str()).collect();
+    let tops: Vec<&str> = config.rings.iter().map(|ring| &*ring.top).collect();
     assert_eq!(tops, ["wb.cb", "cb"]);
     assert_eq!(config.engine.rings, tops);
     let value = |ring: usize, name: &str| {

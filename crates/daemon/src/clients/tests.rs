@@ -1,7 +1,7 @@
 //! Goal: no client keeps a turn busy for long, each gets its share, and what a client is told last
 //! arrives. Method: real sockets, and turns one at a time.
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
@@ -11,6 +11,7 @@ use groupcast_session::EngineConfig;
 use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, VERSION};
 use groupcast_session::groups::Question;
 
+use super::shares::{REQUEST_COST, REQUEST_REST, REQUESTS_FREE, WRITE_SHARE};
 use super::*;
 use crate::config::BusAddress;
 

@@ -1,0 +1,224 @@
+//! What one client is read and written in a turn, and what that counts for.
+
+use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
+use std::time::Duration;
+
+use groupcast_core::Time;
+use groupcast_session::{ClientId, Engine};
+
+use super::{Clients, READ_TOTAL, token_of};
+use crate::client_calls::ClientCalls;
+
+/// What a message counts beside its bytes: taking it over takes as long as reading so many.
+const MESSAGE_COST: usize = 64;
+/// What another frame counts beside its bytes: handling the shortest takes as long as that.
+pub(super) const REQUEST_COST: usize = 512;
+/// A client may send so many frames a turn that publish nothing, and have its next turn at once.
+pub(super) const REQUESTS_FREE: usize = 32;
+/// After more, all such clients rest in turn, so long for each frame: five times what handling one
+/// takes.
+pub(super) const REQUEST_REST: Duration = Duration::from_micros(2);
+/// What a step of a TLS handshake counts: a signature takes as long as reading so many bytes.
+const HANDSHAKE_COST: usize = 64 << 10;
+/// What the beginning of a trace counts: the system makes, renames and removes files for it, and
+/// may take as long as for all else that a turn reads.
+const TRACE_COST: usize = READ_TOTAL;
+/// Who began a trace rests for so long.
+const TRACE_REST: Duration = Duration::from_millis(5);
+/// Bytes that one client is written in one turn; the last call may exceed it.
+pub(super) const WRITE_SHARE: usize = 512 << 10;
+/// Slices that are written in one call.
+const SLICES: usize = 64;
+
+impl Clients {
+    /// Reads a share of `max` bytes of one client; the last call may exceed it.
+    pub(super) fn read(
+        &mut self,
+        now: Time,
+        id: ClientId,
+        engine: &mut Engine,
+        max: usize,
+    ) -> ReadShare {
+        let mut share = ReadShare::default();
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return share;
+        };
+        while share.taken < max {
+            let Some(space) = engine.space(id) else {
+                break;
+            };
+            let room = space.len();
+            let handshaking = stream.is_handshaking();
+            let read = stream.read(space);
+            self.calls.count_read(&read);
+            share.taken += stream.take_work();
+            let begins = stream.take_begins();
+            share.taken += begins * TRACE_COST;
+            share.begins += begins;
+            if handshaking {
+                share.taken += HANDSHAKE_COST;
+                if !stream.is_handshaking() {
+                    engine.certified(id, stream.certificate());
+                }
+            }
+            if stream.has_unsent() && !self.blocked.contains(&id) {
+                self.writable.push(id);
+            }
+            match read {
+                Ok(0) => {
+                    self.end(now, id, engine);
+                    return share;
+                }
+                Ok(len) => {
+                    let handled = engine.received(now, id, len);
+                    let requests = handled.frames - handled.messages;
+                    share.taken += len + handled.moved;
+                    share.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
+                    share.requests += requests;
+                    // The kernel gives all that there is: the next event tells of more.
+                    if len < room && stream.is_plain() && !self.ended.contains(&id) {
+                        return share;
+                    }
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::WouldBlock => {
+                        engine.set_in_record(now, id, stream.is_in_record());
+                        return share;
+                    }
+                    ErrorKind::Interrupted => {}
+                    ErrorKind::InvalidData => {
+                        self.forget(id);
+                        engine.failed(now, id, &format!("TLS failed: {error}"));
+                        return share;
+                    }
+                    _ => {
+                        self.end(now, id, engine);
+                        return share;
+                    }
+                },
+            }
+        }
+        share.more = true;
+        share
+    }
+
+    /// Writes the share of one client; how much it was, with what it counts for.
+    pub(super) fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> usize {
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return 0;
+        };
+        let (written, drained) = match drain(now, id, engine, stream, &mut self.calls) {
+            Ok(drained) => drained,
+            Err(error) => {
+                tracing::debug!("{id:?}: {error}");
+                self.end(now, id, engine);
+                return 0;
+            }
+        };
+        let begins = stream.take_begins();
+        let cost = written + begins * TRACE_COST;
+        if stream.has_unread() && !self.rests.contains(&id) {
+            self.readable.push(id);
+        }
+        if begins > 0 {
+            self.rest(now, id, TRACE_REST * begins as u32);
+        }
+        let blocked = drained == Drained::Blocked;
+        if drained == Drained::Share {
+            self.writable.push(id);
+        }
+        if blocked == self.blocked.contains(&id) {
+            return cost;
+        }
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return cost;
+        };
+        match stream.watch_room(&self.registry, token_of(id), blocked) {
+            Ok(()) if blocked => {
+                self.blocked.insert(id);
+            }
+            Ok(()) => {
+                self.blocked.remove(&id);
+            }
+            Err(error) => {
+                tracing::warn!("cannot wait for a client: {error}");
+                self.end(now, id, engine);
+            }
+        }
+        cost
+    }
+}
+
+/// What was read of a client in a turn.
+#[derive(Default)]
+pub(super) struct ReadShare {
+    /// Bytes, and what handling them counts for.
+    pub(super) taken: usize,
+    /// Frames that published nothing.
+    requests: usize,
+    /// Traces that were begun.
+    begins: usize,
+    /// There may be more to read.
+    pub(super) more: bool,
+}
+
+impl ReadShare {
+    /// How long the client is not read after it.
+    pub(super) fn rest(&self) -> Duration {
+        let requests = match self.requests > REQUESTS_FREE {
+            true => REQUEST_REST * self.requests as u32,
+            false => Duration::ZERO,
+        };
+        requests + TRACE_REST * self.begins as u32
+    }
+}
+
+/// Why no more is written to a client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Drained {
+    /// Nothing is left.
+    All,
+    /// Its socket takes no more.
+    Blocked,
+    /// It had its share of the turn.
+    Share,
+}
+
+/// Writes what the engine has for a client, up to its share of the turn; how much that was.
+fn drain(
+    now: Time,
+    id: ClientId,
+    engine: &mut Engine,
+    socket: &mut impl Write,
+    calls: &mut ClientCalls,
+) -> io::Result<(usize, Drained)> {
+    let mut written = 0;
+    while written < WRITE_SHARE {
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        let count = engine.slices(id, &mut slices);
+        if count == 0 {
+            return match socket.flush() {
+                Ok(()) => Ok((written, Drained::All)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    Ok((written, Drained::Blocked))
+                }
+                Err(error) => Err(error),
+            };
+        }
+        let result = socket.write_vectored(&slices[..count]);
+        calls.count_write(&result);
+        match result {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(len) => {
+                written += len;
+                engine.consumed(now, id, len);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                return Ok((written, Drained::Blocked));
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((written, Drained::Share))
+}
