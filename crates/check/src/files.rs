@@ -12,7 +12,7 @@ use groupcast_core::{Contract, MemberId};
 
 use crate::checker::{Checker, LIMIT};
 use crate::coverage::{Coverage, Unjudged};
-use crate::ndjson::{HistoryError, read_history};
+use crate::ndjson::{HistoryError, Joined, read_history};
 use crate::outcome::Outcome;
 use crate::report::CheckReport;
 use crate::violation::Violation;
@@ -49,6 +49,8 @@ struct Judges {
     files: Vec<String>,
     /// The lives whose files end within a line.
     torn: BTreeSet<MemberId>,
+    /// The rings that daemons joined.
+    joined: Vec<Joined>,
     /// The files without a whole line.
     empty: Vec<String>,
 }
@@ -86,6 +88,7 @@ impl Judges {
             }
             self.observe(member, ring, &observation);
         }
+        self.joined.extend_from_slice(history.joined());
         match last {
             Some(member) if history.ends_torn() => {
                 self.torn.insert(member);
@@ -200,6 +203,7 @@ impl Judges {
             });
             coverage.unjudged.extend(named);
         }
+        coverage.unjudged.extend(self.missing_of_rings(&coverage));
         report.violations.truncate(LIMIT);
         report.clean = report.violations.is_empty();
         let empty = self.empty.iter().map(|file| Unjudged {
@@ -211,6 +215,23 @@ impl Judges {
         report.unjudged.extend(empty);
         report.killed = coverage.killed;
         report
+    }
+
+    /// The stays in rings that no file tells of, though daemons' own histories do.
+    fn missing_of_rings(&self, coverage: &Coverage) -> Vec<Unjudged> {
+        let is_known = |member: MemberId| {
+            let mut known = coverage.unjudged.iter();
+            self.files_of.contains_key(&member) || known.any(|it| it.member == Some(member))
+        };
+        let missing = self.joined.iter().filter(|it| !is_known(it.member));
+        let missing = missing.map(|Joined { ring, member, name }| Unjudged {
+            member: Some(*member),
+            name: name.clone(),
+            text: format!(
+                "in the ring {ring:?}: its history is missing: the daemon's own says that it joined"
+            ),
+        });
+        missing.collect()
     }
 }
 

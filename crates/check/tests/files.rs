@@ -96,6 +96,28 @@ fn files_of_different_daemons_are_judged_together() {
     );
 }
 
+/// A daemon was in a ring, and its own history alone is given: that of the ring is missing.
+#[test]
+fn a_ring_that_a_daemon_joined_has_a_history_too() {
+    let folder = Folder::new("joined");
+    let own = "{\"event\":\"start\",\"schema\":4,\"member\":\"6b1c5e1f0a9d3c42.91d3c0ffee5a7711\",\"name\":\"a\"}\n\
+        {\"event\":\"joined\",\"ring\":\"wb.cb\",\"member\":\"6b1c5e1f0a9d3c42.00000000000000aa\"}\n\
+        {\"event\":\"leave\"}\n";
+    let own = folder.write("a.ndjson", own);
+    let report = check_files([&own]).unwrap();
+    assert!(report.clean);
+    let texts: Vec<String> = report.unjudged.iter().map(ToString::to_string).collect();
+    let missing = "could not be judged: a.00000000000000aa: in the ring \"wb.cb\": its history is missing: \
+        the daemon's own says that it joined";
+    assert_eq!(texts, [missing]);
+
+    let of_ring = "{\"event\":\"start\",\"schema\":4,\"member\":\"6b1c5e1f0a9d3c42.00000000000000aa\",\
+        \"name\":\"a\",\"ring\":\"wb.cb\"}\n{\"event\":\"leave\"}\n";
+    let of_ring = folder.write("a.wb.cb.ndjson", of_ring);
+    let report = check_files([own, of_ring]).unwrap();
+    assert!(report.clean && report.unjudged.is_empty(), "{report}");
+}
+
 #[test]
 fn errors_name_the_file() {
     let folder = Folder::new("errors");

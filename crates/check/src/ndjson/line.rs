@@ -80,6 +80,11 @@ pub(super) enum Line<'a> {
     },
     Granted(RoleAt),
     Freed(RoleAt),
+    Joined {
+        #[serde(borrow)]
+        ring: Cow<'a, str>,
+        member: MemberText,
+    },
     Leave,
     Crash,
 }
@@ -128,9 +133,18 @@ impl Line<'_> {
         }
     }
 
-    /// What the observer saw, or what is wrong with the line.
-    pub(super) fn into_observation(self) -> Result<Observation, String> {
-        Ok(match self {
+    /// The further ring that the daemon has joined, and who it is there, if the line tells that.
+    pub(super) fn joined(&self) -> Option<(&str, MemberId)> {
+        match self {
+            Self::Joined { ring, member } => Some((ring, member.0)),
+            _ => None,
+        }
+    }
+
+    /// What the observer saw, or what is wrong with the line; `None` if it tells of no such thing.
+    pub(super) fn into_observation(self) -> Result<Option<Observation>, String> {
+        Ok(Some(match self {
+            Self::Joined { .. } => return Ok(None),
             Self::Start { .. } => Observation::Start,
             Self::Submit {
                 sender,
@@ -234,7 +248,7 @@ impl Line<'_> {
             },
             Self::Leave => Observation::Leave,
             Self::Crash => Observation::Crash,
-        })
+        }))
     }
 }
 

@@ -9,13 +9,13 @@ mod line;
 mod read;
 mod write;
 
-pub use read::{History, HistoryError, read_history};
+pub use read::{History, HistoryError, Joined, read_history};
 pub use write::{HistoryWriter, OrderedBy, write_line, write_start};
 
 /// The version of the schema that this crate writes. It reads all up to it: version 1 has neither
 /// the services `k-resilient:K` and `majority` nor gaps of ordered messages, version 2 neither
-/// requests nor roles.
-pub const SCHEMA: u32 = 3;
+/// requests nor roles, version 3 does not tell which rings a daemon joins.
+pub const SCHEMA: u32 = 4;
 
 #[cfg(test)]
 mod tests {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn the_lines_are_pinned() {
         let text = String::from_utf8(written("a")).unwrap();
-        let expected = r#"{"event":"start","schema":3,"member":"0000000000000061.0000000000006100","name":"a","order":"ring"}
+        let expected = r#"{"event":"start","schema":4,"member":"0000000000000061.0000000000006100","name":"a","order":"ring"}
 {"event":"configuration","kind":"regular","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100","0000000000000062.0000000000006200"]}
 {"event":"submit","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","digest":"0000000000000005"}
 {"event":"deliver","sender":"0000000000000061.0000000000006100","number":1,"service":"safe","config":"1-0000000000000061.0000000000006100","seq":65536,"digest":"0000000000000005"}
@@ -120,6 +120,29 @@ mod tests {
             assert!(history.next().is_some());
             assert_eq!(history.is_early(), early, "{text}");
         }
+    }
+
+    #[test]
+    fn a_history_tells_which_rings_its_daemon_has_joined() {
+        let (member, observations) = everything();
+        let mut writer = HistoryWriter::new(Vec::new(), member, "a", RING).unwrap();
+        let there = MemberId {
+            incarnation: groupcast_core::Incarnation(7),
+            ..member
+        };
+        writer.write_joined("w\"b.cb", there).unwrap();
+        writer.write(&Observation::Leave).unwrap();
+        let bytes = writer.into_inner();
+        let mut history = read_history("h.ndjson", bytes.as_slice());
+        let seen: Vec<_> = history.by_ref().map(Result::unwrap).collect();
+        let leave = observations.last().unwrap().clone();
+        assert_eq!(seen, [(member, Observation::Start), (member, leave)]);
+        let joined = Joined {
+            ring: "w\"b.cb".into(),
+            member: there,
+            name: Some("a".into()),
+        };
+        assert_eq!(history.joined(), [joined]);
     }
 
     /// Torn after any byte, a history reads as its whole lines.
@@ -222,8 +245,8 @@ mod tests {
         );
         assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:16: unknown variant `sleep`"));
         assert_eq!(
-            what("\"schema\":3", "\"schema\":4"),
-            "h.ndjson:1: schema 4 is not known to this version, which reads schemas 1 to 3"
+            what("\"schema\":4", "\"schema\":5"),
+            "h.ndjson:1: schema 5 is not known to this version, which reads schemas 1 to 4"
         );
         assert!(what("{\"event\":\"submit\"", "hello").starts_with("h.ndjson:3: expected value"));
         assert_eq!(

@@ -60,6 +60,18 @@ pub enum HistoryError {
     Empty,
 }
 
+/// A further ring that a daemon joined, as the history of its own order says. Its stay there has a
+/// history too.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Joined {
+    /// The ring's top.
+    pub ring: String,
+    /// Who the daemon is there.
+    pub member: MemberId,
+    /// The daemon's name, if the history tells it.
+    pub name: Option<String>,
+}
+
 /// A history that is being read: what its observers saw, in order, each with who saw it.
 ///
 /// Ends after the first error.
@@ -74,6 +86,8 @@ pub struct History<R> {
     early: bool,
     /// The ring of the life read last.
     ring: Option<String>,
+    /// The rings that the daemon has joined in what was read.
+    joined: Vec<Joined>,
     /// The bimodal group that the last line told of.
     group: Option<String>,
     bytes: Vec<u8>,
@@ -93,6 +107,7 @@ pub fn read_history<R: BufRead>(file: impl Into<String>, reader: R) -> History<R
         life: None,
         early: false,
         ring: None,
+        joined: Vec::new(),
         group: None,
         bytes: Vec::new(),
         is_pending: false,
@@ -105,6 +120,11 @@ impl<R: BufRead> History<R> {
     /// The name of the member whose life was read last, if the history tells it.
     pub fn name(&self) -> Option<&str> {
         self.life.as_ref()?.1.as_deref()
+    }
+
+    /// The further rings that the daemon has joined in what was read, each time that it did.
+    pub fn joined(&self) -> &[Joined] {
+        &self.joined
     }
 
     /// Whether in the life that was read last messages may be delivered before they are ordered.
@@ -175,15 +195,23 @@ impl<R: BufRead> History<R> {
                 }
                 Ok(line) => {
                     let group = line.group().map(ToOwned::to_owned);
+                    let joined = line.joined().map(|(ring, at)| (ring.to_owned(), at));
                     let observation = line.into_observation();
-                    let Some((member, _)) = self.life else {
+                    let Some((member, name)) = &self.life else {
                         return Err(self.error(
                             "not a history: it does not begin with a \"start\" line".to_owned(),
                         ));
                     };
+                    if let Some((ring, member)) = joined {
+                        let name = name.clone();
+                        self.joined.push(Joined { ring, member, name });
+                    }
+                    let member = *member;
                     let observation = observation.map_err(|what| self.error(what))?;
-                    self.group = group;
-                    return Ok(Some((member, observation)));
+                    if let Some(observation) = observation {
+                        self.group = group;
+                        return Ok(Some((member, observation)));
+                    }
                 }
                 Err(error) if error.is_eof() => self.pass_torn_line()?,
                 Err(error) => return Err(self.error(without_position(&error))),

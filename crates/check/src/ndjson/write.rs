@@ -96,6 +96,16 @@ impl<W: Write> HistoryWriter<W> {
         self.writer.write_all(self.line.as_bytes())
     }
 
+    /// Writes that the member has joined the further ring with the top `ring`, where it is `member`
+    /// and has a history of its own.
+    pub fn write_joined(&mut self, ring: &str, member: MemberId) -> io::Result<()> {
+        self.line.clear();
+        self.line.push_str(r#"{"event":"joined","ring":"#);
+        push_text(&mut self.line, ring);
+        push(&mut self.line, format_args!(",\"member\":\"{member}\"}}\n"));
+        self.writer.write_all(self.line.as_bytes())
+    }
+
     /// Flushes the writer below.
     pub fn flush(&mut self) -> io::Result<()> {
         self.writer.flush()
