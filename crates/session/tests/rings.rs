@@ -312,3 +312,77 @@ fn a_request_goes_through_the_ring_of_its_group() {
     assert!(answered, "{answers:?}");
     assert_eq!(world.judge_ring(1), [""; 0]);
 }
+
+#[test]
+fn what_waits_for_a_ring_that_the_daemon_cannot_be_in_is_refused_with_the_reason() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    let asks = |world: &mut World| {
+        world.act(al.0, al.1, |client| {
+            client.join("x.cb");
+            client.publish(&["cb"], Service::Agreed, b"to the ring");
+            client.publish(&["room"], Service::Agreed, b"to the room");
+            let request = BusRequest::Accept {
+                group: "y.cb".into(),
+                pattern: "*".into(),
+                ring: false,
+            };
+            client.send(&ClientFrame::Bus { token: 5, request });
+            client.say(GuestFrame::Guest { id: 7, floor: 0 });
+            client.say(GuestFrame::Claim {
+                token: 6,
+                may_wait: false,
+                role: groupcast_session::guests::Role::Answering,
+                group: "x.cb".into(),
+            });
+        });
+        // Who goes away meanwhile is not kept either.
+        let goes = world.connect(al.0, "goes");
+        world.act(al.0, goes, |client| client.join("x.cb"));
+        world.vanish(al.0, goes);
+    };
+    asks(&mut world);
+    world.run(&mut rng);
+    assert!(world.daemon(al.0).engine.asks_for_ring(1));
+    assert_eq!(world.client(al.0, al.1).accepted, 0);
+    let now = world.now;
+    let engine = &mut world.daemon(al.0).engine;
+    engine.refuse_ring(now, 1, "its history is no history");
+    assert!(!engine.asks_for_ring(1) && !engine.uses_ring(1));
+    world.settle(al.0);
+    world.run(&mut rng);
+    let is_told =
+        |text: &str| text.contains("\"cb\"") && text.contains("its history is no history");
+    let client = world.client(al.0, al.1);
+    assert!(is_told(&client.rejected[&1]), "{:?}", client.rejected);
+    let [(Request::Join(group), text)] = &client.rejected_groups[..] else {
+        panic!("{:?}", client.rejected_groups);
+    };
+    assert!(group == "x.cb" && is_told(text), "{text}");
+    let (token, text) = &client.done[0];
+    assert!(*token == 5 && is_told(text), "{text}");
+    let roles = client.guest.iter().filter_map(|(reply, _)| match reply {
+        GuestReply::Role(notice) => Some(format!("{:?}", notice.state)),
+        _ => None,
+    });
+    let roles: Vec<String> = roles.collect();
+    assert!(
+        roles.len() == 1 && roles[0].contains("no history"),
+        "{roles:?}"
+    );
+    assert_eq!(client.accepted, 2, "the room has its message");
+    let names = world.daemon(al.0).engine.status().clients;
+    let names: Vec<&str> = names.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["al@h1"]);
+
+    // What is asked when the ring can be joined is carried out.
+    world.act(al.0, al.1, |client| client.join("x.cb"));
+    world.divide_ring(1, &[vec![al.0, bo.0]], &mut rng);
+    world.run(&mut rng);
+    let last = story(&mut world, al).pop();
+    assert_eq!(last.as_deref(), Some("x.cb regular join: al@h1"));
+    // Who is in it is refused nothing.
+    let now = world.now;
+    world.daemon(al.0).engine.refuse_ring(now, 1, "no");
+    world.run(&mut rng);
+    assert_eq!(world.client(al.0, al.1).rejected_groups.len(), 1);
+}

@@ -52,7 +52,7 @@ impl Engine {
                 self.apply_names(on, now, delivery, config, word);
             }
             // A state of a configuration that is over; and what is not of the groups.
-            Ok(Some(Envelope::State(_) | Envelope::StatePart(_) | Envelope::Rekey)) => {}
+            Ok(Some(Envelope::State(_) | Envelope::StatePart(_) | Envelope::OfDaemon)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
             Err(error) => self.nonsense(sender, error),
         }

@@ -428,13 +428,14 @@ impl Engine {
         }
     }
 
-    /// A request that waits in an order that carries nothing out any more.
+    /// A request that waits in an order that does not carry it out, as `why` says.
     pub(super) fn end_guest_request(
         &mut self,
         on: OrderIndex,
         now: Time,
         id: ClientId,
         request: GuestRequest,
+        why: &str,
     ) {
         match request {
             GuestRequest::Ask { number, cost, .. } => {
@@ -454,7 +455,7 @@ impl Engine {
                 let state = RoleState::Refused {
                     holder: String::new(),
                     code: Reject::Other,
-                    text: format!("the ring that carried {group:?} has ended: ask again"),
+                    text: why.to_owned(),
                 };
                 let notice = RoleNotice {
                     token,

@@ -35,7 +35,8 @@
 //! The groups at and below certain names may have an order of their own each ([`rings`](self) has
 //! the rules). What is kept for an order is kept once for each ([`orders`](self)). A join may ask
 //! for such an order ([`making`](self)), and clients move when another comes to carry their group
-//! ([`moving`](self)).
+//! ([`moving`](self)). What they ask of a ring that the daemon cannot be in is refused
+//! ([`refusing`](self)).
 //!
 //! # The bus
 //! A client may be in a group with patterns for the tags of its messages, in all groups below a
@@ -83,6 +84,7 @@ mod output;
 mod own_state;
 mod patterns;
 mod questions;
+mod refusing;
 mod requests;
 mod rings;
 mod roster;

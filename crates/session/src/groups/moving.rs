@@ -201,7 +201,7 @@ impl Engine {
     }
 
     /// A request waits no more.
-    fn take_back(&mut self, id: ClientId, request: &Pending) {
+    pub(super) fn take_back(&mut self, id: ClientId, request: &Pending) {
         self.clients.unqueued(id, request.cost());
         if let Some(client) = self.clients.get_mut(id)
             && request.is_of_groups()
@@ -217,7 +217,10 @@ impl Engine {
                 let result = Ok(());
                 self.tell(now, id, &DaemonFrame::Done { token, result });
             }
-            Pending::Guest(request) => self.end_guest_request(on, now, id, request),
+            Pending::Guest(request) => {
+                let why = "the ring that carried the group has ended: ask again";
+                self.end_guest_request(on, now, id, request, why);
+            }
             _ => {}
         }
     }

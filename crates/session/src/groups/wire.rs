@@ -24,6 +24,7 @@
 //! | 19 names | config, word of the name service ([`names`](crate::names)) to the end | agreed |
 //! | 18 part of a state | config, index, last `u8`, bytes of envelope 7 | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
+//! | 20 rings of a configuration | count, {top, address, port} ([`names`](crate::names)) | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
 //! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by
@@ -53,6 +54,7 @@ use crate::frame::text::{put_name, take_name};
 use crate::frame::{DESTINATIONS_MAX, Label, Syntax};
 use crate::guests::Part;
 use crate::name::{check_client, check_group, check_host, private};
+use crate::names::ConfiguredRings;
 use crate::rekey::Statement;
 
 /// The most groups that one daemon binds to numbers in one life.
@@ -137,8 +139,8 @@ pub(super) enum Envelope<'a> {
         config: ConfigId,
         word: &'a [u8],
     },
-    /// For the change of the key: not of the groups.
-    Rekey,
+    /// For the daemon itself, not of the groups: the change of the key, rings of a configuration.
+    OfDaemon,
 }
 
 /// The head of a data envelope; its destinations are read one by one, and the payload follows them.
@@ -204,7 +206,7 @@ impl<'a> Envelope<'a> {
                     payload_at,
                 }));
             }
-            Statement::KIND => return Ok(Some(Self::Rekey)),
+            Statement::KIND | ConfiguredRings::KIND => return Ok(Some(Self::OfDaemon)),
             NAMES => {
                 let config = reader.config("config")?;
                 let word = reader.rest();

@@ -143,13 +143,16 @@ impl Implicit {
                 };
                 locked.answers.insert(from, in_use);
                 let answered = |member: &MemberId| locked.answers.contains_key(member);
-                if self.members.iter().all(answered) {
+                if self.members.iter().all(answered) || self.has(Planted::FirstAnswers) {
                     self.decide(at);
                 }
             }
             Word::Add { top } => {
                 if from == self.local {
                     self.changing.remove(&top);
+                }
+                if self.has(Planted::NotAdded) && from != self.local {
+                    return;
                 }
                 if let Some(ring) = self.rings.get_mut(&top) {
                     ring.sites.insert(from);
@@ -280,6 +283,9 @@ impl NameService for Implicit {
             false => BTreeMap::new(),
         };
         for (daemon, said) in said {
+            if self.has(Planted::OwnForgotten) && *daemon == self.local {
+                continue;
+            }
             // What makes no sense says nothing, at all daemons alike.
             for address in take_said(said).unwrap_or_default() {
                 let sites = BTreeSet::new();

@@ -5,12 +5,14 @@
 //! knows the rings that joins have made, which the paper keeps across all name servers, and lets
 //! them be made; [`Implicit`] is ours.
 
+mod configured;
 mod implicit;
 mod service;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use self::configured::{ConfiguredRings, RingDifference};
 pub use self::implicit::{Implicit, QUESTIONS_MAX};
 pub use self::service::{
     InUse, NameEvent, NameService, Pool, RINGS_MADE_MAX, Refusal, RingAddress,
@@ -63,11 +65,17 @@ pub enum Planted {
     TableStays,
     /// Clients stay where they are when another ring carries their group.
     NobodyMoves,
+    /// The first answer settles a question: the others are not waited for.
+    FirstAnswers,
+    /// Who adds itself to a ring is a site of it for itself alone.
+    NotAdded,
+    /// After a change of the configuration a daemon forgets the rings that it alone is a site of.
+    OwnForgotten,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::NobodyAsked,
         Self::Fragments,
         Self::RingStays,
@@ -75,6 +83,9 @@ impl Planted {
         Self::AddressTwice,
         Self::TableStays,
         Self::NobodyMoves,
+        Self::FirstAnswers,
+        Self::NotAdded,
+        Self::OwnForgotten,
     ];
 }
 

@@ -139,6 +139,7 @@ impl Schedule {
             }
         });
         self.world.run_made(&mut self.rng);
+        self.judge_parts()?;
         match in_use.filter(|_| asks && !was_there && knows(&self.world)) {
             Some(group) => Err(format!("a ring {name} is made above {}", group.name)),
             None => Ok(()),
@@ -231,15 +232,25 @@ impl Schedule {
     }
 
     fn judge(&mut self) -> Result<(), String> {
-        self.judge_rings()?;
+        self.judge_parts()?;
         self.judge_groups()
     }
 
-    fn judge_rings(&self) -> Result<(), String> {
-        let mut all = self.world.daemons.values();
-        let first = all.next().map(|daemon| daemon.engine.rings_made());
+    /// The daemons of each part have come to rest.
+    fn judge_parts(&self) -> Result<(), String> {
+        let parts = self.world.parts();
+        parts.iter().try_for_each(|part| self.judge_rings(part))
+    }
+
+    /// What the daemons of one part know of rings.
+    fn judge_rings(&self, part: &[MemberId]) -> Result<(), String> {
+        let all: Vec<_> = part
+            .iter()
+            .filter_map(|it| self.world.daemons.get(it))
+            .collect();
+        let first = all.first().map(|daemon| daemon.engine.rings_made());
         let first = first.unwrap_or_default();
-        for daemon in all {
+        for daemon in &all {
             let rings = daemon.engine.rings_made();
             if rings != first {
                 return Err(format!("the daemons know {first:?} and {rings:?}"));
@@ -252,7 +263,7 @@ impl Schedule {
                 return Err(format!("two rings have the address of {}", ring.top));
             }
             let top = ring.top.to_string();
-            let uses = self.world.daemons.values().any(|daemon| {
+            let uses = all.iter().any(|daemon| {
                 let rings = daemon.engine.status().rings;
                 let mut of_it = rings.iter().filter(|it| *it.top == *top);
                 of_it.any(|it| daemon.engine.uses_ring(it.index))

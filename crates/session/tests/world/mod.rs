@@ -298,6 +298,14 @@ impl World {
         }
     }
 
+    /// The daemons that can hear each other, in each part.
+    pub fn parts(&self) -> Vec<Vec<MemberId>> {
+        let components = self.components.iter();
+        components
+            .map(|component| component.members.clone())
+            .collect()
+    }
+
     /// Orders the next message of `member`'s queue, if there is one; whether there was.
     pub fn order(&mut self, member: MemberId, rng: &mut Rng) -> bool {
         let Some(component) = self

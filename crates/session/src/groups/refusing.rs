@@ -1,0 +1,106 @@
+//! What clients ask of a ring that this daemon cannot be in, for a reason that does not pass by
+//! itself: it is refused, with the reason, instead of waiting.
+
+use groupcast_core::Time;
+
+use super::client::Pending;
+use super::exchange::Phase;
+use super::moving::OF_ENGINE;
+use super::orders::OrderIndex;
+use super::{ClientId, Engine};
+use crate::frame::{BusRequest, DaemonFrame, Reject, Request, credit_cost};
+
+impl Engine {
+    /// The daemon cannot join the ring `index`, as `why` says: what clients ask for there and has
+    /// not gone on its way is refused. Without an effect while it is in the ring.
+    pub fn refuse_ring(&mut self, now: Time, index: usize, why: &str) {
+        let on = OrderIndex::of_ring(index);
+        let Some(top) = self.rings.top(on).cloned() else {
+            return;
+        };
+        if !matches!(self.orders[on].phase, Phase::Starting) {
+            return;
+        }
+        let text = format!(
+            "the daemon {} cannot be in the ring {top:?}: {why}",
+            self.host
+        );
+        for id in self.clients.ids() {
+            self.refuse_all(on, now, id, &text);
+        }
+        for on in self.orders.indices() {
+            self.tell_guests(on, now);
+        }
+    }
+
+    /// Refuses what a client asks for in an order.
+    fn refuse_all(&mut self, on: OrderIndex, now: Time, id: ClientId, text: &str) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let requests = std::mem::take(&mut client.orders[on].requests);
+        if requests.is_empty() {
+            return;
+        }
+        client.orders[on].in_turn = false;
+        self.orders[on].submissions.forget_turn(id);
+        let mut goes = false;
+        for request in requests {
+            self.take_back(id, &request);
+            match request {
+                Pending::Disconnect => goes = true,
+                request => self.refuse_request(on, now, id, request, text),
+            }
+        }
+        if goes {
+            self.left_order(on, now, id);
+        }
+    }
+
+    fn refuse_request(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        id: ClientId,
+        request: Pending,
+        text: &str,
+    ) {
+        let code = Reject::Other;
+        match request {
+            Pending::Join(group) => {
+                self.clients.unwant(id, &group);
+                self.routes_changed();
+                let join = Request::Join(group.to_string());
+                self.reject(now, id, join, code, text.to_owned());
+            }
+            Pending::Publish(publish) => {
+                self.give_back(id, credit_cost(publish.stream_len()) as u64);
+                if let Some(client) = self.clients.get_mut(id) {
+                    client.turned_away(publish.number);
+                }
+                let publish = Request::Publish(publish.number);
+                self.reject(now, id, publish, code, text.to_owned());
+            }
+            Pending::Bus(token, request) => {
+                // What it takes back it does not have.
+                let takes_back = matches!(request, BusRequest::Reject { .. });
+                if let BusRequest::Accept { group, pattern, .. } = &request
+                    && self.clients.unwant_pattern(id, group, pattern) == Some(true)
+                {
+                    self.clients.unwant(id, group);
+                    self.routes_changed();
+                }
+                let result = match takes_back {
+                    true => Ok(()),
+                    false => Err((code, text.to_owned())),
+                };
+                if token != OF_ENGINE {
+                    self.journal.counters.rejected += u64::from(result.is_err());
+                    self.tell(now, id, &DaemonFrame::Done { token, result });
+                }
+            }
+            Pending::Guest(request) => self.end_guest_request(on, now, id, request, text),
+            Pending::Leave(_) | Pending::Disconnect => {}
+        }
+    }
+}
