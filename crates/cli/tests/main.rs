@@ -10,6 +10,7 @@ mod lab;
 mod languages;
 mod process;
 mod requests;
+mod ring_keys;
 mod rings;
 mod service;
 mod sim;

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_check::ndjson::OrderedBy;
-use groupcast_core::{Event, MemberId, Rng, Service, SubmitError, Time};
-use groupcast_net::{Endpoint, Readiness, Sealing, new_member, random_u64};
+use groupcast_core::{ConfigurationKind, Event, MemberId, Rng, Service, SubmitError, Time};
+use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
 use groupcast_session::Engine;
 use groupcast_session::groups::{Carrier, Fact, Question};
 use mio::{Interest, Token};
@@ -32,11 +32,12 @@ use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, CarrierEvent, Instance};
 use crate::log::Log;
+use crate::keys::{Keys, Seals};
 use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
 use crate::rings::Ring;
 use crate::start::{
-    ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp, sealing,
+    ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp,
 };
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
@@ -63,7 +64,7 @@ pub struct Daemon {
     rings: Vec<Option<Ring>>,
     /// Which rings of the engine's they are.
     ring_changes: u64,
-    sealing: Sealing,
+    keys: Keys,
     /// When the rings are looked at next.
     look_at: Time,
     rekeying: Rekeying,
@@ -88,7 +89,8 @@ impl Daemon {
         ask_host(&config.process)?;
         let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
-        let mut endpoint = open_network(&config, local, &rng)?;
+        let keys = Keys::load(&config)?;
+        let mut endpoint = open_network(&config, local, &keys, &rng)?;
         let history = match &config.history {
             Some(path) => {
                 let order = OrderedBy {
@@ -127,8 +129,7 @@ impl Daemon {
                 .map_err(DaemonError::system("wait for signals"))?;
         }
 
-        let sealing = sealing(&config)?;
-        let rings = open_rings(&config, &sealing)?;
+        let rings = open_rings(&config)?;
         for (index, ring) in rings.iter().enumerate() {
             if let Some(ring) = ring {
                 engine.begin_ring(endpoint.now(), index, ring.member());
@@ -150,7 +151,7 @@ impl Daemon {
             narrator,
             rings,
             ring_changes: 0,
-            sealing,
+            keys,
             look_at: Time::ZERO,
             rekeying,
             client_log: ClientLog::default(),
@@ -409,7 +410,12 @@ impl Daemon {
 
     /// Goes on with a change of the key, if one is under way.
     fn rekey(&mut self, now: Time) {
-        self.rekeying.carry_out(now, self.endpoint.node_mut());
+        let mut seals = Seals {
+            keys: &mut self.keys,
+            node: self.endpoint.node_mut(),
+            rings: &mut self.rings,
+        };
+        self.rekeying.carry_out(now, &mut seals);
         while let Some(statement) = self.rekeying.next_statement() {
             let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
             let payload = Bytes::from(statement.encode());
@@ -443,21 +449,16 @@ impl Daemon {
             let answer = match &question {
                 Question::Status => self.status(),
                 Question::Groups => status::groups(&self.engine),
-                // One may be made, or joined, while the key changes.
-                Question::Rekey(_)
-                    if self.config.engine.ring_pool.is_some()
-                        || self.rings.iter().any(Option::is_some) =>
-                {
-                    let text = "this daemon has [[rings]] or a ring_pool, and the key of a ring is read when the daemon \
-                                starts: stop all daemons, change `key` in their files, start them again";
-                    serde_json::json!({ "error": text })
-                }
                 Question::Rekey(path) => {
-                    let node = self.endpoint.node_mut();
+                    let mut seals = Seals {
+                        keys: &mut self.keys,
+                        node: self.endpoint.node_mut(),
+                        rings: &mut self.rings,
+                    };
                     let is_root = self.engine.user_of(client) == Some(0);
                     let admit = || self.client_log.admit(now);
                     self.rekeying
-                        .begin(node, path, is_root, &self.engine, admit)
+                        .begin(&mut seals, path, is_root, &self.engine, admit)
                 }
             };
             let answer = Bytes::from(answer.to_string());

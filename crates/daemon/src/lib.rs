@@ -35,6 +35,7 @@ mod daemon;
 mod error;
 mod history;
 mod instance;
+mod keys;
 mod linger;
 mod listen;
 mod log;

@@ -1,5 +1,6 @@
 //! The change of the cluster's key at this daemon: files in, statements into the total order, keys
-//! to the seal. Who has come how far, and what follows from it, is [`KeyChange`]'s business.
+//! to the [seals](Seals). Who has come how far, and what follows from it, is [`KeyChange`]'s
+//! business.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -7,13 +8,14 @@ use std::time::Duration;
 
 use groupcast_core::seal::SameTag;
 use groupcast_core::text::printable;
-use groupcast_core::{ConfigurationKind, Event, MemberId, Node, Protocol, Time};
+use groupcast_core::{ConfigurationKind, Event, MemberId, Time};
 use groupcast_net::{Key, KeyError};
 use groupcast_session::Engine;
 use groupcast_session::rekey::{Act, Fingerprint, KeyChange, Progress, Refused, Statement, Step};
 use serde_json::{Value, json};
 
 use crate::config::{Config, Security};
+use crate::keys::Seals;
 
 /// What was sealed under the old key before all used the new one may still be on its way for this
 /// long.
@@ -102,18 +104,18 @@ impl Rekeying {
     /// A client names the file of a new key; the answer is JSON. Only root is told what is wrong
     /// with a file: others could ask about files that they may not see. A failure is a line of the
     /// log if `admit` lets it be.
-    pub(crate) fn begin<P: Protocol>(
+    pub(crate) fn begin(
         &mut self,
-        node: &mut Node<P>,
+        seals: &mut Seals<'_>,
         path: &Path,
         is_root: bool,
         engine: &Engine,
         admit: impl FnOnce() -> bool,
     ) -> Value {
-        match self.learn(node, path) {
+        match self.learn(seals, path) {
             Ok(()) => {
                 let progress = self.change.as_ref().and_then(KeyChange::progress);
-                let local = node.local();
+                let local = seals.local();
                 progress.map_or(Value::Null, |progress| {
                     let mut said = describe(&progress, engine);
                     // Its own statement is on its way.
@@ -137,7 +139,7 @@ impl Rekeying {
         }
     }
 
-    fn learn<P: Protocol>(&mut self, node: &mut Node<P>, path: &Path) -> Result<(), Unlearned> {
+    fn learn(&mut self, seals: &mut Seals<'_>, path: &Path) -> Result<(), Unlearned> {
         let Some(change) = &mut self.change else {
             return Err(Unlearned::NoKey);
         };
@@ -155,9 +157,9 @@ impl Rekeying {
             return Ok(());
         }
         if self.drop_at.take().is_some() {
-            node.drop_other_key(true);
+            seals.drop_other(true);
         }
-        node.learn_key(key.as_bytes())?;
+        seals.learn(&key)?;
         change.begin(next)?;
         self.file = Some(path.to_owned());
         tracing::info!(
@@ -168,15 +170,15 @@ impl Rekeying {
     }
 
     /// Does with the keys what is due.
-    pub(crate) fn carry_out<P: Protocol>(&mut self, now: Time, node: &mut Node<P>) {
+    pub(crate) fn carry_out(&mut self, now: Time, seals: &mut Seals<'_>) {
         if self.drop_at.is_some_and(|at| at <= now) {
             self.drop_at = None;
-            node.drop_other_key(true);
+            seals.drop_other(true);
         }
         while let Some(act) = self.change.as_mut().and_then(KeyChange::poll_act) {
             match act {
                 Act::Use(key) => {
-                    node.use_learned_key();
+                    seals.switch();
                     tracing::info!("all members know the new key {key}: it is used from now on");
                 }
                 Act::Finish(key) => {
@@ -184,7 +186,7 @@ impl Rekeying {
                     self.finished(key);
                 }
                 Act::GiveUp { ours, theirs } => {
-                    node.drop_other_key(false);
+                    seals.drop_other(false);
                     self.file = None;
                     tracing::error!(
                         "the change to the key {ours} is given up, for another daemon began one to {theirs} before: run \

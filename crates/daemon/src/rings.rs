@@ -22,13 +22,14 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes};
 use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::family::OrderLimits;
+use groupcast_core::node::NodeCounters;
 use groupcast_core::status::GroupStatus;
 use groupcast_core::trace::{Observable, Observation, Transition};
 use groupcast_core::{
-    Event, Instrumented, MemberId, MessageId, NodeId, Ordered as _, Protocol, Rng, Service,
+    Event, Instrumented, MemberId, MessageId, Node, NodeId, Ordered as _, Protocol, Rng, Service,
     SubmitError, Time, Transmit, TransmitBuf,
 };
-use groupcast_net::{Endpoint, EndpointConfig, Group, Sealing, Spin, new_member, random_u64};
+use groupcast_net::{Endpoint, EndpointConfig, Group, Spin, new_member, random_u64};
 use groupcast_protocols::channel;
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
@@ -37,6 +38,7 @@ use crate::config::{Config, Order, Ring as RingConfig};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::is_long;
+use crate::keys::Keys;
 
 /// Bytes of a label.
 const LABEL: usize = 8;
@@ -53,7 +55,6 @@ const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 pub(crate) struct Ring {
     pub(crate) config: RingConfig,
     endpoint_config: EndpointConfig,
-    sealing: Sealing,
     /// The file of its history.
     history: Option<PathBuf>,
     /// What is registered with the daemon's endpoint.
@@ -61,6 +62,8 @@ pub(crate) struct Ring {
     /// Who the daemon is in it now or, while it is out, will be.
     member: MemberId,
     stay: Stay,
+    /// Why it could not be joined when it was tried last.
+    trouble: Option<String>,
     /// Its sockets have something.
     is_ready: bool,
     ready: Vec<(Token, groupcast_net::Readiness)>,
@@ -81,6 +84,16 @@ struct Open {
     endpoint: Endpoint<Labelled>,
     history: Option<History>,
     has_left: bool,
+}
+
+/// How a ring is doing that the daemon is in.
+pub(crate) struct StayStatus {
+    /// How its member is doing.
+    pub(crate) group: GroupStatus,
+    /// Datagrams of other rings.
+    pub(crate) foreign: u64,
+    /// What became of its datagrams.
+    pub(crate) node: NodeCounters,
 }
 
 /// What a turn of a ring found out, for the log.
@@ -108,7 +121,6 @@ impl Ring {
         config: &Config,
         ring: RingConfig,
         index: usize,
-        sealing: &Sealing,
     ) -> Result<Self, DaemonError> {
         let reserved_from = Endpoint::<Labelled>::RESERVED_FROM;
         Ok(Self {
@@ -118,7 +130,6 @@ impl Ring {
                 spin: Spin::Off,
                 ..config.endpoint.clone()
             },
-            sealing: sealing.clone(),
             history: config
                 .history
                 .as_deref()
@@ -127,6 +138,7 @@ impl Ring {
             token: Token(reserved_from.0 - 1 - index),
             member: new_member(&config.name)?,
             stay: Stay::Out(Time::ZERO),
+            trouble: None,
             is_ready: false,
             ready: Vec::new(),
         })
@@ -162,6 +174,16 @@ impl Ring {
         matches!(self.stay, Stay::In(..))
     }
 
+    /// Why the daemon could not join it when it tried last.
+    pub(crate) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Its history, while the daemon is in it.
+    pub(crate) fn history(&self) -> Option<&History> {
+        self.open()?.history.as_ref()
+    }
+
     /// What the daemon does about it, in a word.
     pub(crate) fn stay_name(&self) -> &'static str {
         match self.stay {
@@ -185,14 +207,24 @@ impl Ring {
         }
     }
 
-    /// How its member is doing, and how many datagrams of other rings came; `None` while the daemon
-    /// is not in it.
-    pub(crate) fn status(&self) -> Option<(GroupStatus, u64)> {
-        let labelled = self.open()?.endpoint.node().instance(channel::RINGS)?;
-        Some((labelled.member.status(), labelled.foreign))
+    /// How it is doing; `None` while the daemon is not in it.
+    pub(crate) fn status(&self) -> Option<StayStatus> {
+        let node = self.open()?.endpoint.node();
+        let labelled = node.instance(channel::RINGS)?;
+        Some(StayStatus {
+            group: labelled.member.status(),
+            foreign: labelled.foreign,
+            node: node.counters(),
+        })
     }
 
-    /// Joins, if it is time for that: opens sockets, and the history.
+    /// What seals and opens its datagrams, while the daemon is in it.
+    pub(crate) fn node_mut(&mut self) -> Option<&mut Node<Labelled>> {
+        Some(self.open_mut()?.endpoint.node_mut())
+    }
+
+    /// Joins, if it is time for that: opens sockets, which seal and open under `keys`, and the
+    /// history.
     ///
     /// # Errors
     /// What could not be opened. It is tried again later.
@@ -200,6 +232,7 @@ impl Ring {
         &mut self,
         now: Time,
         name: &str,
+        keys: &Keys,
         registry: &mio::Registry,
     ) -> Result<bool, DaemonError> {
         let Stay::Out(not_before) = self.stay else {
@@ -209,22 +242,25 @@ impl Ring {
             return Ok(false);
         }
         self.stay = Stay::Out(now + RETRY);
-        let open = self.opened(name)?;
-        let fd = open.endpoint.as_raw_fd();
-        registry
-            .register(&mut SourceFd(&fd), self.token, Interest::READABLE)
-            .map_err(DaemonError::system("wait for the sockets of a ring"))?;
-        self.stay = Stay::In(Box::new(open), None);
+        let opened = self.opened(name, keys).and_then(|open| {
+            let fd = open.endpoint.as_raw_fd();
+            registry
+                .register(&mut SourceFd(&fd), self.token, Interest::READABLE)
+                .map_err(DaemonError::system("wait for the sockets of a ring"))?;
+            Ok(open)
+        });
+        self.trouble = opened.as_ref().err().map(ToString::to_string);
+        self.stay = Stay::In(Box::new(opened?), None);
         self.is_ready = true;
         Ok(true)
     }
 
-    fn opened(&self, name: &str) -> Result<Open, DaemonError> {
+    fn opened(&self, name: &str, keys: &Keys) -> Result<Open, DaemonError> {
         let rng = Rng::new(random_u64()?);
         let builder = Endpoint::builder(
             self.endpoint_config.clone(),
             self.member,
-            self.sealing.clone(),
+            keys.sealing().clone(),
         );
         let mut endpoint = builder.rng(rng.clone()).free_port().open()?;
         let Order { family, config } = &self.config.order;
@@ -252,6 +288,8 @@ impl Ring {
         let now = endpoint.now();
         let member = members.factory(1)(self.member, rng.fork(family.name()), now);
         let node = endpoint.node_mut();
+        keys.give_other(node)
+            .map_err(|error| crate::config::DaemonConfigError::unchecked("key", &error))?;
         if let Some(history) = &history {
             node.observe_with(Box::new(history.clone()));
         }
@@ -439,7 +477,7 @@ fn label(top: &str) -> [u8; LABEL] {
 /// The file of the history of the ring with this top, beside the daemon's own at `path`: `h.ndjson`
 /// becomes `h.wb.cb.uiuc.ndjson`. A top with other letters than a file's name should have stands
 /// there as its hash.
-fn history_path(path: &Path, top: &str) -> PathBuf {
+pub(crate) fn history_path(path: &Path, top: &str) -> PathBuf {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let top = match top.chars().all(is_plain) {
         true => top.to_owned(),

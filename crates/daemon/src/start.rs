@@ -4,7 +4,7 @@
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::{MemberId, Rng};
-use groupcast_net::{Endpoint, Key, Sealing, process};
+use groupcast_net::{Endpoint, Key, process};
 use groupcast_protocols::registry::ORDERED;
 use groupcast_session::frame::AccessToken;
 use groupcast_tls::Server;
@@ -13,6 +13,7 @@ use crate::bimodal::Bimodal;
 use crate::config::{BusAddress, Config, DaemonConfigError, Order, ProcessConfig, Security};
 use crate::error::DaemonError;
 use crate::instance::{self, BIMODAL, Instance};
+use crate::keys::Keys;
 use crate::listen::{BusAcceptor, TcpAcceptor};
 use crate::others::Others;
 use crate::rings::Ring;
@@ -60,9 +61,10 @@ pub(crate) fn ask_host(config: &ProcessConfig) -> Result<(), DaemonError> {
 pub(crate) fn open_network(
     config: &Config,
     local: MemberId,
+    keys: &Keys,
     rng: &Rng,
 ) -> Result<Endpoint<Instance>, DaemonError> {
-    let sealing = sealing(config)?;
+    let sealing = keys.sealing().clone();
     let defaults = AdmissionConfig::default();
     let admission = AdmissionConfig {
         // Restarted daemons are new peers: room for two lives of each.
@@ -114,21 +116,11 @@ fn bimodal_peers(config: &Config) -> usize {
 }
 
 /// The further rings, in none of which the daemon is yet.
-pub(crate) fn open_rings(
-    config: &Config,
-    sealing: &Sealing,
-) -> Result<Vec<Option<Ring>>, DaemonError> {
+pub(crate) fn open_rings(config: &Config) -> Result<Vec<Option<Ring>>, DaemonError> {
     let rings = config.rings.iter().enumerate();
     rings
-        .map(|(index, ring)| Ring::new(config, ring.clone(), index, sealing).map(Some))
+        .map(|(index, ring)| Ring::new(config, ring.clone(), index).map(Some))
         .collect()
-}
-
-pub(crate) fn sealing(config: &Config) -> Result<Sealing, DaemonError> {
-    Ok(match &config.security {
-        Security::Key(path) => Sealing::Key(Key::load(path)?),
-        Security::Insecure => Sealing::Insecure,
-    })
 }
 
 /// Puts what orders messages onto the endpoint's node, and who listens for daemons that speak

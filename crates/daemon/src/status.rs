@@ -15,9 +15,13 @@ use serde_json::{Map, Value, json};
 use crate::bimodal::Bimodal;
 use crate::client_calls::ClientCalls;
 use crate::config::{Config, Security};
+use crate::history::History;
 use crate::instance::{self, Instance};
 use crate::narrate::{OTHERS_HINT, place};
 use crate::rings::Ring;
+
+/// The state of a ring of which nobody here wants anything.
+const IDLE: &str = "idle";
 
 /// Members whose names are known.
 type Names = [(MemberId, Arc<str>)];
@@ -93,7 +97,7 @@ pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
     all.map(|(ring, session)| {
         let made = session.made.as_ref();
         let status = ring.status();
-        let group = status.as_ref().map(|(group, _)| group);
+        let group = status.as_ref().map(|status| &status.group);
         json!({
             "top": &*ring.config.top,
             "multicast": ring.config.multicast,
@@ -103,12 +107,18 @@ pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
             "stay": ring.stay_name(),
             "member": group.map(|_| ring.member().to_string()),
             "state": group.map(|group| group.state),
-            "groups_state": session.phase.name(),
+            "groups_state": match ring.is_out() && !engine.asks_for_ring(session.index) {
+                true => IDLE,
+                false => session.phase.name(),
+            },
+            "trouble": ring.trouble(),
+            "history": ring.history().map(History::status),
             "configuration": group.map(|group| configuration(group, &session.daemons)),
             "groups": session.groups,
-            "foreign": status.as_ref().map(|(_, foreign)| foreign),
+            "foreign": status.as_ref().map(|status| status.foreign),
             "figures": group.map(|group| figures(group, &session.daemons)),
             "counters": group.map(counters),
+            "node": status.as_ref().map(|status| node_counters(status.node)),
         })
     })
     .collect()

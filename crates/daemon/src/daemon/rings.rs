@@ -84,7 +84,7 @@ impl Daemon {
                     multicast,
                     order,
                 };
-                let ring = Ring::new(&self.config, ring, index, &self.sealing)?;
+                let ring = Ring::new(&self.config, ring, index)?;
                 self.engine
                     .begin_ring(self.endpoint.now(), index, ring.member());
                 self.rings[index] = Some(ring);
@@ -112,7 +112,8 @@ impl Daemon {
         if !running || !ring.may_join(now) || !self.engine.asks_for_ring(index) {
             return;
         }
-        let joined = ring.join(now, &self.config.name, self.endpoint.registry());
+        let (name, registry) = (&self.config.name, self.endpoint.registry());
+        let joined = ring.join(now, name, &self.keys, registry);
         self.narrator.ring_joined(ring, &joined);
     }
 
