@@ -118,6 +118,10 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         }
         writeln!(out)?;
         table.write(out)?;
+        for ring in rings.iter().filter(|ring| ring["trouble"].is_string()) {
+            let (top, trouble) = (text(&ring["top"]), text(&ring["trouble"]));
+            writeln!(out, "ring {top} cannot be joined: {trouble}")?;
+        }
     }
 
     let bimodal = items(&status["bimodal"]);

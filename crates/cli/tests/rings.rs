@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::host::{Host, Running, free_port};
 
 /// Waits for what takes a daemon's patience, on a machine that is busy.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(120);
     while !holds() {
         assert!(Instant::now() < end, "it never came about: {what}");
@@ -33,18 +33,18 @@ fn daemon(host: &Host, name: &str, multicast: &str) -> Running {
 }
 
 /// What the daemon says of its ring.
-fn ring(host: &Host, daemon: &str) -> Value {
+pub(crate) fn ring(host: &Host, daemon: &str) -> Value {
     let status = host.status(daemon).unwrap_or_default();
     status["rings"][0].clone()
 }
 
 /// The daemons that are in the ring's configuration, as one of them sees it.
-fn members(host: &Host, daemon: &str) -> usize {
+pub(crate) fn members(host: &Host, daemon: &str) -> usize {
     let members = ring(host, daemon)["configuration"]["members"].clone();
     members.as_array().map_or(0, Vec::len)
 }
 
-fn subscribe(host: &Host, label: &str, daemon: &str, groups: &[&str]) -> Running {
+pub(crate) fn subscribe(host: &Host, label: &str, daemon: &str, groups: &[&str]) -> Running {
     let mut command = host.command(&["sub", "--json", "--socket", &host.socket(daemon)]);
     let subscriber = host.launch(label, command.args(groups));
     eventually(&format!("{label} is a member"), || {
@@ -55,7 +55,7 @@ fn subscribe(host: &Host, label: &str, daemon: &str, groups: &[&str]) -> Running
 }
 
 /// Publishes lines, and waits until they are accepted.
-fn publish(host: &Host, daemon: &str, group: &str, lines: &str) {
+pub(crate) fn publish(host: &Host, daemon: &str, group: &str, lines: &str) {
     let file = host.write(&format!("{daemon}.{group}.txt"), lines);
     let ran = host.run(&[
         "pub",
@@ -69,7 +69,7 @@ fn publish(host: &Host, daemon: &str, group: &str, lines: &str) {
 }
 
 /// The lines of `label` with this text.
-fn lines(host: &Host, label: &str, text: &str) -> Vec<Value> {
+pub(crate) fn lines(host: &Host, label: &str, text: &str) -> Vec<Value> {
     let out = host.read(&format!("{label}.out"));
     let whole = out
         .split_inclusive('\n')
@@ -91,6 +91,7 @@ fn groups_below_a_top_have_an_order_of_their_own_and_daemons_come_and_go() {
             "out",
             "nobody wants anything of it"
         );
+        assert_eq!(ring(&host, name)["groups_state"], "idle");
     }
     let mut subscribers = [
         subscribe(&host, "at-one", "one", &["page1.wb.cb", "room"]),
@@ -176,6 +177,13 @@ fn groups_below_a_top_have_an_order_of_their_own_and_daemons_come_and_go() {
     check.extend(files.iter().chain(&of_ring).map(String::as_str));
     let verdict = host.run(&check);
     assert_eq!(verdict.code, 0, "{}{}", verdict.stdout, verdict.stderr);
+    // A daemon's own history tells which rings it was in: theirs are missing.
+    let mut own = vec!["check"];
+    own.extend(files.iter().map(String::as_str));
+    let without = host.run(&own);
+    assert_eq!(without.code, 3, "{}{}", without.stdout, without.stderr);
+    let missing = "in the ring \"wb.cb\": its history is missing";
+    assert!(without.stdout.contains(missing), "{}", without.stdout);
     // A ring's histories are judged apart: without one of them, something is not judged.
     let without = host.run(&["check", &of_ring[0]]);
     assert_eq!(without.code, 3, "{}{}", without.stdout, without.stderr);
@@ -185,6 +193,7 @@ fn groups_below_a_top_have_an_order_of_their_own_and_daemons_come_and_go() {
         without.stdout
     );
 }
+
 /// The rings that joins have made, as a daemon says, with its stay in each.
 fn made(host: &Host, daemon: &str) -> Vec<(String, String)> {
     let status = host.status(daemon).unwrap_or_default();
@@ -295,4 +304,31 @@ fn a_join_makes_a_ring_others_join_it_one_is_killed_and_the_last_gives_it_back()
     let check: Vec<&str> = check.iter().map(String::as_str).collect();
     let verdict = host.run(&check);
     assert_eq!(verdict.code, 0, "{}{}", verdict.stdout, verdict.stderr);
+}
+
+/// Goal: a ring whose history cannot be written hangs nobody. Method: something else stands where
+/// the history would be; what clients ask of the ring fails with the reason, `status` and the log
+/// tell it, and when the file is gone the ring is joined.
+#[test]
+fn a_ring_whose_history_cannot_be_written_refuses_its_clients_until_it_can() {
+    let host = Host::new();
+    let multicast = format!("239.192.79.76:{}", free_port());
+    let in_the_way = host.write("one.wb.cb.ndjson", "no history\n");
+    let _daemon = daemon(&host, "one", &multicast);
+    host.await_members("one", &["one"]);
+    let socket = host.socket("one");
+    let why = ["the ring \"wb.cb\"", "one.wb.cb.ndjson", "not a history"];
+    let joined = host.run(&["sub", "page.wb.cb", "--once", "--socket", &socket]);
+    joined.fails_with(1, &why);
+    let lines = host.write("lines", "never ordered\n");
+    let published = host.run(&["pub", "page.wb.cb", "--socket", &socket, "--file", &lines]);
+    published.fails_with(1, &why);
+    let told = host.run(&["status", "--socket", &socket]).stdout;
+    assert!(told.contains("ring wb.cb cannot be joined"), "{told}");
+    assert!(ring(&host, "one")["trouble"].is_string());
+    assert!(host.read("one.err").contains("its clients are told so"));
+
+    std::fs::remove_file(in_the_way).unwrap();
+    let _subscriber = subscribe(&host, "at-one", "one", &["page.wb.cb"]);
+    assert_eq!(ring(&host, "one")["trouble"], Value::Null);
 }

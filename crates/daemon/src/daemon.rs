@@ -19,6 +19,7 @@ use groupcast_core::{ConfigurationKind, Event, MemberId, Rng, Service, SubmitErr
 use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
 use groupcast_session::Engine;
 use groupcast_session::groups::{Carrier, Fact, Question};
+use groupcast_session::names::ConfiguredRings;
 use mio::{Interest, Token};
 use serde_json::Value;
 
@@ -31,8 +32,8 @@ use crate::config::{Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, CarrierEvent, Instance};
-use crate::log::Log;
 use crate::keys::{Keys, Seals};
+use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
 use crate::rings::Ring;
@@ -68,6 +69,8 @@ pub struct Daemon {
     /// When the rings are looked at next.
     look_at: Time,
     rekeying: Rekeying,
+    /// What this daemon and others have by their configurations.
+    configured_rings: ConfiguredRings,
     client_log: ClientLog,
     /// Reads the configuration again.
     reread: Option<Reread>,
@@ -138,6 +141,9 @@ impl Daemon {
         open_order(&config, local, &rng, &mut endpoint)?;
         open_bimodal(&config, local, &rng, &mut endpoint)?;
         let rekeying = Rekeying::new(&config, local)?;
+        let configured = config.rings.iter();
+        let configured = configured.map(|ring| (ring.top.to_string(), ring.multicast));
+        let configured_rings = ConfiguredRings::new(configured);
         let narrator = Narrator::new(local, &config.name);
         narrator.started(&config, &endpoint, &clients);
         narrator.doubts(&clients.doubts());
@@ -154,6 +160,7 @@ impl Daemon {
             keys,
             look_at: Time::ZERO,
             rekeying,
+            configured_rings,
             client_log: ClientLog::default(),
             reread: None,
             log: None,
@@ -270,6 +277,7 @@ impl Daemon {
         self.narrator.copies(&self.endpoint);
         self.submit(now);
         self.rekey(now);
+        self.tell_rings(now);
         // Other hosts come before the clients of this one: waking a client takes as long as a
         // message to all of them.
         self.endpoint.flush(now);
@@ -327,6 +335,7 @@ impl Daemon {
                     }
                     self.note_order_event(now, &event)?;
                     self.rekeying.handle_event(&event);
+                    self.note_rings_of_others(&event);
                 }
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
                 // Rings are not on this node.
@@ -406,6 +415,37 @@ impl Daemon {
                     submit(node, history, now, carrier, service, payload)
                 }
             });
+    }
+
+    /// Compares the rings of other daemons' configurations with those of this one.
+    fn note_rings_of_others(&mut self, event: &Event) {
+        match event {
+            Event::Configuration(it) if it.kind == ConfigurationKind::Regular => {
+                self.configured_rings.handle_regular();
+            }
+            Event::Deliver(delivery) if delivery.place.is_some() => {
+                let said = self.configured_rings.handle_statement(&delivery.payload);
+                // What makes no sense says nothing.
+                for difference in said.unwrap_or_default() {
+                    self.narrator
+                        .ring_elsewhere(delivery.id.sender, &difference, &self.engine);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Says which rings the configuration of this daemon has, if that is due.
+    fn tell_rings(&mut self, now: Time) {
+        let Some(statement) = self.configured_rings.next_statement() else {
+            return;
+        };
+        let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
+        let payload = Bytes::from(statement);
+        let submitted = submit(node, history, now, Carrier::Order, Service::Agreed, payload);
+        if !matches!(submitted, Err(SubmitError::Full { .. })) {
+            self.configured_rings.said();
+        }
     }
 
     /// Goes on with a change of the key, if one is under way.

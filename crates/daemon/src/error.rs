@@ -108,6 +108,11 @@ impl DaemonError {
         move |source| Self::System { what, source }
     }
 
+    /// Whether it is of the network or the system, and may be gone when it is tried again.
+    pub(crate) fn may_pass(&self) -> bool {
+        matches!(self, Self::Net(_) | Self::System { .. } | Self::Key(_))
+    }
+
     /// The same where it is about an address of the bus.
     fn help_with_bus(&self) -> Option<String> {
         let help = match self {

@@ -119,6 +119,14 @@ impl History {
         }
     }
 
+    /// The daemon has joined the ring with the top `ring`, as `member`: the ring has another
+    /// history.
+    pub(crate) fn joined(&self, ring: &str, member: MemberId) {
+        let mut file = self.file.borrow_mut();
+        file.attempt(|writer| writer.write_joined(ring, member));
+        file.flush();
+    }
+
     /// The line of a long ordered message, whose digest takes its time; the node's observer has
     /// seen everything else.
     pub(crate) fn observe_long(&self, event: &Event) {

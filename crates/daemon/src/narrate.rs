@@ -15,6 +15,7 @@ use groupcast_net::{Endpoint, Group};
 use groupcast_session::Engine;
 use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
+use groupcast_session::names::RingDifference;
 use groupcast_tls::{Doubt, DoubtKind, TlsError};
 
 use crate::clients::Clients;
@@ -306,9 +307,13 @@ impl Narrator {
         match joined {
             Ok(true) => tracing::info!("ring {top}: joins as {}, at {multicast}", ring.member()),
             Ok(false) => {}
-            Err(error) => tracing::error!(
-                "ring {top}: cannot be joined, its clients wait, and it is tried again soon: {error}"
-            ),
+            Err(error) => {
+                let clients = match error.may_pass() {
+                    true => "wait, and it is tried again soon",
+                    false => "are told so",
+                };
+                tracing::error!("ring {top}: cannot be joined, its clients {clients}: {error}");
+            }
         }
     }
 
@@ -342,6 +347,27 @@ impl Narrator {
                 "ring {top}: another daemon, {holder}, has this one's name: give each its own; it is tried again soon"
             ),
         }
+    }
+
+    /// Another daemon has a ring by its configuration that this one lacks, or has elsewhere.
+    pub(crate) fn ring_elsewhere(
+        &self,
+        daemon: MemberId,
+        difference: &RingDifference,
+        engine: &Engine,
+    ) {
+        let RingDifference { top, theirs, ours } = difference;
+        let daemons = engine.status().daemons;
+        let known = daemons.iter().find(|(member, _)| *member == daemon);
+        let name = known.map_or_else(|| daemon.to_string(), |(_, name)| name.to_string());
+        let here = match ours {
+            Some(ours) => format!("this one has it at {ours}"),
+            None => "this one has none".to_owned(),
+        };
+        tracing::warn!(
+            "the daemon {name} has the ring {top} at {theirs} by its configuration, and {here}: the groups at and below \
+             {top} are other groups there and here; give both the same [[rings]]"
+        );
     }
 
     /// The state of `protocol` changed.

@@ -114,6 +114,33 @@ fn rings_that_cannot_be_are_refused_and_say_what_to_do() {
 }
 
 #[test]
+fn what_is_wrong_in_the_second_ring_is_told_with_its_line() {
+    let first = "[[rings]]\ntop = \"x\"\nmulticast = \"239.192.79.3:4809\"\n";
+    let second = |top: &str, multicast: &str, rest: &str| {
+        let ring = format!("[[rings]]\ntop = \"{top}\"\nmulticast = \"{multicast}\"\n{rest}");
+        with_rings(&format!("{first}{ring}"))
+    };
+    let good = "239.192.79.2:4809";
+    for text in [
+        // Of the file alone, and of what it says together.
+        second("wb..cb", good, ""),
+        second("cb", "10.0.0.2:4809", ""),
+        second("cb", good, "windo_max = 7\n"),
+        second("x", good, ""),
+        second("cb", &MULTICAST.to_string(), ""),
+        second("cb", good, "[bimodal]\ngroups = [\"x.cb\"]\n"),
+    ] {
+        let (said, line, _) = refused(&text);
+        let header = text
+            .lines()
+            .enumerate()
+            .filter(|(_, it)| *it == "[[rings]]");
+        let (second, _) = header.last().expect("there are two");
+        assert_eq!(line, Some(second + 1), "{said}");
+    }
+}
+
+#[test]
 fn a_daemon_without_a_key_is_refused_and_told_how() {
     let error = Config::build(None, Options::default()).unwrap_err();
     assert!(matches!(error, DaemonConfigError::NoKey));
@@ -155,6 +182,13 @@ fn what_the_daemon_writes_is_none_of_the_files_that_it_reads() {
     }
     let (message, ..) = refused("insecure = true\nhistory = \"a\"\nlog_file = \"a\"");
     assert!(message.contains("log_file: a is the file of `history`"));
+    let ring = "[[rings]]\ntop = \"wb.cb\"\nmulticast = \"239.192.79.2:4809\"\n";
+    let (message, ..) = refused(&format!(
+        "insecure = true\nhistory = \"h.ndjson\"\nlog_file = \"h.wb.cb.ndjson\"\n{ring}"
+    ));
+    let said =
+        "history: h.wb.cb.ndjson, the history of the ring \"wb.cb\", is the file of `log_file`";
+    assert!(message.contains(said), "{message}");
 
     // A link is another name of the same file.
     let key = std::env::temp_dir().join(format!("gc-config-{}.key", std::process::id()));

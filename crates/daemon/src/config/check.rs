@@ -50,6 +50,25 @@ impl Check<'_> {
         }
     }
 
+    /// The same of the item `index` of the list `key`.
+    fn item_error(
+        &self,
+        key: &str,
+        index: usize,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> DaemonConfigError {
+        let mut error = self.error(key, message, help);
+        let item = self.file.and_then(|file| file.place_of_item(key, index));
+        if let DaemonConfigError::Value { place, .. } = &mut error
+            && place.is_some()
+            && item.is_some()
+        {
+            *place = item;
+        }
+        error
+    }
+
     /// The error of a setting, which is called `key` here.
     fn setting(&self, key: &str, error: &ConfigError) -> DaemonConfigError {
         let is_here = |key: &str| {
@@ -244,7 +263,9 @@ impl Check<'_> {
         }
         let own = options.multicast.unwrap_or(MULTICAST);
         let mut rings = Vec::new();
-        for ring in written {
+        for (index, ring) in written.iter().enumerate() {
+            let wrong =
+                |message: String, help: &str| self.item_error("rings", index, message, help);
             if ring.multicast == own {
                 let message = format!(
                     "the ring {:?} has the daemons' own address, {own}",
@@ -271,12 +292,15 @@ impl Check<'_> {
         };
         match config.check() {
             Err(
-                error @ (EngineConfigError::RingTwice { .. }
-                | EngineConfigError::BimodalInRing { .. }),
-            ) => Err(wrong(
-                error.to_string(),
-                "name each top once, for groups that are not bimodal",
-            )),
+                ref error @ (EngineConfigError::RingTwice { ref top }
+                | EngineConfigError::BimodalInRing { ref top, .. }),
+            ) => {
+                // Of two the second is one too many.
+                let index = rings.iter().rposition(|ring| *ring.top == **top);
+                let help = "name each top once, for groups that are not bimodal";
+                let index = index.unwrap_or_default();
+                Err(self.item_error("rings", index, error.to_string(), help))
+            }
             Err(EngineConfigError::Setting(error)) if error.field == "rings" => {
                 Err(self.setting("rings", &error))
             }

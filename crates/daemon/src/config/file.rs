@@ -9,7 +9,7 @@ use groupcast_core::settings::read::{self, Written, Wrong};
 use groupcast_core::settings::suggest::{did_you_mean, nearest};
 use groupcast_net::open_regular;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::access;
 use super::bus::BusAddress;
@@ -110,6 +110,17 @@ impl File {
             span: value.span(),
         })
     }
+
+    /// Where the item `index` of the list `key` stands, or the table of that number among those of
+    /// this name.
+    pub(super) fn place_of_item(&self, key: &str, index: usize) -> Option<FilePlace> {
+        let document = DeTable::parse(&self.source.text).ok()?;
+        let items = document.get_ref().get(key)?.get_ref().as_array()?;
+        Some(FilePlace {
+            source: self.source.clone(),
+            span: items.get(index)?.span(),
+        })
+    }
 }
 
 /// The text of the file at `path`, if it is a regular one that is not too long.
@@ -160,7 +171,11 @@ impl Reader {
                 }
                 other => match self.value(&dotted, other) {
                     Some(Ok(())) => {}
-                    Some(Err(wrong)) => return Err(self.wrong(dotted, wrong, value.span())),
+                    Some(Err(wrong)) => {
+                        let span = self.item_at_fault(&dotted, other);
+                        let span = span.unwrap_or_else(|| value.span());
+                        return Err(self.wrong(dotted, wrong, span));
+                    }
                     None => return Err(self.unknown(name, word, key.span())),
                 },
             }
@@ -178,6 +193,20 @@ impl Reader {
             None => self.options.set(key, value),
         };
         Some(read)
+    }
+
+    /// Where the first item of a list is that by itself cannot be in it.
+    fn item_at_fault(&mut self, key: &str, list: &DeValue<'_>) -> Option<std::ops::Range<usize>> {
+        let DeValue::Array(items) = list else {
+            return None;
+        };
+        let mut items = items.iter();
+        let at_fault = items.find(|item| {
+            let mut alone = DeArray::new();
+            alone.push((*item).clone());
+            matches!(self.value(key, &DeValue::Array(alone)), Some(Err(_)))
+        });
+        at_fault.map(Spanned::span)
     }
 
     /// The keys of the table `parent`; at the top, the tables.

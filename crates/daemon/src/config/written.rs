@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::check::Check;
 use super::{DaemonConfigError, Options};
+use crate::rings::history_path;
 
 impl Check<'_> {
     /// Refuses a history or a log in a file that another key names, by whatever path.
@@ -22,6 +23,7 @@ impl Check<'_> {
             ("history", &options.history),
             ("log_file", &options.log_file),
         ];
+        self.histories_of_rings(options, read.iter().chain(&written))?;
         for (at, (key, path)) in written.iter().enumerate() {
             let Some(path) = path else { continue };
             let others = read.iter().chain(&written[..at]);
@@ -36,6 +38,37 @@ impl Check<'_> {
                     "name a file of its own: what the daemon writes would destroy the other",
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// The same of the histories of rings, which follow from `history`.
+    fn histories_of_rings<'a>(
+        &self,
+        options: &Options,
+        others: impl Iterator<Item = &'a (&'static str, &'a Option<PathBuf>)> + Clone,
+    ) -> Result<(), DaemonConfigError> {
+        let Some(history) = &options.history else {
+            return Ok(());
+        };
+        for ring in options.rings.iter().flatten() {
+            let path = history_path(history, &ring.top);
+            let mut others = others.clone().filter(|(_, other)| is_named(other, &path));
+            let configuration = self.file.is_some_and(|file| is_same(file.path(), &path));
+            let other = match others.next() {
+                Some((name, _)) => format!("`{name}`"),
+                None if configuration => "the configuration itself".to_owned(),
+                None => continue,
+            };
+            return Err(self.error(
+                "history",
+                format!(
+                    "{}, the history of the ring {:?}, is the file of {other}",
+                    path.display(),
+                    ring.top
+                ),
+                "name another file: what the daemon writes would destroy the other",
+            ));
         }
         Ok(())
     }

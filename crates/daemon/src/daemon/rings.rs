@@ -115,6 +115,14 @@ impl Daemon {
         let (name, registry) = (&self.config.name, self.endpoint.registry());
         let joined = ring.join(now, name, &self.keys, registry);
         self.narrator.ring_joined(ring, &joined);
+        if let (Ok(true), Some(history)) = (&joined, &self.history) {
+            history.joined(&ring.config.top, ring.member());
+        }
+        if let Err(error) = joined
+            && !error.may_pass()
+        {
+            self.engine.refuse_ring(now, index, &error.to_string());
+        }
     }
 
     /// Leaves the rings of which clients have wanted nothing for long enough.
