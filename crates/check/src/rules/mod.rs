@@ -78,8 +78,8 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
 /// The rules of messages outside of one, of which a member reports those that it lost.
 static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule];
 
-/// The rules of messages that are promised nothing.
-static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule];
+/// The rules of messages that are promised nothing. Who accounts for them tells the truth.
+static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &accounts::Rule];
 
 /// The rules by which histories under `contract` are judged.
 pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
@@ -197,6 +197,9 @@ mod tests {
         .accept();
         under(&format!("{sent}; b deliver a3 -")).reject("integrity");
         under(&format!("{sent}; b leave; b deliver a1 -")).reject("life");
+        let told = "a submit a1 reliable; b deliver a1 -; c start; a deliver a1 -";
+        under(&format!("{told}; a account a1 b -")).accept();
+        under(&format!("{told}; a account a1 bc -")).reject("accounts");
     }
 
     #[test]
