@@ -1,6 +1,7 @@
 //! The protocols of groupcast as sans-IO state machines, one folder each.
 //!
 //! - [`bulk`]: one stream to many receivers under four policies of acknowledgement (001).
+//! - [`compared`]: policies of bulk transfers for comparison alone (003 ch. 3).
 //! - `example` (feature `example`): the protocol of `docs/write-a-protocol.md`.
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
@@ -26,6 +27,7 @@ extern crate std;
 
 pub mod bulk;
 pub mod channel;
+pub mod compared;
 #[cfg(feature = "example")]
 pub mod example;
 pub mod flood;

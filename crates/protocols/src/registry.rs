@@ -18,6 +18,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::flood::FAMILY,
     &crate::xgm::FAMILY,
     &crate::managed::FAMILY,
+    &crate::compared::FAMILY,
     #[cfg(feature = "example")]
     &crate::example::FAMILY,
 ];

@@ -1,6 +1,8 @@
 //! Settings of a bulk endpoint. A sender's settings rule a transfer: receivers learn from the
 //! announcement what they need to know.
 
+mod collectors;
+mod cp;
 mod keys;
 mod multidriver;
 mod xtp;
@@ -11,6 +13,10 @@ use core::time::Duration;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
+pub use self::collectors::Collectors;
+#[cfg(any(test, feature = "planted-bugs"))]
+pub(crate) use self::collectors::PlantedInCollectors;
+pub use self::cp::Cp;
 #[cfg(test)]
 pub(super) use self::multidriver::PlantedInRounds;
 pub use self::multidriver::{Multidriver, Partial};
@@ -51,6 +57,12 @@ pub enum Policy {
     /// The same with a list of the receivers, which changes while it runs: every packet says which
     /// subgroups it is for, and replies come as datagrams of their own (003 5.4).
     List(Multidriver),
+    /// Polled as [`Nak`](Self::Nak), but a few receivers collect what the others say, and hand it
+    /// on together (003 3.3.3). For simulator and laboratory.
+    Collectors(Collectors),
+    /// A window and a timer for each receiver, which acknowledges every packet; repairs go to those
+    /// that miss them, by unicast unless many do (003 3.1.1). For simulator and laboratory.
+    Cp(Cp),
 }
 
 impl Policy {
@@ -58,13 +70,19 @@ impl Policy {
     pub fn rounds(&self) -> Option<&Multidriver> {
         match self {
             Self::Multidriver(rule) | Self::List(rule) => Some(rule),
-            Self::Ack | Self::Nak { .. } | Self::Ring | Self::Tree { .. } | Self::Xtp(_) => None,
+            Self::Ack
+            | Self::Nak { .. }
+            | Self::Ring
+            | Self::Tree { .. }
+            | Self::Xtp(_)
+            | Self::Collectors(_)
+            | Self::Cp(_) => None,
         }
     }
 
     /// Whether parity can go with it.
     pub fn takes_parity(&self) -> bool {
-        self.rounds().is_none() && !matches!(self, Self::Xtp(_))
+        self.rounds().is_none() && !matches!(self, Self::Xtp(_) | Self::Cp(_))
     }
 }
 
@@ -145,7 +163,8 @@ groupcast_core::settings! {
         pub policy: Policy = Policy::Nak { poll: 128 }, keys [
             keys::POLICY, keys::POLL, keys::HEIGHT, xtp::EVERY, xtp::CONTROL, xtp::DAMPING, xtp::SLOT,
             xtp::BUCKETS, xtp::AGREE, xtp::UNANSWERED, multidriver::EVERY, multidriver::PARTIAL,
-            multidriver::BACKOFF, multidriver::USE_BACKOFF,
+            multidriver::BACKOFF, multidriver::USE_BACKOFF, collectors::EVERY, collectors::COUNT,
+            collectors::WAIT, cp::THRESHOLD, cp::MINIMUM,
         ];
         /// What is sent again.
         pub repair: Repair = Repair::Selective, keys [keys::REPAIR];
@@ -302,6 +321,8 @@ impl BulkConfig {
         }
         self.check_xtp()?;
         self.check_multidriver()?;
+        self.check_collectors()?;
+        self.check_cp()?;
         if self.block.is_some() && self.repair == Repair::GoBackN {
             let remedy = "leave it out, or use selective repeat: go-back-N repeats everything";
             return Err(self
@@ -372,6 +393,37 @@ impl BulkConfig {
             return Err(self
                 .refuse("block", "none with the policies multidriver and list")
                 .with_remedy(remedy));
+        }
+        Ok(())
+    }
+
+    fn check_cp(&self) -> Result<(), ConfigError> {
+        let is_cp = matches!(self.policy, Policy::Cp(_));
+        if is_cp && self.repair == Repair::GoBackN {
+            let remedy = "use selective repeat: each receiver gets what it misses";
+            return Err(self
+                .refuse("repair", "selective with the policy cp")
+                .with_remedy(remedy));
+        }
+        if is_cp && self.block.is_some() {
+            let remedy = "leave it out: what is missing is repeated";
+            return Err(self
+                .refuse("block", "none with the policy cp")
+                .with_remedy(remedy));
+        }
+        Ok(())
+    }
+
+    fn check_collectors(&self) -> Result<(), ConfigError> {
+        let Policy::Collectors(rule) = &self.policy else {
+            return Ok(());
+        };
+        if rule.every > self.window {
+            let allowed = format!("at most the window, {}", self.window);
+            return Err(self.refuse("collect_every", allowed));
+        }
+        if rule.wait > Duration::from_micros(Collectors::WAIT_MAX_US) {
+            return Err(self.refuse("collect_wait", "at most 1 s"));
         }
         Ok(())
     }

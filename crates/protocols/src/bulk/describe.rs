@@ -28,6 +28,7 @@ pub fn describe(body: &[u8]) -> String {
             let end = if it.ended { ", all of it" } else { "" };
             format!("has {} B of the reply{end}", it.next)
         }
+        Message::Composite(it) => format!("{} rows of a collector", it.rows.len()),
         Message::Finish(finish) => finished(&finish).to_string(),
         Message::Refuse(_) => "refuses".to_string(),
     }

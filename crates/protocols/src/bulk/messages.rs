@@ -44,7 +44,8 @@ groupcast_core::settings! {
         pub queue_max: usize = 64 << 20 => Spec::size(0, u64::MAX),
             "Too small: senders wait. Too large: memory.";
         /// A leave waits this long for messages that were submitted before; then they are given up:
-        /// delivered here, and accounted for with the members that have them by then.
+        /// delivered here, and accounted for with the members that have them by then. Under the
+        /// policy `cp` it waits as long for those that others send.
         pub leave_within: Duration = Duration::from_secs(10) => Spec::time(),
             "Too small: messages are given up that others miss. Too large: a member ends late.";
     }
@@ -238,7 +239,8 @@ impl Messages {
         if self.leaving.is_some_and(|limit| limit <= now) {
             self.give_up(now);
         }
-        if self.leaving.is_some() && self.queue.is_empty() && !self.left {
+        let may_leave = !self.bulk.is_locked() || self.leaving.is_some_and(|limit| limit <= now);
+        if self.leaving.is_some() && self.queue.is_empty() && !self.left && may_leave {
             self.left = true;
             self.events.push_back(Event::Left);
         }

@@ -8,7 +8,8 @@
 //! answers, and no list of receivers. Its packets, timers, limits and deviations are in
 //! `docs/xtp.md`. A sixth is the Multidriver's (003 5.2 and 5.3): every receiver replies to every
 //! request, and the minimum of all is acted on: `docs/multidriver.md`. A seventh adds the transfer
-//! list (003 5.4): `docs/lists.md`.
+//! list (003 5.4): `docs/lists.md`. Two more are for simulator and laboratory: receivers collect
+//! what the others say (003 3.3.3), and CP (3.1.1): `docs/compared.md`.
 //!
 //! # A transfer
 //!
@@ -119,9 +120,11 @@ use bytes::Bytes;
 use groupcast_core::trace::Transition;
 use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 
+#[cfg(any(test, feature = "planted-bugs"))]
+pub(crate) use self::config::PlantedInCollectors;
 pub use self::config::{
-    BulkConfig, ConfigError, Control, Damping, Multidriver, NakRule, Partial, Policy, RateControl,
-    Repair, SlowPolicy, Xtp,
+    BulkConfig, Collectors, ConfigError, Control, Cp, Damping, Multidriver, NakRule, Partial,
+    Policy, RateControl, Repair, SlowPolicy, Xtp,
 };
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
@@ -318,6 +321,12 @@ impl Bulk {
         self.with_sender(now, id, |sender, context| sender.cancel(context, reason));
     }
 
+    /// Whether this endpoint has to stay: a sender has locked the set of its receivers, this one
+    /// among them (policy `cp`; 003 3.1.1).
+    pub fn is_locked(&self) -> bool {
+        self.receivers.values().any(Receiver::is_locked)
+    }
+
     /// How far a transfer that is sent here is.
     pub fn progress(&self, id: TransferId) -> Option<Progress> {
         Some(self.sender(id)?.progress(self.shared.config.packet))
@@ -439,6 +448,17 @@ impl Bulk {
             }
             return;
         }
+        if let Message::Composite(composite) = &message
+            && composite.sender != self.shared.local.incarnation
+        {
+            let mut receivers = self.receivers.iter_mut();
+            let about =
+                |id: &TransferId| id.number == number && id.sender.incarnation == composite.sender;
+            if let Some((_, receiver)) = receivers.find(|(id, _)| about(id)) {
+                receiver.collect(&mut self.shared.at(now), composite);
+            }
+            return;
+        }
         if let Some(sender) = self.senders.get_mut(&number) {
             sender.handle(&mut self.shared.at(now), from, message);
             if sender.is_over() {
@@ -499,7 +519,7 @@ impl Protocol for Bulk {
             | Message::Finish(_) => {
                 self.handle_from_sender(now, id, message);
             }
-            Message::Report(_) | Message::Refuse(_) => {
+            Message::Report(_) | Message::Refuse(_) | Message::Composite(_) => {
                 self.handle_from_receiver(now, from, number, message);
             }
         }

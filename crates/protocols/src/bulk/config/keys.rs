@@ -5,12 +5,22 @@ use core::time::Duration;
 use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Value};
 
 use super::xtp::usual_every;
-use super::{BulkConfig, Multidriver, NakRule, Policy, RateControl, Repair, Xtp};
+use super::{BulkConfig, Collectors, Cp, Multidriver, NakRule, Policy, RateControl, Repair, Xtp};
 
-const POLICIES: &[&str] = &["ack", "nak", "ring", "tree", "xtp", "multidriver", "list"];
+const POLICIES: &[&str] = &[
+    "ack",
+    "nak",
+    "ring",
+    "tree",
+    "xtp",
+    "multidriver",
+    "list",
+    "collectors",
+    "cp",
+];
 
 /// Packets from one that is flagged to the next, unless told otherwise: an eighth of the window.
-fn usual_poll(window: u32) -> u32 {
+pub(super) fn usual_poll(window: u32) -> u32 {
     (window / 8).max(1)
 }
 
@@ -44,6 +54,11 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
         {
             rule.every = usual_every(window);
         }
+        if let Policy::Collectors(rule) = &mut config.policy
+            && rule.every == usual_poll(config.window)
+        {
+            rule.every = usual_poll(window);
+        }
         config.window = window;
     },
     needs: None,
@@ -54,7 +69,9 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
     text: "Who acknowledges: every receiver every packet (`ack`), all what is flagged and each what it misses (`nak`), \
            receivers in turn (`ring`), chains of receivers (`tree`), whoever hears a request, of a sender that knows \
            only the group (`xtp`), or every receiver each request (`multidriver`; `list`, with a list of receivers that \
-           changes by subgroups); these three are of 003: go-back-N unless told otherwise, and no parity.",
+           changes by subgroups); these three are of 003: go-back-N unless told otherwise, and no parity. As `nak`, by a \
+           few that collect what the others say (`collectors`), or with a window and a timer for each receiver (`cp`): \
+           both of 003 too.",
     spec: Spec::word(POLICIES),
     wrong: "`ack` with many receivers: more acknowledgements than the sender takes.",
     get: |config| {
@@ -66,6 +83,8 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
             Policy::Xtp(_) => "xtp",
             Policy::Multidriver(_) => "multidriver",
             Policy::List(_) => "list",
+            Policy::Collectors(_) => "collectors",
+            Policy::Cp(_) => "cp",
         }))
     },
     set: |config, value| {
@@ -94,6 +113,11 @@ pub(super) const POLICY: Setting<BulkConfig> = Setting {
                 config.repair = Repair::GoBackN;
                 config.block = None;
                 Policy::List(Multidriver::for_window(config.window))
+            }
+            Value::Word("collectors") => Policy::Collectors(Collectors::for_window(config.window)),
+            Value::Word("cp") => {
+                config.block = None;
+                Policy::Cp(Cp::default())
             }
             _ => return,
         }

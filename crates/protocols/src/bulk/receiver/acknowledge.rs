@@ -5,8 +5,10 @@
 //! |---|---|---|
 //! | ACK | every packet that is new to it | the sender |
 //! | NAK | every flagged packet | the sender |
+//! | CP | every packet that is new to it | the sender |
 //! | ring | packet k, if it is receiver k mod N and has all up to k; the last packet in any case | the sender |
 //! | tree | every packet that it and all behind it in its chain have, in order | the receiver before it; the first, the sender |
+//! | collectors | as NAK | its collector, which hands on what several have acknowledged (`collecting.rs`) |
 //! | Multidriver | every request, until the sender acknowledges that (`replies.rs`) | the sender |
 //! | XTP | every request, in its slot, unless another has said as much (`answers.rs`) | all |
 //!
@@ -50,6 +52,11 @@ struct EarlyAck {
 }
 
 impl RosterPlace {
+    /// Its index and the number of receivers, once a Start has come.
+    pub(super) fn index(&self) -> Option<(u64, u64)> {
+        self.index
+    }
+
     /// Another pass begins.
     pub(super) fn in_pass(self, pass: PassNumber) -> Self {
         Self {
@@ -116,13 +123,16 @@ impl Receiver {
         {
             return self.reply(context, asks.stamp, asks.rate, asks.kept);
         }
+        if answer.is_some() && self.is_collected() {
+            return self.tell_collector(context, true);
+        }
         if let Some(asks) = answer {
             self.answer(context, asks.stamp, asks.kept_from());
             self.acknowledge_in_chain(context, false);
             return;
         }
         match self.policy() {
-            Policy::Ack if new => self.report_state(context, false),
+            Policy::Ack | Policy::Cp(_) if new => self.report_state(context, false),
             Policy::Nak { .. } if completed => self.report_state(context, false),
             Policy::Xtp(_) if completed && self.control().is_none() => {
                 self.report_state(context, false);
@@ -131,12 +141,15 @@ impl Receiver {
                 self.report_state(context, false);
             }
             Policy::Tree { .. } => self.acknowledge_in_chain(context, false),
+            Policy::Collectors(_) if completed => self.tell_collector(context, false),
             Policy::Ack
             | Policy::Nak { .. }
             | Policy::Ring
             | Policy::Xtp(_)
             | Policy::Multidriver(_)
-            | Policy::List(_) => {}
+            | Policy::List(_)
+            | Policy::Collectors(_)
+            | Policy::Cp(_) => {}
         }
     }
 
@@ -238,6 +251,7 @@ impl Receiver {
     pub(super) fn report_room(&mut self, context: &mut Context<'_>) {
         match self.policy() {
             Policy::Tree { .. } => self.acknowledge_in_chain(context, true),
+            Policy::Collectors(_) => self.tell_collector(context, false),
             _ => self.report_state(context, false),
         }
     }

@@ -1,8 +1,8 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
 //! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
-//! `replies.rs` those of the Multidriver; `returning.rs` is what its user says to the sender's,
-//! `held.rs` what it may deliver, `excluded.rs` whether the transfer is for it still;
-//! `acknowledge.rs` has the policies: which receiver acknowledges what.
+//! `replies.rs` those of the Multidriver, `collecting.rs` collects for others; `returning.rs` is
+//! what its user says to the sender's, `held.rs` what it may deliver, `excluded.rs` whether the
+//! transfer is for it still; `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
 //!  Announced ── the user accepts ──▶ Registering ── a Start lists it ──▶ Receiving
@@ -16,6 +16,7 @@
 mod acknowledge;
 mod answers;
 mod blocks;
+mod collecting;
 mod excluded;
 mod held;
 mod intake;
@@ -35,6 +36,7 @@ use groupcast_core::trace::Transition;
 use self::acknowledge::RosterPlace;
 use self::answers::Answers;
 use self::blocks::Blocks;
+use self::collecting::Collecting;
 use self::held::Held;
 use self::replies::Reply;
 use self::returning::Returning;
@@ -57,6 +59,7 @@ pub(super) struct Receiver {
     is_received: bool,
     pass: PassNumber,
     place: RosterPlace,
+    collecting: Collecting,
     answers: Answers,
     /// What the sender has asked and not acknowledged to know (policy `multidriver`).
     reply: Option<Reply>,
@@ -152,6 +155,8 @@ enum Timer {
     Return,
     /// When to look whether the sender is still there.
     Alive,
+    /// When to hand on what was collected, though not all have answered.
+    Collect,
 }
 
 impl TimerKey for Timer {
@@ -162,6 +167,7 @@ impl TimerKey for Timer {
         Self::Part,
         Self::Return,
         Self::Alive,
+        Self::Collect,
     ];
 
     fn index(self) -> usize {
@@ -188,6 +194,7 @@ impl Receiver {
             is_received: false,
             pass: PassNumber::default(),
             place: RosterPlace::default(),
+            collecting: Collecting::default(),
             answers: Answers::default(),
             reply: None,
             backs_off: 0,
@@ -280,7 +287,10 @@ impl Receiver {
             Message::Acknowledgement(stamp) => self.handle_acknowledgement(stamp),
             Message::Returned(returned) => self.handle_returned(context, &returned),
             Message::Finish(finish) => self.handle_finish(context, finish),
-            Message::Announce(_) | Message::Report(_) | Message::Refuse(_) => {}
+            Message::Announce(_)
+            | Message::Report(_)
+            | Message::Composite(_)
+            | Message::Refuse(_) => {}
         }
     }
 
@@ -295,9 +305,13 @@ impl Receiver {
             }
             self.pass = start.pass;
             self.place = self.place.in_pass(start.pass);
+            self.collecting = Collecting::default();
+            self.timers.cancel(Timer::Collect);
             self.asked = None;
         }
-        if !self.place.read(context.local, start) {
+        let is_listed = self.place.read(context.local, start);
+        self.read_collectors(context, start);
+        if !is_listed {
             return;
         }
         self.timers.cancel(Timer::Register);
@@ -416,6 +430,7 @@ impl Receiver {
                 Timer::Part => self.send_parts(context),
                 Timer::Return => self.return_again(context),
                 Timer::Alive => self.look_for_sender(context),
+                Timer::Collect => self.hand_on_until(context, Some(context.now)),
             }
         }
     }
@@ -470,6 +485,11 @@ impl Receiver {
     /// Whether its user has answered.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self.state, State::Announced)
+    }
+
+    /// Whether it may not leave: it is counted in, and the set of receivers is locked.
+    pub(super) fn is_locked(&self) -> bool {
+        matches!(self.policy(), Policy::Cp(_)) && matches!(self.state, State::Receiving(_))
     }
 
     /// The policy that the sender announced.

@@ -6,7 +6,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::MemberId;
 
-use super::super::config::BulkConfig;
+use super::super::config::{BulkConfig, Policy};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, Packets, each};
 use super::super::ranges::RangeSet;
@@ -57,6 +57,10 @@ impl Receiver {
             // 003 3.3.3 and 5.3.1: receivers speak when they are asked.
             return;
         }
+        if matches!(self.policy(), Policy::Cp(_)) {
+            // Each acknowledgement says what is missing, and the sender's timer does the rest.
+            return;
+        }
         let Some(store) = self.state.store() else {
             return;
         };
@@ -90,6 +94,9 @@ impl Receiver {
         // If nothing has come since it last asked, the sender asks when its time-out has passed.
         let news = self.asked.is_none_or(|(_, seen)| self.seen > seen);
         if news && store.next() < self.top && !matches!(self.concluded, Some(Err(_))) {
+            if self.is_collected() {
+                return self.tell_collector(context, false);
+            }
             self.report(context, Purpose::Nak, false);
         }
     }

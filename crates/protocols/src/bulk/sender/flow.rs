@@ -7,11 +7,12 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, TransmitBuf};
 
-use super::super::config::{BulkConfig, Policy, Repair, Xtp};
+use super::super::config::{BulkConfig, Collectors, Policy, Repair, Xtp};
 use super::super::context::Context;
 use super::super::numbers::PacketNumber;
 use super::super::transfer::Outcome;
 use super::super::wire::{DATA_HEADER, DataHeader, Message, Poll};
+use super::collectors::CollectorSet;
 use super::state::Sending;
 use super::{Sender, State, Timer};
 
@@ -24,6 +25,9 @@ impl Sender {
     ) -> Option<Transmit> {
         if !matches!(self.state, State::Sending(_)) {
             return None;
+        }
+        if let Some(transmit) = self.poll_unicast(context, buf) {
+            return Some(transmit);
         }
         let (limit, header_len) = (self.limit(), self.header_len());
         loop {
@@ -144,19 +148,22 @@ impl Sender {
                 self.begin_round(context, number, stamp, again, limit)
             }
             // 001 section 3: packets i-1, 2i-1 … and always the last.
-            Policy::Nak { poll } | Policy::Xtp(Xtp { every: poll, .. }) => {
+            Policy::Nak { poll }
+            | Policy::Xtp(Xtp { every: poll, .. })
+            | Policy::Collectors(Collectors { every: poll, .. }) => {
                 let receivers = self.peers.len();
                 (number + 1).starts_block(poll.into())
                     || last_of_pass
                     || self.rate.asks(context.now, receivers)
             }
-            Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
+            Policy::Ack | Policy::Ring | Policy::Tree { .. } | Policy::Cp(_) => false,
         };
         // After the last repair that can be sent nothing else would make a receiver answer.
         let selective = context.config.repair == Repair::Selective;
         if !again {
             self.foresee(number);
         }
+        let known = known && self.windows().is_none();
         let repairs_end = known && again && selective && self.has_nothing_to_send(limit);
         let asks = self.sending_mut();
         let asks = asks.is_some_and(|sending| core::mem::take(&mut sending.asks));
@@ -211,7 +218,11 @@ impl Sender {
         if self.rounds().is_some() {
             return self.act_on_rounds(context);
         }
+        if self.windows().is_some() {
+            return self.act_on_windows(context);
+        }
         self.give_up_silent(context);
+        self.replace_silent_collectors(context);
         match &mut self.state {
             State::Announcing(_) | State::Over => {
                 debug_assert!(false, "no time-out runs before the first pass");
@@ -252,7 +263,14 @@ impl Sender {
             sending.awaits_reports = awaited;
             self.poll(context);
         }
-        if backoff > 1 && !context.config.reserve {
+        let set = self.state.pass().map(|pass| &pass.collectors);
+        let replaced = set.is_some_and(CollectorSet::has_changed);
+        let collects = set.is_some_and(|set| set.list().is_some());
+        if backoff > 1 && collects && context.config.repair == Repair::GoBackN {
+            // What is asked with data goes by collectors; a poll is answered here.
+            self.poll(context);
+        }
+        if backoff > 1 && (!context.config.reserve || replaced) {
             self.send_roster(context);
         }
     }
@@ -321,6 +339,9 @@ impl Sender {
         }
         if self.rounds().is_some() {
             return self.arm_rounds(context);
+        }
+        if self.windows().is_some() {
+            return self.arm_windows(context);
         }
         let waits = self.stream.ahead() > 0 && self.has_nothing_to_send(self.limit());
         let patience = if waits {

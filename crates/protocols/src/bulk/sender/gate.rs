@@ -8,6 +8,7 @@ use super::super::numbers::PacketNumber;
 use super::buckets::Buckets;
 use super::peer::Peer;
 use super::rounds::Rounds;
+use super::windows::Windows;
 
 /// By whose word the window of a pass moves.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) enum Gate {
     Buckets(Buckets),
     /// The receivers of the pass, once all of them have replied (003 5.3.1).
     Rounds(Rounds),
+    /// The receivers of the pass, each by its own reports and with a timer of its own (003 3.3.1).
+    Windows(Windows),
 }
 
 impl Gate {
@@ -27,7 +30,7 @@ impl Gate {
         gating: impl Iterator<Item = &'a Peer>,
     ) -> Option<PacketNumber> {
         match self {
-            Self::Known => gating.map(|peer| peer.next).min(),
+            Self::Known | Self::Windows(_) => gating.map(|peer| peer.next).min(),
             Self::Buckets(buckets) => Some(buckets.released()),
             Self::Rounds(rounds) => {
                 let is_any = gating.count() > 0;
@@ -39,7 +42,7 @@ impl Gate {
     /// All receivers have room below this packet.
     pub(super) fn room<'a>(&self, gating: impl Iterator<Item = &'a Peer>) -> PacketNumber {
         match self {
-            Self::Known => {
+            Self::Known | Self::Windows(_) => {
                 let room = gating.map(|peer| peer.limit).min();
                 room.unwrap_or(PacketNumber::MAX)
             }
@@ -52,14 +55,14 @@ impl Gate {
     pub(super) fn repairs_for(&self, peer: &Peer) -> bool {
         match self {
             Self::Known => peer.gates,
-            Self::Buckets(_) | Self::Rounds(_) => false,
+            Self::Buckets(_) | Self::Rounds(_) | Self::Windows(_) => false,
         }
     }
 
     /// Whether a receiver of the pass has to say something; packets below `reach` were sent.
     pub(super) fn awaits(&self, receiver: MemberId, peer: &Peer, reach: PacketNumber) -> bool {
         match self {
-            Self::Known | Self::Buckets(_) => peer.next < reach,
+            Self::Known | Self::Buckets(_) | Self::Windows(_) => peer.next < reach,
             // Who has replied is not asked before the round is over.
             Self::Rounds(rounds) => rounds.awaits(receiver),
         }

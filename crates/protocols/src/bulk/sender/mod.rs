@@ -18,10 +18,12 @@
 //! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
-//! `list.rs` keeps the transfer list, `required.rs` who has to stay, `marks.rs` says how far
-//! receivers deliver, `returns.rs` takes in what their users reply.
+//! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
+//! the others, `list.rs` keeps the transfer list, `required.rs` who has to stay, `marks.rs` says
+//! how far receivers deliver, `returns.rs` takes in what their users reply.
 
 mod buckets;
+mod collectors;
 mod flow;
 mod gate;
 mod list;
@@ -38,6 +40,7 @@ mod rounds;
 mod slow;
 mod state;
 mod stream;
+mod windows;
 mod xtp;
 
 use alloc::collections::BTreeMap;
@@ -192,7 +195,7 @@ impl Sender {
             round_trip: Estimate::default(),
             looked: context.now,
             list,
-            required: Required::of(&transfer),
+            required: Required::of(&transfer, config.policy),
             marks: Marks::of(transfer.deliver_to),
             returns: Returns::of(&transfer, config),
             set_size,
@@ -209,6 +212,10 @@ impl Sender {
         if self.finds_no_context(context, &message) {
             context.counters.responses_refused += 1;
             return;
+        }
+        self.note_collector(context.now, from);
+        if let Message::Composite(composite) = &message {
+            return self.handle_composite(context, from, composite);
         }
         if let Some(complete) = self.settled.get(&from).copied() {
             if complete
@@ -325,6 +332,9 @@ impl Sender {
         self.peers.remove(&receiver);
         self.settled.insert(receiver, outcome == Outcome::Complete);
         self.look_for_break(receiver, &outcome);
+        if !matches!(outcome, Outcome::Complete | Outcome::Cancelled) {
+            self.replace_collector(context, receiver);
+        }
         context.notify(Notice::Settled {
             id: self.id,
             receiver,

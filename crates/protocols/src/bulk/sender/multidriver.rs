@@ -20,14 +20,14 @@ impl Sender {
     pub(super) fn rounds(&self) -> Option<&Rounds> {
         match &self.sending()?.gate {
             Gate::Rounds(rounds) => Some(rounds),
-            Gate::Known | Gate::Buckets(_) => None,
+            Gate::Known | Gate::Buckets(_) | Gate::Windows(_) => None,
         }
     }
 
     fn rounds_mut(&mut self) -> Option<&mut Rounds> {
         match &mut self.sending_mut()?.gate {
             Gate::Rounds(rounds) => Some(rounds),
-            Gate::Known | Gate::Buckets(_) => None,
+            Gate::Known | Gate::Buckets(_) | Gate::Windows(_) => None,
         }
     }
 
@@ -320,7 +320,10 @@ impl Sender {
         let min = match self.transfer.receivers {
             Wanted::Between { min, .. } => min,
             // Of those that have to stay, all have to be there.
-            Wanted::Count(count) if self.required.is_some() => count,
+            Wanted::Count(count) if self.required.is_some() => match context.config.policy {
+                Policy::Cp(rule) if !self.transfer.strict => rule.minimum as usize,
+                _ => count,
+            },
             _ => return false,
         };
         let came = self.peers.len();

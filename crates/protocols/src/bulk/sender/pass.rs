@@ -12,10 +12,12 @@ use super::super::ranges::RangeSet;
 use super::super::transfer::{Notice, Outcome};
 use super::super::wire::{Message, Start};
 use super::buckets::Buckets;
+use super::collectors::CollectorSet;
 use super::gate::Gate;
 use super::repair::Parities;
 use super::rounds::Rounds;
 use super::state::{Concluding, Pass, Sending, Starting, State};
+use super::windows::Windows;
 use super::{Peer, Sender};
 
 impl Sender {
@@ -148,7 +150,12 @@ impl Sender {
             }
         }
         let receivers = roster.len();
-        let pass = Pass { number, roster };
+        let collectors = CollectorSet::of(context.config.policy, &roster, context.now);
+        let pass = Pass {
+            number,
+            roster,
+            collectors,
+        };
         self.transition(context, cause, |_| {
             State::Starting(Starting {
                 pass,
@@ -186,15 +193,18 @@ impl Sender {
         const PAGE: usize = BulkConfig::CONTROL_MAX / 16 - 2;
         let roster = self.roster();
         let starting = matches!(self.state, State::Starting(_));
+        let collectors = self.state.pass().and_then(|pass| pass.collectors.list());
+        let named = collectors.map_or(0, |list| list.members.len());
         let mut first = 0;
         loop {
-            let end = (first + PAGE).min(roster.len());
+            let end = (first + PAGE - named).min(roster.len());
             let start = Start {
                 pass: self.pass_number(),
                 answer: self.asks_to_be_ready(context.config) && starting,
                 receivers: roster.len() as u16,
                 first: first as u16,
                 members: roster[first..end].to_vec(),
+                collectors: collectors.cloned(),
             };
             context
                 .outbox
@@ -255,6 +265,7 @@ impl Sender {
                 let (held, room) = (held.unwrap_or(base), room.unwrap_or(PacketNumber::MAX));
                 Gate::Rounds(Rounds::new(rule, held, room))
             }
+            Policy::Cp(rule) => Gate::Windows(Windows::new(rule)),
             _ => Gate::Known,
         };
         self.transition(context, "all are ready", |before| {

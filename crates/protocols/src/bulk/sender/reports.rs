@@ -70,6 +70,7 @@ impl Sender {
             self.read_ready(from, report);
         }
         self.time_round_trip(context, from, report);
+        self.note_window(context.now, from, report);
         if moved {
             self.progressed(context);
         }

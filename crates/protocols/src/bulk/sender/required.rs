@@ -13,6 +13,7 @@ use bytes::Bytes;
 use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 
+use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::transfer::{DeliverTo, Outcome, STOPPED, Transfer, Wanted};
 use super::{Sender, State};
@@ -33,20 +34,29 @@ pub(super) struct Required {
 
 impl Required {
     /// Who has to stay in a transfer; `None`: nobody.
-    pub(super) fn of(transfer: &Transfer) -> Option<Self> {
+    pub(super) fn of(transfer: &Transfer, policy: Policy) -> Option<Self> {
         let has_marks = transfer.deliver_to != DeliverTo::AtOnce;
-        if !transfer.strict && !has_marks {
+        let minimum = match policy {
+            Policy::Cp(rule) => rule.minimum as usize,
+            _ => 0,
+        };
+        if !transfer.strict && !has_marks && minimum == 0 {
             return None;
         }
         let wanted = &transfer.receivers;
         Some(Self {
-            nodes: named(wanted),
+            nodes: match transfer.strict || has_marks {
+                true => named(wanted),
+                false => BTreeSet::new(),
+            },
             count: match wanted {
+                _ if !transfer.strict && !has_marks => minimum,
                 Wanted::Count(count) => *count,
                 Wanted::Between { min, .. } if transfer.strict => *min,
-                _ => 0,
+                _ => minimum,
             },
-            takes_roster: has_marks || matches!(wanted, Wanted::Open | Wanted::Present),
+            takes_roster: has_marks
+                || transfer.strict && matches!(wanted, Wanted::Open | Wanted::Present),
             names: BTreeMap::new(),
             broken: None,
         })

@@ -8,6 +8,7 @@ use groupcast_core::{MemberId, Time};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber, Stamp};
 use super::super::transfer::PhaseKind;
+use super::collectors::CollectorSet;
 use super::gate::Gate;
 use super::repair::Parities;
 use super::{Sender, Timer};
@@ -43,6 +44,8 @@ pub(super) struct Pass {
     pub(super) number: PassNumber,
     /// Its receivers, in the order in which they are told of each other.
     pub(super) roster: Vec<MemberId>,
+    /// Which of them collect for the others.
+    pub(super) collectors: CollectorSet,
 }
 
 #[derive(Debug)]
@@ -116,6 +119,15 @@ impl State {
 
     /// The pass that is under way; none before the first.
     pub(super) fn pass(&self) -> Option<&Pass> {
+        match self {
+            Self::Starting(Starting { pass, .. })
+            | Self::Sending(Sending { pass, .. })
+            | Self::Concluding(Concluding { pass, .. }) => Some(pass),
+            Self::Announcing(_) | Self::Over => None,
+        }
+    }
+
+    pub(super) fn pass_mut(&mut self) -> Option<&mut Pass> {
         match self {
             Self::Starting(Starting { pass, .. })
             | Self::Sending(Sending { pass, .. })

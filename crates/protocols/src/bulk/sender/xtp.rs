@@ -19,14 +19,14 @@ impl Sender {
     pub(super) fn buckets(&self) -> Option<&Buckets> {
         match &self.sending()?.gate {
             Gate::Buckets(buckets) => Some(buckets),
-            Gate::Known | Gate::Rounds(_) => None,
+            Gate::Known | Gate::Rounds(_) | Gate::Windows(_) => None,
         }
     }
 
     pub(super) fn buckets_mut(&mut self) -> Option<&mut Buckets> {
         match &mut self.sending_mut()?.gate {
             Gate::Buckets(buckets) => Some(buckets),
-            Gate::Known | Gate::Rounds(_) => None,
+            Gate::Known | Gate::Rounds(_) | Gate::Windows(_) => None,
         }
     }
 

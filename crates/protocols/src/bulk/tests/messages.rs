@@ -82,7 +82,11 @@ fn table_2(policy: Policy, n: u64, p: u64) -> (u64, u64) {
         Policy::Nak { poll } => (n * p.div_ceil(poll.into()), n * p.div_ceil(poll.into())),
         Policy::Ring => (p + n - 1, p + n - 1),
         Policy::Tree { height } => (n * p, p * n.div_ceil(height.into())),
-        Policy::Xtp(_) | Policy::Multidriver(_) | Policy::List(_) => {
+        Policy::Xtp(_)
+        | Policy::Multidriver(_)
+        | Policy::List(_)
+        | Policy::Collectors(_)
+        | Policy::Cp(_) => {
             unreachable!("003's policies are no rows of 001's table")
         }
     }

@@ -1,6 +1,8 @@
 //! Behaviour of bulk transfers: over the simulated network, a message a transfer, and over a small
 //! network of endpoints where transfers are more than messages.
 
+mod collectors;
+mod cp;
 mod endpoints;
 mod lists;
 mod many;

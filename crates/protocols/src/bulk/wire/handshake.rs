@@ -7,7 +7,9 @@ use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-use super::super::config::{BulkConfig, Control, Damping, Multidriver, Policy, Xtp};
+use super::super::config::{
+    BulkConfig, Collectors, Control, Cp, Damping, Multidriver, Policy, Xtp,
+};
 use super::super::numbers::PassNumber;
 use super::super::transfer::DeliverTo;
 use super::{NUMBER_MAX, one_more, small, subgroups};
@@ -59,6 +61,17 @@ pub(in crate::bulk) struct Start {
     pub(in crate::bulk) receivers: u16,
     pub(in crate::bulk) first: u16,
     pub(in crate::bulk) members: Vec<MemberId>,
+    /// Who collects in this pass (policy `collectors`).
+    pub(in crate::bulk) collectors: Option<CollectorList>,
+}
+
+/// Who collects: receiver k of the roster reports to the member at k modulo their number; if that
+/// is the sender, to the sender.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(in crate::bulk) struct CollectorList {
+    /// It rises with every change within a pass.
+    pub(in crate::bulk) version: u16,
+    pub(in crate::bulk) members: Vec<MemberId>,
 }
 
 pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeError> {
@@ -73,6 +86,9 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         (5, 1..) => Policy::Xtp(Xtp::for_window(parameter)),
         (6, 0..=0xffff) => Policy::Multidriver(Multidriver::for_window(1)),
         (7, 0..=0xffff) => Policy::List(Multidriver::for_window(1)),
+        (8, 1..) => Policy::Collectors(Collectors::for_window(1)),
+        // Of the rest a receiver needs to know nothing.
+        (9, _) => Policy::Cp(Cp::default()),
         _ => return Err(reader.invalid("policy", u64::from(code))),
     };
     let flags = reader.u8("flags")?;
@@ -103,6 +119,11 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
             true => Some(small(reader, "credit")?),
             false => None,
         };
+    }
+    if let Policy::Collectors(rule) = &mut policy {
+        rule.every = parameter;
+        let wait = small(reader, "wait")?;
+        rule.wait = Duration::from_micros(wait.min(Collectors::WAIT_MAX_US));
     }
     let deliver_to = match (flags & 64 != 0, flags & 128 != 0) {
         (false, false) => DeliverTo::AtOnce,
@@ -170,6 +191,8 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         Policy::Xtp(xtp) => (5, xtp.every),
         Policy::Multidriver(_) => (6, announce.set_size.into()),
         Policy::List(_) => (7, announce.set_size.into()),
+        Policy::Collectors(rule) => (8, rule.every),
+        Policy::Cp(_) => (9, 0),
     };
     let control = match &announce.policy {
         Policy::Xtp(xtp) => Some(&xtp.control),
@@ -202,6 +225,9 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
             writer.varint(credit);
         }
     }
+    if let Policy::Collectors(rule) = &announce.policy {
+        writer.varint(rule.wait.as_micros() as u64);
+    }
     if let DeliverTo::UpTo { first, .. } = announce.deliver_to {
         writer.varint(first);
     }
@@ -213,7 +239,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
 
 pub(super) fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
     let pass = PassNumber(reader.u16("pass")?);
-    let answer = reader.u8("flags")? & 1 != 0;
+    let flags = reader.u8("flags")?;
     let receivers = reader.u16("receivers")?;
     let first = reader.u16("first")?;
     let count = reader.count("members", 16)?;
@@ -223,20 +249,45 @@ pub(super) fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
     let members = (0..count)
         .map(|_| reader.member("member"))
         .collect::<Result<_, _>>()?;
+    let collectors = match flags & 4 != 0 {
+        true => Some(collector_list(reader)?),
+        false => None,
+    };
     Ok(Start {
         pass,
-        answer,
+        answer: flags & 1 != 0,
         receivers,
         first,
         members,
+        collectors,
     })
+}
+
+fn collector_list(reader: &mut Reader<'_>) -> Result<CollectorList, DecodeError> {
+    let version = reader.u16("version")?;
+    let count = reader.count("collectors", 16)?;
+    if count > Collectors::COUNT_MAX as usize {
+        return Err(reader.invalid("collectors", count as u64));
+    }
+    let members = (0..count)
+        .map(|_| reader.member("collector"))
+        .collect::<Result<_, _>>()?;
+    Ok(CollectorList { version, members })
 }
 
 pub(super) fn put_start(writer: &mut Writer<'_>, start: &Start) {
     writer.u16(start.pass.0);
-    writer.u8(start.answer.into()).u16(start.receivers);
+    writer.u8(u8::from(start.answer) | u8::from(start.collectors.is_some()) << 2);
+    writer.u16(start.receivers);
     writer.u16(start.first).count(start.members.len());
     for member in &start.members {
         writer.member(*member);
+    }
+    if let Some(collectors) = &start.collectors {
+        writer.u16(collectors.version);
+        writer.count(collectors.members.len());
+        for member in &collectors.members {
+            writer.member(*member);
+        }
     }
 }

@@ -153,17 +153,7 @@ pub(super) fn report(
     let received = reader.varint("received")?;
     let delay_us = small(reader, "delay")?;
     let listed_below = short_packet(reader, "listed")?;
-    let count = reader.count("gaps", 2)?;
-    let mut missing = Vec::with_capacity(count);
-    let mut at = PacketNumber::ZERO;
-    for _ in 0..count {
-        let start = at + small(reader, "gap's distance")?;
-        at = start + small(reader, "gap's length")?;
-        if checked(reader, "gap", at.0)? == start.0 {
-            return Err(reader.invalid("gap's length", 0));
-        }
-        missing.push(start..at);
-    }
+    let missing = gaps(reader)?;
     let tag = match flags & 8 != 0 {
         true => Some(ReplyTag {
             rate: small(reader, "rate")?,
@@ -223,6 +213,31 @@ pub(super) fn report(
     })
 }
 
+/// What a receiver misses: of each gap its distance from the end of the one before, and its length.
+pub(super) fn gaps(reader: &mut Reader<'_>) -> Result<Vec<Packets>, DecodeError> {
+    let count = reader.count("gaps", 2)?;
+    let mut missing = Vec::with_capacity(count);
+    let mut at = PacketNumber::ZERO;
+    for _ in 0..count {
+        let start = at + small(reader, "gap's distance")?;
+        at = start + small(reader, "gap's length")?;
+        if checked(reader, "gap", at.0)? == start.0 {
+            return Err(reader.invalid("gap's length", 0));
+        }
+        missing.push(start..at);
+    }
+    Ok(missing)
+}
+
+pub(super) fn put_gaps(writer: &mut Writer<'_>, missing: &[Packets]) {
+    writer.count(missing.len());
+    let mut at = PacketNumber::ZERO;
+    for gap in missing {
+        writer.varint(gap.start - at).varint(gap.end - gap.start);
+        at = gap.end;
+    }
+}
+
 fn part(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Part, DecodeError> {
     let count = small(reader, "part's count")?;
     let offset = small(reader, "part's offset")?;
@@ -280,12 +295,7 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     writer.varint(report.next.0).varint(report.limit.0);
     writer.varint(report.seen.0).varint(report.received);
     writer.varint(report.delay_us).varint(report.listed_below.0);
-    writer.count(report.missing.len());
-    let mut at = PacketNumber::ZERO;
-    for gap in &report.missing {
-        writer.varint(gap.start - at).varint(gap.end - gap.start);
-        at = gap.end;
-    }
+    put_gaps(writer, &report.missing);
     if let Some(tag) = &report.tag {
         writer.varint(tag.rate).varint(tag.burst);
     }

@@ -7,7 +7,7 @@ use core::time::Duration;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
-use super::super::config::{Control, Damping, Multidriver, Policy, Xtp};
+use super::super::config::{Collectors, Control, Damping, Multidriver, Policy, Xtp};
 use super::super::transfer::DeliverTo;
 use super::*;
 
@@ -103,6 +103,22 @@ fn examples() -> Vec<Message> {
         receivers: 9,
         first: 7,
         members: [member(1), member(2)].into(),
+        collectors: None,
+    };
+    let collected = Start {
+        collectors: Some(CollectorList {
+            version: 3,
+            members: [member(2), member(9)].into(),
+        }),
+        ..start.clone()
+    };
+    let collectors = Announce {
+        policy: Policy::Collectors(Collectors {
+            every: 20,
+            wait: Duration::from_micros(900),
+            ..Collectors::for_window(1)
+        }),
+        ..announce.clone()
     };
     let report = ReceiverReport {
         sender: Incarnation(8),
@@ -158,6 +174,23 @@ fn examples() -> Vec<Message> {
         name: Bytes::from_static(b"host"),
         ..reply.clone()
     };
+    let row = |index, status, delivers_to| Row {
+        index,
+        report: ReceiverReport {
+            outrun: false,
+            status,
+            delivers_to,
+            ..report.clone()
+        },
+    };
+    let mut acknowledging = row(300, Status::Holding, Some(70_000));
+    acknowledging.report.purpose = Purpose::Acknowledge;
+    acknowledging.report.missing.clear();
+    let composite = Composite {
+        sender: Incarnation(8),
+        pass: PassNumber(2),
+        rows: [row(0, Status::Receiving, None), acknowledging].into(),
+    };
     let poll = Poll {
         pass: PassNumber(1),
         stamp: Stamp(4),
@@ -173,6 +206,9 @@ fn examples() -> Vec<Message> {
         Message::Poll(poll),
         Message::Data(kept),
         Message::Announce(xtp),
+        Message::Announce(collectors),
+        Message::Start(collected),
+        Message::Composite(composite),
         Message::Request(Request {
             pass: PassNumber(1),
             stamp: Stamp(5),
@@ -259,7 +295,7 @@ fn the_layout_of_a_data_packet_is_pinned() {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..14, bytes: Vec<u8>) {
+    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..16, bytes: Vec<u8>) {
         let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
         if let Ok((transfer, message)) = Message::decode(&body) {
             prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);
@@ -267,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..30, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..33, at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;

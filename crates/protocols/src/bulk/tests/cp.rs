@@ -1,0 +1,196 @@
+//! Goal: under CP every receiver has a window and a timer of its own; what few miss goes to them
+//! alone, what many miss to all; a set that is locked is left by nobody before the end, and one
+//! that becomes too small is told. Method: a small network of endpoints, in which datagrams are
+//! counted by where they go.
+
+use std::boxed::Box;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+use std::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::{Contract, Rng, Service};
+use groupcast_sim::{Cluster, ClusterConfig};
+
+use super::endpoints::config;
+use super::net::{Net, file, member};
+use crate::bulk::wire::Message;
+use crate::bulk::{
+    BulkConfig, Cp, Failure, Messages, MessagesConfig, Notice, Outcome, Policy, Repair, Wanted,
+};
+
+const RECEIVERS: usize = 8;
+
+fn with(rule: Cp) -> BulkConfig {
+    BulkConfig {
+        policy: Policy::Cp(rule),
+        repair: Repair::Selective,
+        block: None,
+        window: 64,
+        ..config()
+    }
+}
+
+/// A transfer of twenty packets to eight receivers, of which the first `losers` lose packet 5 the
+/// first time; where the copies of that packet went, in the order in which they left.
+fn losing(losers: usize, threshold: u32) -> (Net, Vec<usize>) {
+    let rule = Cp {
+        threshold,
+        ..Cp::default()
+    };
+    let mut net = Net::new(RECEIVERS + 1, &with(rule), 20_000);
+    let copies = Rc::new(RefCell::new(Vec::new()));
+    let seen = copies.clone();
+    net.loses = Some(Box::new(move |_, to, body: &Bytes| {
+        let Ok((_, Message::Data(data))) = Message::decode(body) else {
+            return false;
+        };
+        if data.header.number.0 != 5 {
+            return false;
+        }
+        let first = !seen.borrow().contains(&to);
+        seen.borrow_mut().push(to);
+        first && to <= losers
+    }));
+    net.send(file(20_000, Wanted::Count(RECEIVERS)));
+    net.must(Duration::from_secs(5), Net::is_sent);
+    assert!((1..=RECEIVERS).all(|index| net.has_stream(index, 0)));
+    let copies = copies.borrow().clone();
+    (net, copies)
+}
+
+#[test]
+fn what_few_miss_goes_to_them_alone_and_what_many_miss_to_all() {
+    // Two of eight are not more than a quarter; three are.
+    for (losers, threshold, again) in [
+        (1, 25, [1].to_vec()),
+        (2, 25, [1, 2].to_vec()),
+        (3, 25, (1..=RECEIVERS).collect()),
+        (1, 0, (1..=RECEIVERS).collect()),
+        (8, 100, (1..=RECEIVERS).collect()),
+    ] {
+        let (net, copies) = losing(losers, threshold);
+        let (first, mut repairs) = (&copies[..RECEIVERS], copies[RECEIVERS..].to_vec());
+        assert_eq!(
+            first,
+            (1..=RECEIVERS).collect::<Vec<_>>(),
+            "to all at first"
+        );
+        repairs.sort_unstable();
+        assert_eq!(
+            repairs, again,
+            "{losers} lose it, above {threshold} % to all"
+        );
+        // Nobody is asked: the receivers' own timers have run out.
+        assert_eq!(net.endpoints[0].counters().polls_sent, 0);
+    }
+}
+
+#[test]
+fn every_receiver_acknowledges_every_packet() {
+    for receivers in [2, 20, 100] {
+        let mut net = Net::new(receivers + 1, &with(Cp::default()), 20_000);
+        net.send(file(20_000, Wanted::Count(receivers)));
+        net.must(Duration::from_secs(5), Net::is_sent);
+        let sender = net.endpoints[0].counters();
+        assert_eq!(sender.reports_received, 20 * receivers as u64);
+        assert_eq!((sender.polls_sent, sender.packets_repeated), (0, 0));
+    }
+}
+
+#[test]
+fn one_that_is_cut_off_has_a_timer_of_its_own_and_costs_the_others_nothing() {
+    let mut net = Net::new(RECEIVERS + 1, &with(Cp::default()), 20_000);
+    // Its acknowledgements do not come, but once it is there again.
+    let until = net.now + Duration::from_millis(400);
+    net.loses = Some(Box::new(move |now, to, body: &Bytes| {
+        let is_report = matches!(Message::decode(body), Ok((_, Message::Data(_))));
+        is_report && to == 3 && now < until
+    }));
+    net.send(file(20_000, Wanted::Count(RECEIVERS)));
+    let others = |net: &Net| (1..=RECEIVERS).all(|it| it == 3 || net.has_stream(it, 0));
+    net.must(Duration::from_millis(300), others);
+    net.must(Duration::from_secs(5), Net::is_sent);
+    assert!(net.has_stream(3, 0));
+    let outcomes = net.outcomes();
+    assert!((1..=RECEIVERS).all(|it| outcomes[&member(it)] == Outcome::Complete));
+}
+
+#[test]
+fn fewer_than_the_minimum_end_it_for_all() {
+    for (minimum, ends) in [(RECEIVERS - 1, false), (RECEIVERS, true)] {
+        let rule = Cp {
+            minimum: minimum as u32,
+            ..Cp::default()
+        };
+        let mut net = Net::new(RECEIVERS + 1, &with(rule), 200_000);
+        // The window is shorter than the stream: it is not over when one is given up.
+        net.send(file(200_000, Wanted::Count(RECEIVERS)));
+        net.must(Duration::from_secs(5), |net| {
+            !net.data[RECEIVERS].is_empty()
+        });
+        net.cut[RECEIVERS] = true;
+        net.must(Duration::from_secs(60), Net::is_sent);
+        // What they are told arrives.
+        net.run_until(net.now + Duration::from_millis(10), |_| false);
+        let outcomes = net.outcomes();
+        assert_eq!(outcomes[&member(RECEIVERS)], Outcome::Vanished);
+        let is_told = |index: usize| {
+            let notices = net.notices[index].iter();
+            notices
+                .filter(|it| {
+                    matches!(
+                        it,
+                        Notice::Failed {
+                            failure: Failure::Cancelled(_),
+                            ..
+                        }
+                    )
+                })
+                .count()
+                == 1
+        };
+        for index in 1..RECEIVERS {
+            let expected = match ends {
+                true => Outcome::Cancelled,
+                false => Outcome::Complete,
+            };
+            assert_eq!(outcomes[&member(index)], expected);
+            assert_eq!(is_told(index), ends);
+        }
+    }
+}
+
+#[test]
+fn a_responder_does_not_leave_before_the_end() {
+    let config = ClusterConfig {
+        contract: Contract::Accounted,
+        ..ClusterConfig::new(4, 3)
+    };
+    let settings = MessagesConfig {
+        bulk: BulkConfig {
+            rate: crate::bulk::RateControl::Fixed {
+                bytes_per_second: 200_000,
+            },
+            ..with(Cp::default())
+        },
+        receivers: Wanted::Count(3),
+        ..MessagesConfig::default()
+    };
+    let mut cluster = Cluster::started(config, move |local, rng: Rng, _| {
+        Messages::new(local, settings.clone(), rng).expect("the settings fit each other")
+    });
+    let id = cluster
+        .submit(0, Service::Fifo, Bytes::from_static(&[7; 200_000]))
+        .expect("there is room");
+    // It takes a second.
+    cluster.run_for(Duration::from_millis(500));
+    assert!(!cluster.has_delivered(1, id));
+    cluster.leave(1);
+    let gone = |cluster: &Cluster<Messages>| !cluster.is_alive(1);
+    cluster.must("it leaves at last", gone, Duration::from_secs(20));
+    assert!(cluster.has_delivered(1, id), "and had everything");
+    cluster.run_for(Duration::from_secs(5));
+    cluster.check();
+}
