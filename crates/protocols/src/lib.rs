@@ -13,6 +13,7 @@
 //! - [`srm`]: scalable reliable multicast, with fixed and adaptive timers (004 5.4).
 //! - [`total`]: total order on top of gossip, the inverted stack (004 3.3).
 //! - [`unordered`]: what ordered engines send without a place.
+//! - [`vmtp`]: requests to a group, whose responses acknowledge them (003 3.3.2), for comparison.
 //! - [`windowed`]: a window that all acknowledge, and no view change (004 4.4), for comparison.
 //! - [`xgm`]: group management beside a transport: subgroups, and who is there (003 4.5).
 //!
@@ -41,5 +42,6 @@ pub mod rmp;
 pub mod srm;
 pub mod total;
 pub mod unordered;
+pub mod vmtp;
 pub mod windowed;
 pub mod xgm;

@@ -19,6 +19,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::xgm::FAMILY,
     &crate::managed::FAMILY,
     &crate::compared::FAMILY,
+    &crate::vmtp::FAMILY,
     #[cfg(feature = "example")]
     &crate::example::FAMILY,
 ];
