@@ -6,6 +6,7 @@
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
 //! - [`managed`]: bulk transfers with group management beside them, as one value.
+//! - [`mtp`]: order by the tokens of a master (000 ch. 4), for comparison.
 //! - [`packing`]: several messages in a packet, and one in several: the records of ordered engines.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony
 //!   (002).
@@ -34,6 +35,7 @@ pub mod example;
 pub mod flood;
 pub mod gossip;
 pub mod managed;
+pub mod mtp;
 pub mod packing;
 pub mod planted;
 pub mod registry;

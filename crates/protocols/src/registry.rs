@@ -20,6 +20,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::managed::FAMILY,
     &crate::compared::FAMILY,
     &crate::vmtp::FAMILY,
+    &crate::mtp::FAMILY,
     #[cfg(feature = "example")]
     &crate::example::FAMILY,
 ];
