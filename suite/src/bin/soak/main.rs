@@ -38,6 +38,8 @@ const SMALL_FILES_MAX: f64 = 2.0;
 /// No flow may get more than this many times its fair share of a link, nor less than the share
 /// divided by it.
 const UNFAIRNESS_MAX: f64 = 2.0;
+/// What the TCP flows on shared links do.
+const CONTROLS: [&str; 2] = ["cubic", "bbr"];
 
 /// Long live runs of groupcast in network namespaces.
 #[derive(Parser)]
@@ -93,7 +95,7 @@ struct Options {
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
     /// What a flood is made of: all, forged, former, hellos, unknown or own; which way clients are
-    /// hostile: all, or how the names of some begin
+    /// hostile, or which shared links: all, or how the names of some begin
     #[arg(long, default_value = "all")]
     kind: String,
     /// Datagrams a second of a flood
@@ -102,9 +104,9 @@ struct Options {
     /// Races are run against this binary instead, which is to lose some
     #[arg(long)]
     against: Option<PathBuf>,
-    /// With which `--rate` the transfers are sent that share a link: fair, auto, or megabits a
+    /// With which `--rate` the transfers are sent that share a link: auto, max, or megabits a
     /// second
-    #[arg(long, default_value = "fair")]
+    #[arg(long, default_value = "auto")]
     transfer_rate: String,
 }
 
@@ -210,8 +212,8 @@ fn main() -> ExitCode {
 /// What the program does if it was started by itself, to play a part in a run.
 fn play(words: &[&str]) -> Option<Outcome> {
     let (role, words) = words.split_first()?;
-    if let ([direction, address], shares::TCP) = (words, *role) {
-        return Some(shares::tcp_end(direction, address));
+    if *role == shares::TCP {
+        return Some(shares::tcp_end(words));
     }
     hostile::role(role).map(|main| main(words))
 }
@@ -450,25 +452,35 @@ fn run_shares(options: &Options) -> Outcome<Value> {
     let mut rows = Vec::new();
     let mut worst: f64 = 1.0;
     println!(
-        "{:<7} {:>10} {:>10} {:>10} {:>11}",
-        "link", "transfer 1", "transfer 2", "TCP", "unfairness"
+        "{:<10} {:<5} {:>10} {:>10} {:>6} {:>10}",
+        "link", "TCP", "transfer 1", "transfer 2", "TCP", "unfairness"
     );
-    for shared in [Shared::Port, Shared::Sender] {
-        let shares = shares::measure(shared, &options.transfer_rate, length)?;
+    for (shared, control) in Shared::ALL
+        .into_iter()
+        .flat_map(|shared| CONTROLS.map(|control| (shared, control)))
+    {
+        let name = shared.name();
+        if options.kind != "all" && !name.starts_with(&options.kind) {
+            continue;
+        }
+        let shares = shares::measure(shared, &options.transfer_rate, control, length)?;
         let [first, second] = shares.transfers;
         let unfairness = shares.unfairness();
         println!(
-            "{:<7} {first:>10.1} {second:>10.1} {:>10.1} {unfairness:>11.2}",
-            shared.name(),
+            "{name:<10} {control:<5} {first:>10.1} {second:>10.1} {:>6.1} {unfairness:>10.2}",
             shares.tcp
         );
         rows.push(json!({
-            "link": shared.name(),
+            "link": name,
+            "control": control,
             "transfers_mbps": shares.transfers,
             "tcp_mbps": shares.tcp,
             "unfairness": unfairness,
         }));
         worst = worst.max(unfairness);
+    }
+    if rows.is_empty() {
+        return Err(format!("no shared link is called {}", options.kind).into());
     }
     match worst <= UNFAIRNESS_MAX {
         true => Ok(rows.into()),

@@ -70,12 +70,24 @@ impl Site {
         command: &str,
         options: &[&str],
     ) -> Outcome<Process> {
+        self.launch_as(&Self::name(host), address, host, command, options)
+    }
+
+    /// The same as a member called `name`, of which a host may have several.
+    pub fn launch_as(
+        &mut self,
+        name: &str,
+        address: &str,
+        host: usize,
+        command: &str,
+        options: &[&str],
+    ) -> Outcome<Process> {
         self.started += 1;
         let cluster = &self.cluster;
         let (key, interface) = (cluster.path("cluster.key"), cluster.bed.address(host));
         let mut line = cluster.command(host, &[command, "--group", address, "--key", &key]);
         line.args(["--interface", &interface.to_string()])
-            .args(["--name", &Self::name(host), "--json"])
+            .args(["--name", name, "--json"])
             .args(options);
         let label = format!("{command}-{host}-{}", self.started);
         Ok(cluster.bed.launch(&label, line)?)

@@ -1,7 +1,8 @@
 //! Two transfers and a TCP flow on one link of 100 Mb/s: which share of it each gets.
 //!
 //! The link that they share is the one to the receiving host (a switch port with its queue), or
-//! that of the sending host (its transmit queue). Shares are what arrived in a stretch of time in
+//! that of the sending host (its transmit queue). A transfer has one receiver or several, of which
+//! one or all are behind the shared link. Shares are what arrived behind it in a stretch of time in
 //! the middle: bytes of the streams, repeats not counted.
 
 use std::fs::File;
@@ -11,6 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use groupcast_bench::{Link, Process};
+use rustix::net::sockopt;
 use serde_json::{Value, json};
 
 use super::super::{Outcome, until};
@@ -18,6 +20,8 @@ use super::Site;
 
 /// Hidden words with which the soak program starts itself as one end of a TCP flow.
 pub const TCP: &str = "tcp";
+/// The host where the TCP flow ends, and the first receiver of each transfer is.
+const SINK: usize = 4;
 /// Where the TCP flow goes.
 const PORT: u16 = 4830;
 /// Bytes of a file that is sent: more than can arrive in time.
@@ -27,21 +31,72 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// How often the end of a TCP flow says how far it is.
 const REPORT: Duration = Duration::from_millis(100);
 
-/// Which link the flows share.
+/// Which link the flows share, and who is behind it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shared {
-    /// Three hosts send to one: its port of the switch.
-    Port,
-    /// One host sends all: its transmit queue.
-    Sender,
+    /// Three hosts send to one: its port of the switch. Every transfer has `receivers`: `all` of
+    /// them are processes of that host, or one is, and the others are hosts without other traffic.
+    Port {
+        /// Of each transfer.
+        receivers: usize,
+        /// Whether all of them are behind the port.
+        all: bool,
+    },
+    /// One host sends all: its transmit queue. Receivers are on a host each.
+    Sender {
+        /// Of each transfer.
+        receivers: usize,
+    },
 }
 
 impl Shared {
+    /// What is measured.
+    pub const ALL: [Self; 5] = [
+        Self::Port {
+            receivers: 1,
+            all: true,
+        },
+        Self::Port {
+            receivers: 8,
+            all: false,
+        },
+        Self::Port {
+            receivers: 8,
+            all: true,
+        },
+        Self::Sender { receivers: 1 },
+        Self::Sender { receivers: 8 },
+    ];
+
     /// Its name in results.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Port => "port",
-            Self::Sender => "sender",
+            Self::Port { receivers: 1, .. } => "port-1".into(),
+            Self::Port { receivers, all } => {
+                format!("port-{receivers}-{}", if all { "all" } else { "one" })
+            }
+            Self::Sender { receivers } => format!("sender-{receivers}"),
+        }
+    }
+
+    /// From which hosts the two transfers and the TCP flow come.
+    fn sources(self) -> [usize; 3] {
+        match self {
+            Self::Port { .. } => [1, 2, 3],
+            Self::Sender { .. } => [1, 1, 1],
+        }
+    }
+
+    /// The host of each receiver of a transfer; the TCP flow goes to that of the first.
+    fn receivers(self) -> Vec<usize> {
+        match self {
+            Self::Port {
+                receivers,
+                all: true,
+            } => vec![SINK; receivers],
+            Self::Port { receivers, .. } | Self::Sender { receivers } => {
+                (SINK..SINK + receivers).collect()
+            }
         }
     }
 }
@@ -66,14 +121,12 @@ impl Shares {
     }
 }
 
-/// Runs the three flows over `shared`, the transfers with `--rate` as `rate` says, and counts for
-/// `length`.
-pub fn measure(shared: Shared, rate: &str, length: Duration) -> Outcome<Shares> {
-    let mut site = Site::new(4, Link::Mbit100)?;
-    let sources = match shared {
-        Shared::Port => [1, 2, 3],
-        Shared::Sender => [1, 1, 1],
-    };
+/// Runs the three flows over `shared`, the transfers with `--rate` as `rate` says and TCP with
+/// `control`, and counts for `length`.
+pub fn measure(shared: Shared, rate: &str, control: &str, length: Duration) -> Outcome<Shares> {
+    let (sources, hosts) = (shared.sources(), shared.receivers());
+    let last = hosts.iter().copied().max().unwrap_or(SINK);
+    let mut site = Site::new(last, Link::Mbit100)?;
     let file = site.cluster.path("large");
     // A file with holes: what it holds does not matter, and the disk is not what is measured.
     File::create(&file)?.set_len(FILE)?;
@@ -86,8 +139,8 @@ pub fn measure(shared: Shared, rate: &str, length: Duration) -> Outcome<Shares> 
             .bed
             .launch(&format!("tcp-{}-{host}", words[0]), command)?)
     };
-    let address = SocketAddr::from((site.cluster.bed.address(4), PORT)).to_string();
-    let sink = flow(&["receive", &address], 4, &site)?;
+    let address = SocketAddr::from((site.cluster.bed.address(SINK), PORT)).to_string();
+    let sink = flow(&["receive", &address], SINK, &site)?;
     until(Duration::from_secs(5), "the TCP flow's end listens", || {
         Ok(sink.stdout()?.contains("bytes").then_some(()))
     })?;
@@ -96,22 +149,26 @@ pub fn measure(shared: Shared, rate: &str, length: Duration) -> Outcome<Shares> 
     let mut receivers = Vec::new();
     for (index, source) in sources[..2].iter().enumerate() {
         let group = format!("239.79.1.{}:4820", 2 + index);
-        let out = site.cluster.path(&format!("out-{index}"));
-        let receiver = site.launch_in(&group, 4, "recv", &["--out", &out])?;
-        super::await_event(&receiver, "listening")?;
-        receivers.push(receiver);
-        let options = [&file, "--receivers", "1", "--rate", rate];
+        for (number, host) in hosts.iter().enumerate() {
+            let name = format!("receiver-{number}");
+            let out = site.cluster.path(&format!("out-{index}-{number}"));
+            let receiver = site.launch_as(&name, &group, *host, "recv", &["--out", &out])?;
+            super::await_event(&receiver, "listening")?;
+            receivers.push(receiver);
+        }
+        let count = hosts.len().to_string();
+        let options = [&file, "--receivers", &count, "--rate", rate];
         running.push(site.launch_in(&group, *source, "send", &options)?);
     }
     for receiver in &receivers {
         super::await_event(receiver, "progress")?;
     }
-    running.push(flow(&["send", &address], sources[2], &site)?);
+    running.push(flow(&["send", &address, control], sources[2], &site)?);
     sleep(SETTLE);
     let count = || -> Outcome<[u64; 3]> {
         Ok([
             last_number(&receivers[0], "received")?,
-            last_number(&receivers[1], "received")?,
+            last_number(&receivers[hosts.len()], "received")?,
             last_number(&sink, "bytes")?,
         ])
     };
@@ -143,17 +200,19 @@ fn last_number(process: &Process, field: &str) -> Outcome<u64> {
     number.ok_or_else(|| format!("{} did not say `{field}`", process.label()).into())
 }
 
-/// One end of a TCP flow, in a process of its own: `send` or `receive`.
-pub fn tcp_end(direction: &str, address: &str) -> Outcome {
-    match direction {
-        "send" => {
+/// One end of a TCP flow, in a process of its own: `send` with a congestion control, or `receive`.
+pub fn tcp_end(words: &[&str]) -> Outcome {
+    match *words {
+        ["send", address, control] => {
             let mut stream = TcpStream::connect(address)?;
+            sockopt::set_tcp_congestion(&stream, control)
+                .map_err(|error| format!("this kernel has no {control} for TCP: {error}"))?;
             let bytes = [0; 1 << 16];
             loop {
                 stream.write_all(&bytes)?;
             }
         }
-        "receive" => {
+        ["receive", address] => {
             let listener = TcpListener::bind(address)?;
             println!("{}", json!({"bytes": 0}));
             let (mut stream, _) = listener.accept()?;
@@ -170,13 +229,25 @@ pub fn tcp_end(direction: &str, address: &str) -> Outcome {
                 }
             }
         }
-        other => Err(format!("not an end of a flow: {other}").into()),
+        _ => Err(format!("not an end of a flow: {words:?}").into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn receivers_are_where_the_name_says() {
+        let of = |name: &str| {
+            let shared = Shared::ALL.into_iter().find(|it| it.name() == name);
+            shared.unwrap().receivers()
+        };
+        assert_eq!(of("port-1"), [4]);
+        assert_eq!(of("port-8-all"), [4; 8]);
+        assert_eq!(of("port-8-one"), [4, 5, 6, 7, 8, 9, 10, 11]);
+        assert_eq!(of("sender-8"), of("port-8-one"));
+    }
 
     #[test]
     fn the_worst_share_counts() {
