@@ -31,8 +31,8 @@ const POLICIES: [(&str, &[&str]); 4] = [
     ("tree", &["protocol.policy=tree", "protocol.height=2"]),
 ];
 const CONDITIONS: [(&str, &[&str]); 5] = [
-    ("clean", &[]),
-    ("loss", &["network.link.loss=2 %"]),
+    ("clean", &["protocol.rate=max"]),
+    ("loss", &["protocol.rate=max", "network.link.loss=2 %"]),
     (
         "paper",
         &[
@@ -41,11 +41,18 @@ const CONDITIONS: [(&str, &[&str]); 5] = [
             "network.link.loss=1 %",
         ],
     ),
-    ("parity", &["protocol.block=16", "network.link.loss=8 %"]),
     (
-        "fair",
+        "parity",
         &[
-            "protocol.rate=fair",
+            "protocol.rate=max",
+            "protocol.block=16",
+            "network.link.loss=8 %",
+        ],
+    ),
+    (
+        "auto",
+        &[
+            "protocol.rate=auto",
             "protocol.slow=wait",
             "network.link.loss=0.5 %",
         ],

@@ -295,6 +295,7 @@ fn what_has_no_effect_or_no_meaning_is_refused_in_words() {
         assert!(!refused.stderr.contains("tip:"), "{}", refused.stderr);
         refused.fails_with(2, &["from 0.01 to 1000000"]);
     }
+    run(&["send", "a", "--rate", "fair"]).fails_with(2, &["--rate auto"]);
     for words in [
         &["sub", "g", "--count", "0"][..],
         &["pub", "g", "--size", "1", "--count", "0"],

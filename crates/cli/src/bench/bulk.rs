@@ -43,8 +43,8 @@ pub(super) struct Bulk {
     /// With tree: receivers in a chain
     #[arg(long, value_name = "N")]
     height: Option<u32>,
-    /// Megabits a second, auto, fair, or window (no limit but the window)
-    #[arg(long, value_name = "MBPS|auto|fair|window")]
+    /// Megabits a second, auto, max, or window (no limit but the window)
+    #[arg(long, value_name = "MBPS|auto|max|window")]
     rate: Option<String>,
     /// Beside whom, or none. tcp is built in; the others are Debian packages, which are named if
     /// they are missing

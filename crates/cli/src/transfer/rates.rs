@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use groupcast_protocols::bulk::RateControl;
+use groupcast_protocols::bulk::{RateControl, Share};
 use groupcast_transfer::Rates;
 use jiff::ZonedDateTime;
 use signal_hook::consts::{SIGUSR1, SIGUSR2};
@@ -24,17 +24,16 @@ pub(super) struct Entry {
 /// The rate that `text` names.
 pub(super) fn rate(text: &str) -> Result<RateControl, String> {
     match text {
-        "auto" | "fair" => Ok(RateControl::Adaptive {
-            max: None,
-            yields: text == "fair",
-        }),
+        "auto" => Ok(RateControl::FAIR),
+        "max" => Ok(RateControl::ALL),
+        "fair" => Err("`fair` is the default now: --rate auto".into()),
         "window" => Ok(RateControl::Window),
         text => match text.parse::<f64>() {
             Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
                 bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
             }),
             _ => Err(
-                "not a rate: megabits a second from 0.01 to 1000000, auto, fair or window".into(),
+                "not a rate: megabits a second from 0.01 to 1000000, auto, max or window".into(),
             ),
         },
     }
@@ -134,8 +133,10 @@ pub(super) fn name(rate: Option<RateControl>) -> String {
     match rate {
         None => "pause".into(),
         Some(RateControl::Window) => "window".into(),
-        Some(RateControl::Adaptive { yields: true, .. }) => "fair".into(),
-        Some(RateControl::Adaptive { yields: false, .. }) => "auto".into(),
+        Some(RateControl::Adaptive { share, .. }) => match share {
+            Share::Fair => "auto".into(),
+            Share::All => "max".into(),
+        },
         Some(RateControl::Fixed { bytes_per_second }) => {
             format!("{}", bytes_per_second as f64 / BYTES_PER_MEGABIT)
         }
@@ -189,11 +190,12 @@ mod tests {
         }
         assert!(entry("8:00=fast").unwrap_err().contains("or pause"));
         assert!(entry("8:00=0").is_err());
+        assert!(entry("8:00=fair").unwrap_err().contains("--rate auto"));
     }
 
     #[test]
     fn a_rate_is_named_as_it_was_said() {
-        for text in ["pause", "auto", "fair", "window", "20", "0.5"] {
+        for text in ["pause", "auto", "max", "window", "20", "0.5"] {
             let said = entry(&format!("0:00={text}")).unwrap();
             assert_eq!(name(said.rate), text);
         }

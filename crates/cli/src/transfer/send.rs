@@ -106,9 +106,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     height: Option<u32>,
     /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
-    /// take), fair (the same, and TCP on the same link gets its share), or window (no limit but the
-    /// window)
-    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
+    /// take, and TCP on the same link gets its share), max (for a link of one's own: TCP is left
+    /// with next to nothing), or window (no limit but the window)
+    #[arg(long, value_name = "MBPS|auto|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
 
     /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20

@@ -109,12 +109,46 @@ pub enum RateControl {
     Adaptive {
         /// Never faster than so many bytes a second, if given.
         max: Option<u64>,
-        /// Whether it falls for a queue that loses nothing, too: then TCP on the same link gets its
-        /// share, and a transfer that is alone takes longer where processors are what one queues
-        /// for. Else it falls for loss alone, and what fills queues instead of losing packets, like
-        /// TCP, is left with little. Default no.
-        yields: bool,
+        /// How much of a link it takes that others use, too.
+        share: Share,
     },
+}
+
+/// How much of a link a rate takes that is found by itself, where others use the link, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// As much as there is: it falls for loss alone, and what fills queues instead of losing
+    /// packets, like TCP, is left with next to nothing. For a link of one's own.
+    All,
+    /// As much as a TCP flow takes: it falls for a queue that loses nothing, too. With the policies
+    /// `ack`, `nak` and `ring`; the others take all.
+    Fair,
+}
+
+impl RateControl {
+    /// A rate that is found, and leaves others on the link their share: the default.
+    pub const FAIR: Self = Self::Adaptive {
+        max: None,
+        share: Share::Fair,
+    };
+    /// A rate that is found, for a link of one's own.
+    pub const ALL: Self = Self::Adaptive {
+        max: None,
+        share: Share::All,
+    };
+
+    /// What can be had with `policy`: a fair share needs round trips of every receiver by itself.
+    /// Chains have none, and where receivers wait before they answer, their waits are in them.
+    pub(super) fn suited_to(self, policy: Policy) -> Self {
+        match (self, policy) {
+            (Self::Adaptive { .. }, Policy::Ack | Policy::Nak { .. } | Policy::Ring) => self,
+            (Self::Adaptive { max, .. }, _) => Self::Adaptive {
+                max,
+                share: Share::All,
+            },
+            _ => self,
+        }
+    }
 }
 
 /// What happens to a receiver that holds back all others.
@@ -177,7 +211,7 @@ groupcast_core::settings! {
         pub reserve: bool = false => Spec::flag(),
             "False: the first packets are lost at a receiver without room. True: a round trip more for each transfer.";
         /// What bounds the speed besides the window.
-        pub rate: RateControl = RateControl::Adaptive { max: None, yields: false }, keys [keys::RATE];
+        pub rate: RateControl = RateControl::FAIR, keys [keys::RATE];
         /// What happens to a receiver that holds back all others: they `wait` for it, it is served
         /// what it misses after them (`demote`), or it is given up (`drop`).
         pub slow: SlowPolicy = SlowPolicy::Demote => Spec::word(SlowPolicy::WORDS),
@@ -255,7 +289,7 @@ groupcast_core::settings! {
     presets [
         Preset {
             name: "lan",
-            meaning: "files on a LAN: selective repeat with parity, an adaptive rate, slow receivers demoted",
+            meaning: "files on a LAN: selective repeat with parity, a rate that leaves TCP its share, slow receivers demoted",
             make: BulkConfig::lan,
         },
         Preset {

@@ -238,9 +238,9 @@ pub(crate) fn varied(mut rng: Rng, situation: &Situation) -> BulkConfig {
         rate: if pick(&mut rng, 0.5) {
             RateControl::Window
         } else {
-            RateControl::Adaptive {
-                max: None,
-                yields: situation.seed.is_multiple_of(2),
+            match situation.seed.is_multiple_of(2) {
+                true => RateControl::FAIR,
+                false => RateControl::ALL,
             }
         },
         slow: match rng.below(3) {

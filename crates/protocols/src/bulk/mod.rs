@@ -124,7 +124,7 @@ use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 pub(crate) use self::config::PlantedInCollectors;
 pub use self::config::{
     BulkConfig, Collectors, ConfigError, Control, Cp, Damping, Multidriver, NakRule, Partial,
-    Policy, RateControl, Repair, SlowPolicy, Xtp,
+    Policy, RateControl, Repair, Share, SlowPolicy, Xtp,
 };
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};

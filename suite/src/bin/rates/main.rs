@@ -27,7 +27,7 @@ Usage: rates [OPTIONS]
 
   --cells A..B         numbers of cells (default: 0..20)
   --half HALF          of those `tuning` (odd), `judging` (even), or `both` (default: tuning)
-  --rates A,B          auto, fair, window, or megabits a second (default: auto,fair)
+  --rates A,B          auto, max, window, or megabits a second (default: max,auto)
   --seed N             draws the cells (default: 1)
   --link N             cells with a shared link of so many megabits a second only
   --list               print the cells, run nothing
@@ -69,7 +69,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     let mut options = Options {
         cells: 0..20,
         half: Some(1),
-        rates: rates("auto,fair")?,
+        rates: rates("max,auto")?,
         seed: 1,
         link: None,
         list: false,
@@ -105,10 +105,9 @@ fn parse(args: &[String]) -> Result<Options, String> {
 }
 
 fn rate(word: &str) -> Result<(String, RateControl), String> {
-    let adaptive = |yields| RateControl::Adaptive { max: None, yields };
     let control = match word {
-        "auto" => adaptive(false),
-        "fair" => adaptive(true),
+        "auto" => RateControl::FAIR,
+        "max" => RateControl::ALL,
         "window" => RateControl::Window,
         other => match other.parse::<u64>() {
             Ok(megabits) if megabits > 0 => fixed(megabits as f64),

@@ -5,7 +5,9 @@ use core::time::Duration;
 use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Value};
 
 use super::xtp::usual_every;
-use super::{BulkConfig, Collectors, Cp, Multidriver, NakRule, Policy, RateControl, Repair, Xtp};
+use super::{
+    BulkConfig, Collectors, Cp, Multidriver, NakRule, Policy, RateControl, Repair, Share, Xtp,
+};
 
 const POLICIES: &[&str] = &[
     "ack",
@@ -207,18 +209,20 @@ pub(super) const BLOCK: Setting<BulkConfig> = Setting {
 
 pub(super) const RATE: Setting<BulkConfig> = Setting {
     name: "rate",
-    text: "What bounds the speed besides the window: nothing (`window`), a rate that is found by itself (`adaptive`), \
-           one that also yields to queues, so that TCP gets its share (`fair`), or so many bits a second.",
+    text: "What bounds the speed besides the window: a rate that is found by itself and leaves TCP its share (`auto`), \
+           one for a link of one's own (`max`), nothing (`window`), or so many bits a second.",
     spec: Spec::of(Kind::WordOr(
-        &["window", "adaptive", "fair"],
+        &["auto", "max", "window"],
         &Kind::Bandwidth { least: 8 },
     )),
-    wrong: "Faster than the slowest receiver: losses.",
+    wrong: "Faster than the slowest receiver: losses. `max` beside other traffic: TCP is left with nothing.",
     get: |config| {
         Some(match config.rate {
             RateControl::Window => Value::Word("window"),
-            RateControl::Adaptive { yields: false, .. } => Value::Word("adaptive"),
-            RateControl::Adaptive { yields: true, .. } => Value::Word("fair"),
+            RateControl::Adaptive { share, .. } => Value::Word(match share {
+                Share::Fair => "auto",
+                Share::All => "max",
+            }),
             RateControl::Fixed { bytes_per_second } => {
                 Value::Integer(bytes_per_second.saturating_mul(8))
             }
@@ -227,10 +231,8 @@ pub(super) const RATE: Setting<BulkConfig> = Setting {
     set: |config, value| {
         config.rate = match value {
             Value::Word("window") => RateControl::Window,
-            Value::Word(word) => RateControl::Adaptive {
-                max: None,
-                yields: word == "fair",
-            },
+            Value::Word("max") => RateControl::ALL,
+            Value::Word(_) => RateControl::FAIR,
             Value::Integer(bits) => RateControl::Fixed {
                 bytes_per_second: bits / 8,
             },

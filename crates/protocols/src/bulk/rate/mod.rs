@@ -36,7 +36,7 @@ use groupcast_core::Time;
 
 pub(super) use self::path::Path;
 use self::path::{Found, Judged, Least};
-use super::config::RateControl;
+use super::config::{RateControl, Share};
 use super::numbers::Epoch;
 
 /// What an epoch saw at a receiver.
@@ -81,10 +81,18 @@ pub(super) struct Rate {
     draining: Option<Draining>,
     /// For so many epochs others are taken to keep a queue full, and only loss counts.
     rivals: u32,
+    /// The queue when something was last lost to them.
+    peak: Duration,
+    /// For so many epochs the queue is taken to be that of this host.
+    own: u32,
     /// Epochs in a row without a queue.
     quiet: u32,
-    /// Epochs in a row in which nothing was heard of some receiver.
-    silent: u32,
+    /// How often all receivers are asked because of the time.
+    ask_every: Duration,
+    /// Epochs in a row without a queue and in which the rate did not fall.
+    calm: u32,
+    /// Up to this rate it doubles again, after it fell because nothing was heard.
+    regains: f64,
 }
 
 /// The rate has fallen: was the loss congestion?
@@ -117,8 +125,17 @@ impl Rate {
     const DECREASE_YIELDING: f64 = 0.7;
     /// A queue that is no shorter after so many decreases is kept full by others.
     const VAIN_MAX: u32 = 5;
+    /// Less than this part of the rate was sent: the host takes no more.
+    const HELD_BACK: f64 = 0.9;
+    /// For so many epochs that is then believed, and a queue of this length is no reason to fall:
+    /// TCP keeps some milliseconds of its own at its host, whatever others do.
+    const OWN: u32 = 1024;
+    const OWN_QUEUE: Duration = Duration::from_millis(5);
     /// For so many epochs without congestion that is then believed.
     const RIVALS: u32 = 64;
+    /// After a loss to the others the queue falls by a third: they send as windows open. If it
+    /// falls below this part of what it was, they are transfers that take each other for rivals.
+    const PEAK: u32 = 4;
     /// The others are gone after so many epochs without a queue: theirs comes and goes, too.
     const QUIET: u32 = 8;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
@@ -133,6 +150,8 @@ impl Rate {
     const YIELDING_PACKETS_MAX: f64 = 2.0;
     /// In so many epochs in a row nothing was heard of some receiver: the rate falls.
     const UNHEARD_MAX: u32 = 4;
+    /// But not below this, or it would take long to learn that they are heard again.
+    const UNHEARD_MIN: f64 = 64e3;
     const YIELDING_GROWTH: f64 = 0.002;
     /// After the first queue that a rate sought by doubling meets, if it yields.
     const DECREASE_AFTER_START: f64 = 0.5;
@@ -152,11 +171,11 @@ impl Rate {
         let (rate, max) = match control {
             RateControl::Window => (None, f64::MAX),
             RateControl::Fixed { bytes_per_second } => (Some(bytes_per_second as f64), f64::MAX),
-            RateControl::Adaptive { max, yields } => {
+            RateControl::Adaptive { max, share } => {
                 let max = max.map_or(f64::MAX, |max| max as f64);
-                let initial = match yields {
-                    true => Self::INITIAL_YIELDING,
-                    false => Self::INITIAL,
+                let initial = match share {
+                    Share::Fair => Self::INITIAL_YIELDING,
+                    Share::All => Self::INITIAL,
                 };
                 (Some(initial.min(max)), max)
             }
@@ -167,7 +186,13 @@ impl Rate {
             max,
             bound: None,
             adaptive: matches!(control, RateControl::Adaptive { .. }),
-            yields: matches!(control, RateControl::Adaptive { yields: true, .. }),
+            yields: matches!(
+                control,
+                RateControl::Adaptive {
+                    share: Share::Fair,
+                    ..
+                }
+            ),
             tokens: 0.0,
             filled: now,
             used: 0,
@@ -180,8 +205,12 @@ impl Rate {
             whole: Path::default(),
             draining: None,
             rivals: 0,
+            peak: Duration::ZERO,
+            own: 0,
             quiet: 0,
-            silent: 0,
+            ask_every: Self::ASK_EVERY,
+            calm: 0,
+            regains: 0.0,
         }
     }
 
@@ -282,8 +311,8 @@ impl Rate {
     /// taken to be asked. Where packets are few, asking by their number would be too seldom.
     pub(super) fn asks(&mut self, now: Time, receivers: usize) -> bool {
         let each = Self::ASK_EVERY_EACH * u32::try_from(receivers).unwrap_or(u32::MAX);
-        let due = self.asked + Self::ASK_EVERY.max(each);
-        if !self.yields || now < due {
+        self.ask_every = Self::ASK_EVERY.max(each);
+        if !self.yields || now < self.asked + self.ask_every {
             return false;
         }
         self.asked = now;
@@ -295,7 +324,8 @@ impl Rate {
         if let Some(rate) = self.rate.filter(|_| self.yields) {
             self.starting = false;
             self.settling = true;
-            self.rate = Some((rate / 2.0).max(Self::MIN.min(self.max)));
+            self.regains = self.regains.max(rate / 2.0);
+            self.rate = Some((rate / 2.0).max(Self::UNHEARD_MIN.min(rate)));
         }
     }
 
@@ -312,7 +342,7 @@ impl Rate {
     pub(super) fn end_epoch(&mut self, now: Time, packet: usize, worst: Seen) {
         let mut whole = core::mem::take(&mut self.whole);
         whole.seen = worst;
-        self.end_epoch_of(now, packet, core::iter::once(&mut whole));
+        self.end_epoch_of(now, packet, 1, core::iter::once(&mut whole));
         self.whole = whole;
     }
 
@@ -321,6 +351,7 @@ impl Rate {
         &mut self,
         now: Time,
         packet: usize,
+        receivers: u32,
         paths: impl Iterator<Item = &'a mut Path>,
     ) {
         let (Some(rate), Some(pace)) = (self.rate, self.pace()) else {
@@ -336,11 +367,19 @@ impl Rate {
         let unqueued = probe || self.epoch == Epoch(1);
         let settles = core::mem::take(&mut self.settling);
         let mut found = Found::default();
-        let least = self.yields.then(|| Least::at(rate, packet));
+        let least = self.yields.then(|| Least::at(rate, packet, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
+        let least = match self.own {
+            0 => least,
+            _ => least.tolerates(Self::OWN_QUEUE),
+        };
         for path in paths {
             let Some(epoch) = path.end_epoch(self.yields) else {
-                found.silent = true;
+                // Who has been silent for longer does not wait behind a queue.
+                let unheard = path.unheard();
+                if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
+                    found.unheard = found.unheard.max(unheard);
+                }
                 continue;
             };
             if settles {
@@ -351,7 +390,10 @@ impl Rate {
                 found.own_loss &= path.read_probe(&epoch, stays, self.starting);
                 found.any = true;
             } else {
-                found.add(path.judge(&epoch, self.yields, least));
+                found.add(match self.yields {
+                    true => path.judge_each(&epoch, self.starting, least),
+                    false => path.judge(&epoch, least),
+                });
             }
         }
         if !found.any {
@@ -371,37 +413,48 @@ impl Rate {
             return;
         }
         // Who says nothing may be the one before whom packets wait.
-        let silent = found.silent && self.yields;
-        self.silent = if silent { self.silent + 1 } else { 0 };
-        if self.silent > 0 && self.silent.is_multiple_of(Self::UNHEARD_MAX) {
+        self.own = self.own.saturating_sub(1);
+        let patience = self.patience(length);
+        let silent = found.unheard >= patience && self.yields;
+        if silent && found.unheard.is_multiple_of(Self::UNHEARD_MAX * patience) {
             return self.unheard();
         }
         let Judged {
             round_trip,
             shortest,
+            queue,
             stays,
             ..
         } = found.limiting;
         self.quiet = if stays { 0 } else { self.quiet + 1 };
         self.rivals = match self.quiet {
-            0..Self::QUIET => self.rivals.saturating_sub(1),
+            0..Self::QUIET if queue >= self.peak / Self::PEAK => self.rivals.saturating_sub(1),
             _ => 0,
         };
         let next = if let Some((excess, queued)) = found.congestion {
-            self.congested(rate, queued, excess)
+            self.congested(rate, queued, excess, queue)
         } else if stays && self.rivals == 0 {
             self.drain(rate, achieved, shortest)
-        } else if silent {
+        } else if stays && achieved < Self::HELD_BACK * pace {
+            self.held_back(achieved, queue)
+        } else if silent || found.suspect {
             rate
         } else {
             self.draining = None;
             self.grown(rate, used_up, packet, round_trip, length)
         };
+        self.calm = match next < rate || stays {
+            true => 0,
+            false => self.calm + 1,
+        };
+        if next < rate {
+            self.regains = 0.0;
+        }
         self.rate = Some(next.clamp(Self::MIN.min(self.max), self.max));
     }
 
     /// The rate after more was lost than the link loses by itself.
-    fn congested(&mut self, rate: f64, queued: bool, excess: f64) -> f64 {
+    fn congested(&mut self, rate: f64, queued: bool, excess: f64, queue: Duration) -> f64 {
         if !queued {
             self.trial = Some(Trial {
                 rate,
@@ -410,6 +463,7 @@ impl Rate {
         }
         if self.rivals > 0 {
             self.rivals = Self::RIVALS;
+            self.peak = queue;
         }
         self.starting = false;
         self.settling = true;
@@ -444,11 +498,29 @@ impl Rate {
         }
         if draining.vain == Self::VAIN_MAX {
             self.rivals = Self::RIVALS;
+            self.peak = Duration::ZERO;
             return draining.rate;
         }
         draining.vain += 1;
         self.draining = Some(draining);
         through * Self::DECREASE
+    }
+
+    /// The rate while others are taken to keep a queue full, but this host takes less than it is
+    /// given: the queue is that of the host, which loses nothing, and other transfers are the
+    /// others. The rate falls until packets wait in it no more.
+    fn held_back(&mut self, achieved: f64, queue: Duration) -> f64 {
+        self.peak = queue;
+        self.own = Self::OWN;
+        self.starting = false;
+        self.settling = true;
+        achieved * Self::DECREASE_YIELDING
+    }
+
+    /// In so many epochs of `length` seconds a receiver has been asked twice.
+    fn patience(&self, length: f64) -> u32 {
+        let asked = 2.0 * self.ask_every.as_secs_f64() / length.max(1e-3);
+        (asked as u32).max(1)
     }
 
     /// The rate after an epoch of `length` seconds without congestion.
@@ -463,6 +535,14 @@ impl Rate {
         if !used_up {
             return rate;
         }
+        if self.yields && (self.starting || rate < self.regains) {
+            // What many receivers say comes later.
+            let doubled = rate * (1.0 + (length / self.ask_every.as_secs_f64()).min(1.0));
+            return match self.starting {
+                true => doubled,
+                false => doubled.min(self.regains),
+            };
+        }
         if self.starting {
             return rate * 2.0;
         }
@@ -473,7 +553,9 @@ impl Rate {
         let step = |round_trip: f64| increase * packet as f64 / (round_trip * round_trip) * length;
         if self.yields {
             let round_trip = round_trip.max(Self::YIELDING_ROUND_TRIP_MIN);
-            let step = step(round_trip.as_secs_f64()) + rate * Self::YIELDING_GROWTH;
+            // The longer nothing is in the way, the faster.
+            let part = Self::YIELDING_GROWTH * f64::from(1 + self.calm);
+            let step = step(round_trip.as_secs_f64()) + rate * part;
             let most = (rate * Self::YIELDING_GROWTH_MAX)
                 .max(Self::YIELDING_PACKETS_MAX * packet as f64 / length.max(1e-3));
             rate + step.min(most)

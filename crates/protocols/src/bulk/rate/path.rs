@@ -22,19 +22,35 @@ impl Least {
         stays: Duration::from_micros(1_400),
     };
 
-    /// Where the kernel says when datagrams came: what its timers and interrupts add, and two
-    /// packets that are sent together.
-    pub(super) fn at(rate: f64, packet: usize) -> Self {
-        let packets = Duration::from_secs_f64(2.0 * packet as f64 / rate.max(1.0));
+    /// Where the kernel says when datagrams came: what its timers and interrupts add, two packets
+    /// that are sent together, and the answers of so many receivers that are asked at once.
+    pub(super) fn at(rate: f64, packet: usize, receivers: u32) -> Self {
+        let bytes = 2.0 * packet as f64 + Self::ANSWER * f64::from(receivers);
+        let waits = Duration::from_secs_f64(bytes / rate.max(1.0));
         Self {
-            queued: Duration::from_micros(400) + packets,
-            stays: Duration::from_micros(200) + packets,
+            queued: Duration::from_micros(400) + waits,
+            stays: Duration::from_micros(200) + waits,
         }
     }
+
+    /// No queue that is shorter than `wait` counts as one that stays.
+    pub(super) fn tolerates(self, wait: Duration) -> Self {
+        Self {
+            stays: self.stays.max(wait),
+            ..self
+        }
+    }
+
+    /// Bytes of an answer, with all headers.
+    const ANSWER: f64 = 120.0;
 }
 
 /// So much more is lost than the baseline: congestion, whatever the round trip.
 const HEAVY: f64 = 0.08;
+
+/// Where receivers are looked at one by one, a path may lose this share by itself before its
+/// baseline is known: in a few packets that is much by chance.
+const UNKNOWN: f64 = 0.1;
 
 /// The path to a receiver, or to several as if they were one.
 #[derive(Clone, Copy, Default, Debug)]
@@ -48,6 +64,12 @@ pub(in crate::bulk) struct Path {
     baseline: f64,
     /// Losses above the baseline since it was last undercut.
     excess: f64,
+    /// What was sent and lost while the rate was first sought and no queue showed.
+    begun: Seen,
+    /// The last epoch lost much without a queue.
+    heavy: bool,
+    /// Epochs in a row in which too little was heard to judge by.
+    unheard: u32,
     /// What was lost above the baseline, if the rate has fallen to find out why.
     trial: Option<f64>,
     /// The mean round trip of the epochs at a lower rate, and the shortest of each.
@@ -69,12 +91,14 @@ pub(super) struct Judged {
     pub(super) round_trip: Duration,
     pub(super) shortest: Duration,
     /// How much longer that is than without a queue.
-    queue: Duration,
+    pub(super) queue: Duration,
     /// Whether there was a queue all through the epoch, and that counts.
     pub(super) stays: bool,
     queued: bool,
     /// The share that is lost to congestion, if it is taken for that.
     congestion: Option<f64>,
+    /// Much was lost, which is not taken for congestion yet.
+    suspect: bool,
 }
 
 /// What an epoch says of all paths together.
@@ -82,8 +106,10 @@ pub(super) struct Judged {
 pub(super) struct Found {
     /// Of any path enough is known.
     pub(super) any: bool,
-    /// Of some path not enough is known.
-    pub(super) silent: bool,
+    /// Of some path not enough is known for so many epochs in a row.
+    pub(super) unheard: u32,
+    /// A path has lost much, and may have done so by chance.
+    pub(super) suspect: bool,
     /// What was lost before a trial was no congestion, on any path.
     pub(super) own_loss: bool,
     /// The path with the longest queue.
@@ -96,7 +122,8 @@ impl Default for Found {
     fn default() -> Self {
         Self {
             any: false,
-            silent: false,
+            unheard: 0,
+            suspect: false,
             own_loss: true,
             limiting: Judged::default(),
             congestion: None,
@@ -111,6 +138,7 @@ impl Found {
             self.limiting = judged;
         }
         self.any = true;
+        self.suspect |= judged.suspect;
         if let Some(excess) = judged.congestion {
             let (most, queued) = self.congestion.unwrap_or_default();
             self.congestion = Some((most.max(excess), queued | judged.queued));
@@ -131,8 +159,10 @@ impl Path {
     /// that, it adds to what comes.
     pub(super) fn end_epoch(&mut self, keeps: bool) -> Option<Epoch> {
         if keeps && (self.seen.sent < 8 || self.shortest.is_none()) {
+            self.unheard = self.unheard.saturating_add(1);
             return None;
         }
+        self.unheard = 0;
         let seen = core::mem::take(&mut self.seen);
         let (sum, count) = core::mem::take(&mut self.round_trips);
         let shortest = self.shortest.take().filter(|_| seen.sent >= 8)?;
@@ -141,6 +171,11 @@ impl Path {
             round_trip: sum / count.max(1),
             shortest,
         })
+    }
+
+    /// For so many epochs in a row too little was heard.
+    pub(super) fn unheard(&self) -> u32 {
+        self.unheard
     }
 
     /// The epoch was sent at a lower rate.
@@ -158,6 +193,7 @@ impl Path {
     /// that others keep full. Whether what was lost before is no congestion.
     pub(super) fn read_probe(&mut self, epoch: &Epoch, stays: bool, starting: bool) -> bool {
         let loss = epoch.seen.loss();
+        self.heavy = false;
         let Some(excess) = self.trial.take() else {
             if !starting && (!stays || loss < self.baseline) {
                 self.baseline += (loss - self.baseline) / 4.0;
@@ -171,10 +207,48 @@ impl Path {
         own
     }
 
-    /// What an epoch says; queues that stay count if the rate `yields`.
-    pub(super) fn judge(&mut self, epoch: &Epoch, yields: bool, least: Least) -> Judged {
+    /// What an epoch says of a path that is one of several receivers as if they were one.
+    pub(super) fn judge(&mut self, epoch: &Epoch, least: Least) -> Judged {
         let queued = exceeds(epoch.round_trip, self.unqueued.value(), least.queued);
-        let congestion = self.congestion(queued, epoch.seen);
+        let heavy = self.is_heavy(epoch.seen, 0.0);
+        self.note_excess(epoch.seen);
+        let congested = heavy || queued && self.excess > self.chance(epoch.seen, 0.0);
+        self.judged(epoch, queued, congested)
+    }
+
+    /// What an epoch says of a receiver that is looked at by itself, while the rate is still sought
+    /// if it is `starting`.
+    pub(super) fn judge_each(&mut self, epoch: &Epoch, starting: bool, least: Least) -> Judged {
+        let queued = exceeds(epoch.round_trip, self.unqueued.value(), least.queued);
+        let heavy = self.is_heavy(epoch.seen, UNKNOWN);
+        // A burst is lost in one epoch, and congestion in the next, too.
+        let lasts = core::mem::replace(&mut self.heavy, heavy);
+        if starting && !queued && !heavy {
+            self.begin(epoch.seen);
+        }
+        // What is lost without a queue is no sign of one; nor is a queue without a loss a sign of
+        // what was lost before.
+        match queued {
+            true => self.note_excess(epoch.seen),
+            false => self.excess /= 2.0,
+        }
+        let over = self.over(epoch.seen) > 0.0 && self.excess > self.chance(epoch.seen, 0.0);
+        let congested = heavy && (queued || lasts) || queued && over;
+        let mut judged = self.judged(epoch, queued, congested);
+        judged.stays = self.stays(epoch, least);
+        judged.suspect = heavy && judged.congestion.is_none();
+        judged
+    }
+
+    /// Sums up what is lost above the baseline.
+    fn note_excess(&mut self, seen: Seen) {
+        let over = self.over(seen);
+        self.excess = (self.excess + over - 0.002 * seen.sent as f64).max(0.0);
+    }
+
+    fn judged(&mut self, epoch: &Epoch, queued: bool, congested: bool) -> Judged {
+        let over = self.over(epoch.seen);
+        let congestion = congested.then_some((over / epoch.seen.sent as f64).max(0.0));
         if let Some(excess) = congestion {
             self.excess = 0.0;
             self.trial = (!queued).then_some(excess);
@@ -185,23 +259,37 @@ impl Path {
             queue: epoch
                 .shortest
                 .saturating_sub(self.shortest_unqueued.value()),
-            stays: yields && self.stays(epoch, least),
+            stays: false,
             queued,
             congestion,
+            suspect: false,
         }
     }
 
-    /// The share that is lost to congestion, if it is taken for that.
-    fn congestion(&mut self, queued: bool, seen: Seen) -> Option<f64> {
-        let sent = seen.sent as f64;
-        let expected = self.baseline * sent;
-        let over = seen.lost as f64 - expected;
-        // Three deviations and a half of what the baseline alone loses, and a few packets.
-        let chance = 3.0 + 3.5 * sqrt(expected);
-        self.excess = (self.excess + over - 0.002 * sent).max(0.0);
-        let heavy = over > HEAVY * sent && over > chance;
-        let congested = heavy || queued && self.excess > chance;
-        congested.then_some((over / sent).max(0.0))
+    /// What was lost while the rate was first sought, and no queue showed, is what is lost
+    /// anyway.
+    fn begin(&mut self, seen: Seen) {
+        self.begun.sent += seen.sent;
+        self.begun.lost += seen.lost;
+        self.baseline = self.begun.loss();
+        self.excess = 0.0;
+    }
+
+    /// Packets lost above the baseline.
+    fn over(&self, seen: Seen) -> f64 {
+        seen.lost as f64 - self.baseline * seen.sent as f64
+    }
+
+    /// What chance loses above the baseline: three deviations and a half of what the baseline
+    /// alone loses, or this `share`, and a few packets.
+    fn chance(&self, seen: Seen, share: f64) -> f64 {
+        3.0 + 3.5 * sqrt(self.baseline.max(share) * seen.sent as f64)
+    }
+
+    /// Whether so much was lost that it is no chance, where a path may lose this `share` by itself.
+    fn is_heavy(&self, seen: Seen, share: f64) -> bool {
+        let over = self.over(seen);
+        over > HEAVY * seen.sent as f64 && over > self.chance(seen, share)
     }
 }
 

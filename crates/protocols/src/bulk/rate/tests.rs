@@ -7,7 +7,10 @@ use groupcast_core::Rng;
 use super::*;
 
 fn adaptive(yields: bool) -> RateControl {
-    RateControl::Adaptive { max: None, yields }
+    match yields {
+        true => RateControl::FAIR,
+        false => RateControl::ALL,
+    }
 }
 
 /// How long an epoch is: 10 ms, or as long as 20 packets take.
@@ -152,7 +155,7 @@ impl Pair {
             rate: Rate::new(
                 RateControl::Adaptive {
                     max: Some(40_000_000),
-                    yields: true,
+                    share: Share::Fair,
                 },
                 Time::ZERO,
             ),
@@ -164,10 +167,15 @@ impl Pair {
     /// An epoch in which each receiver loses such a share and has such a round trip; `None`: it
     /// says nothing. The rate after it.
     fn epoch(&mut self, shown: [Option<(f64, u64)>; 2]) -> f64 {
+        self.part(1.0, shown)
+    }
+
+    /// The same where the host takes only a part of what the rate allows.
+    fn part(&mut self, part: f64, shown: [Option<(f64, u64)>; 2]) -> f64 {
         let allowed = self.rate.pace().expect("it is adaptive");
         let length = length_of(allowed, 1400);
         self.now += Duration::from_secs_f64(length);
-        let sent = (allowed * length / 1400.0) as u64;
+        let sent = (part * allowed * length / 1400.0) as u64;
         self.rate.spend(sent as usize * 1400);
         for (path, shown) in self.paths.iter_mut().zip(shown) {
             let Some((loss, micros)) = shown else {
@@ -178,7 +186,7 @@ impl Pair {
             path.sample(Duration::from_micros(micros));
         }
         self.rate
-            .end_epoch_of(self.now, 1400, self.paths.iter_mut());
+            .end_epoch_of(self.now, 1400, 2, self.paths.iter_mut());
         self.rate.rate.expect("it is adaptive")
     }
 
@@ -240,4 +248,51 @@ fn a_rate_that_yields_begins_low_and_asks_by_the_time() {
     assert!(rate.asks(at(70), 200));
     let mut other = Rate::new(adaptive(false), Time::ZERO);
     assert!(!other.asks(at(1_000), 1));
+}
+
+#[test]
+fn what_is_lost_from_the_start_is_the_paths_own() {
+    let mut pair = Pair::new();
+    let found = pair.epochs(8, [Some((0.03, 500)), Some((0.0, 500))]);
+    assert!(found > 30e6, "{found}");
+}
+
+#[test]
+fn a_burst_that_is_lost_is_no_congestion_and_what_goes_on_is() {
+    let clean = Some((0.0, 500));
+    let mut pair = Pair::new();
+    let before = pair.epochs(20, [clean; 2]);
+    let burst = pair.epoch([Some((0.2, 500)), clean]);
+    assert!(burst >= before, "{burst} after {before}");
+    let after = pair.epochs(2, [clean; 2]);
+    assert!(after >= before, "{after} after {before}");
+    let lasting = (0..6).map(|_| pair.epoch([Some((0.2, 500)), clean]));
+    let least = lasting.fold(f64::MAX, f64::min);
+    assert!(least < 0.9 * before, "{least} after {before}");
+}
+
+#[test]
+fn who_is_silent_for_long_holds_nobody_back() {
+    let clean = Some((0.0, 500));
+    let mut pair = Pair::new();
+    let before = pair.epochs(5, [clean; 2]);
+    let silent = [clean, None];
+    let least = (0..40).map(|_| pair.epoch(silent)).fold(f64::MAX, f64::min);
+    assert!(least < 0.3 * before, "{least} after {before}");
+    let after = pair.epochs(400, silent);
+    assert!(after > 0.5 * before, "{after} after {before}");
+}
+
+#[test]
+fn a_host_that_takes_less_is_given_less_where_others_keep_a_queue() {
+    let mut pair = Pair::new();
+    pair.epochs(8, [Some((0.0, 500)); 2]);
+    let queue = [Some((0.0, 30_000)); 2];
+    // The queue does not go for a lower rate: others keep it, and the rate is held.
+    pair.epochs(40, queue);
+    let held = pair.epochs(1, queue);
+    let least = (0..6)
+        .map(|_| pair.part(0.8, queue))
+        .fold(f64::MAX, f64::min);
+    assert!(least < 0.6 * held, "{least} after {held}");
 }

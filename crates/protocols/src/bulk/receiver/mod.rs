@@ -83,6 +83,8 @@ pub(super) struct Receiver {
     from_arrival: bool,
     /// When it last asked for missing packets, and what it had seen then.
     asked: Option<(Time, Stamp)>,
+    /// The first packet that it asked for then, and how often in a row that was the same.
+    unserved: (PacketNumber, u32),
     /// When the sender was last heard.
     heard: Time,
     /// What was usable when it was over.
@@ -206,6 +208,7 @@ impl Receiver {
             received: 0,
             reported_limit: PacketNumber::ZERO,
             asked: None,
+            unserved: (PacketNumber::default(), 0),
             heard: context.now,
             usable_at_end: None,
             register_wait: context.config.announce_interval,
@@ -308,6 +311,7 @@ impl Receiver {
             self.collecting = Collecting::default();
             self.timers.cancel(Timer::Collect);
             self.asked = None;
+            self.unserved.1 = 0;
         }
         let is_listed = self.place.read(context.local, start);
         self.read_collectors(context, start);

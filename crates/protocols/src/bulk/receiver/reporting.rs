@@ -15,6 +15,10 @@ use super::blocks::Blocks;
 use super::store::Store;
 use super::{Receiver, State, Timer};
 
+/// So often a receiver asks for the same at the usual interval, which it then doubles so often.
+const UNSERVED: u32 = 8;
+const UNSERVED_DOUBLINGS: u32 = 5;
+
 impl Receiver {
     /// Another receiver reports: from behind in the chain, or to all.
     pub(in crate::bulk) fn hear(
@@ -72,7 +76,7 @@ impl Receiver {
             return;
         }
         let earliest = self.asked.map_or(context.now, |(asked, _)| {
-            asked + context.config.nak_interval
+            asked + self.patience(context.config)
         });
         let delay = self.announce.nak_delay_us.map_or(Duration::ZERO, |most| {
             context
@@ -85,6 +89,13 @@ impl Receiver {
         } else {
             self.send_nak(context);
         }
+    }
+
+    /// How long not to ask again: the longer the more often the same was asked for in vain, since a
+    /// sender that serves this receiver after the others has heard it.
+    fn patience(&self, config: &BulkConfig) -> Duration {
+        let vain = self.unserved.1.saturating_sub(UNSERVED);
+        config.nak_interval * (1 << vain.min(UNSERVED_DOUBLINGS))
     }
 
     pub(super) fn send_nak(&mut self, context: &mut Context<'_>) {
@@ -155,6 +166,10 @@ impl Receiver {
             Purpose::Nak => {
                 context.counters.naks_sent += 1;
                 self.asked = Some((context.now, self.seen));
+                self.unserved = match self.unserved {
+                    (first, times) if first == store.next() => (first, times.saturating_add(1)),
+                    _ => (store.next(), 0),
+                };
                 self.timers.cancel(Timer::Nak);
             }
             Purpose::Acknowledge => context.counters.reports_sent += 1,

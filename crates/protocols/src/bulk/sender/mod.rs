@@ -191,7 +191,7 @@ impl Sender {
             ),
             block: config.block,
             packet: config.packet,
-            rate: Rate::new(config.rate, context.now),
+            rate: Rate::new(config.rate.suited_to(config.policy), context.now),
             round_trip: Estimate::default(),
             looked: context.now,
             list,
@@ -466,6 +466,7 @@ impl Sender {
 
     /// Data is sent at another rate from now on, or not at all.
     pub(super) fn set_rate(&mut self, context: &mut Context<'_>, control: Option<RateControl>) {
+        let control = control.map(|control| control.suited_to(context.config.policy));
         self.rate.change(control, context.now);
         for peer in self.peers.values_mut() {
             peer.path = Path::default();

@@ -206,9 +206,12 @@ impl Sender {
         }
         let limits = |peer: &&mut Peer| peer.gates;
         if self.rate.looks_at_each() && self.buckets().is_none() && self.rounds().is_none() {
+            let receivers = u32::try_from(self.gating().count()).unwrap_or(u32::MAX);
             let paths = self.peers.values_mut().filter(limits);
             let paths = paths.map(|peer| &mut peer.path);
-            return self.rate.end_epoch_of(context.now, packet, paths);
+            return self
+                .rate
+                .end_epoch_of(context.now, packet, receivers, paths);
         }
         // Lost by the one that lost the largest share: a / b > c / d as a × d > c × b.
         let worst = self

@@ -100,11 +100,9 @@ fn a_transfer_may_pause_before_its_first_byte() {
     assert_eq!(least(&net), 0);
     assert!(net.outcomes().is_empty());
     let now = net.now;
-    let adaptive = RateControl::Adaptive {
-        max: None,
-        yields: false,
-    };
-    net.endpoints[0].set_rate(now, id, Some(adaptive)).unwrap();
+    net.endpoints[0]
+        .set_rate(now, id, Some(RateControl::ALL))
+        .unwrap();
     net.must(Duration::from_secs(20), Net::is_sent);
     assert!(net.has_stream(1, 0) && net.has_stream(2, 0));
 }

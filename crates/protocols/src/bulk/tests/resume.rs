@@ -192,10 +192,7 @@ fn settings(rng: &mut Rng) -> BulkConfig {
         reserve: rng.chance(0.3),
         rate: match rng.below(3) {
             0 => RateControl::Window,
-            1 => RateControl::Adaptive {
-                max: None,
-                yields: false,
-            },
+            1 => RateControl::ALL,
             _ => RateControl::Fixed {
                 bytes_per_second: rng.range(500_000..4_000_000),
             },
