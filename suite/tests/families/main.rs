@@ -3,7 +3,8 @@
 //! `conformance`: the contract between a protocol and its host. `copies`: hosts without multicast
 //! among others that have it. `swarm`: random faults, some seeds of every family. `bulk`: more
 //! seeds of the family that once failed most. `corpus`: the committed inputs of the fuzz targets.
-//! `explore`: every schedule of a small group. `groups`: daemons with clients. `presets`: what the
+//! `explore`: every schedule of a small group. `groups`: daemons with clients. `names`: those with
+//! rings that joins make. `presets`: what the
 //! presets of the ring promise, in calm. `rings`: several at one host. `reach`: no family of the
 //! registry is left out.
 
@@ -16,6 +17,7 @@ mod corpus;
 mod explore;
 mod groups;
 mod guests;
+mod names;
 mod presets;
 mod reach;
 mod rings;
