@@ -156,7 +156,9 @@ impl Sender {
                     || last_of_pass
                     || self.rate.asks(context.now, receivers)
             }
-            Policy::Ack | Policy::Ring | Policy::Tree { .. } | Policy::Cp(_) => false,
+            // Who has it, and whose acknowledgement was lost, says so.
+            Policy::Cp(_) => again,
+            Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
         // After the last repair that can be sent nothing else would make a receiver answer.
         let selective = context.config.repair == Repair::Selective;

@@ -15,7 +15,7 @@ use groupcast_sim::{Cluster, ClusterConfig};
 
 use super::endpoints::config;
 use super::net::{Net, file, member};
-use crate::bulk::wire::Message;
+use crate::bulk::wire::{Message, Purpose};
 use crate::bulk::{
     BulkConfig, Cp, Failure, Messages, MessagesConfig, Notice, Outcome, Policy, Repair, Wanted,
 };
@@ -115,6 +115,29 @@ fn one_that_is_cut_off_has_a_timer_of_its_own_and_costs_the_others_nothing() {
     assert!(net.has_stream(3, 0));
     let outcomes = net.outcomes();
     assert!((1..=RECEIVERS).all(|it| outcomes[&member(it)] == Outcome::Complete));
+}
+
+#[test]
+fn acknowledgements_that_all_lose_are_asked_for_again() {
+    for threshold in [0, 100] {
+        let rule = Cp {
+            threshold,
+            ..Cp::default()
+        };
+        let mut net = Net::new(RECEIVERS + 1, &with(rule), 20_000);
+        // What they say of packets is lost, for a while.
+        let until = net.now + Duration::from_millis(100);
+        net.loses = Some(Box::new(move |now, to, body: &Bytes| {
+            let said = Message::decode(body);
+            let registers =
+                matches!(&said, Ok((_, Message::Report(it))) if it.purpose == Purpose::Register);
+            to == 0 && now < until && !registers
+        }));
+        net.send(file(20_000, Wanted::Count(RECEIVERS)));
+        net.must(Duration::from_millis(900), Net::is_sent);
+        let outcomes = net.outcomes();
+        assert!((1..=RECEIVERS).all(|it| outcomes[&member(it)] == Outcome::Complete));
+    }
 }
 
 #[test]
