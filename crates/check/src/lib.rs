@@ -48,6 +48,6 @@ pub use coverage::Unjudged;
 pub use files::check_files;
 pub use groupcast_core::Contract;
 pub use ndjson::{HistoryError, HistoryWriter};
-pub use outcome::{Acquainted, Ending, Outcome, Together};
+pub use outcome::{Ending, HeardBefore, Outcome, Together};
 pub use report::CheckReport;
 pub use violation::Violation;

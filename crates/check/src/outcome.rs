@@ -35,13 +35,13 @@ pub struct Outcome {
     pub together: Vec<Together>,
     /// Who had heard of whom before what was sent. Default: nobody, so a member may begin with any
     /// message of a sender.
-    pub acquainted: Vec<Acquainted>,
+    pub heard_before: Vec<HeardBefore>,
 }
 
 /// A member that had heard of a sender before it sent these messages: if both live at the end, it
 /// has delivered or reported the first of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Acquainted {
+pub struct HeardBefore {
     /// Who owes the account.
     pub observer: MemberId,
     /// Of whose messages.

@@ -21,7 +21,7 @@ use groupcast_core::{
     ConfigId, ConfigurationKind, Gap, Incarnation, MemberId, MessageId, NodeId, OrderPlace, Service,
 };
 
-use crate::{Acquainted, Checker, Contract, Ending, Outcome, Together, Violation};
+use crate::{Checker, Contract, Ending, HeardBefore, Outcome, Together, Violation};
 
 /// A story and how it ends.
 pub(crate) struct Story {
@@ -117,11 +117,11 @@ impl Story {
     }
 
     /// `observer` had heard of the sender of `since` before that was sent.
-    pub(crate) fn acquainted(mut self, observer: &str, since: &str) -> Self {
+    pub(crate) fn heard_before(mut self, observer: &str, since: &str) -> Self {
         let since = message(since);
         self.outcome
-            .acquainted
-            .extend(letters(observer).into_iter().map(|observer| Acquainted {
+            .heard_before
+            .extend(letters(observer).into_iter().map(|observer| HeardBefore {
                 observer,
                 sender: since.sender,
                 since: since.number,

@@ -63,12 +63,14 @@ pub struct Client {
     /// Why the stream can no longer be read, if the system or the other side's TLS says so.
     broken: Option<io::Error>,
     calls: Calls,
+    /// So many were sent: the number of the last is its token.
+    pings: u64,
 }
 
 impl Client {
     /// Connects to the daemon at `address`, and waits for its welcome.
     pub fn connect(address: &Address, options: Options) -> Result<Self, ConnectError> {
-        let deadline = Instant::now() + options.connect_within;
+        let deadline = Instant::now().checked_add(options.connect_within);
         let stream = Stream::connect(address, options.connect_within)?;
         let mut client = Self {
             stream,
@@ -82,6 +84,7 @@ impl Client {
             connect_within: options.connect_within,
             broken: None,
             calls: Calls::default(),
+            pings: 0,
         };
         let guest = draw_guest().map_err(|source| ConnectError::Io {
             address: address.to_string(),
@@ -100,7 +103,7 @@ impl Client {
     /// # Errors
     /// The connection stays ended; try again later.
     pub fn reconnect(&mut self) -> Result<(), ConnectError> {
-        let deadline = Instant::now() + self.connect_within;
+        let deadline = Instant::now().checked_add(self.connect_within);
         self.stream = Stream::connect(&self.address, self.connect_within)?;
         self.connection.restart();
         self.broken = None;
@@ -224,7 +227,7 @@ impl Client {
             self.check_end()?;
             self.flush()?;
             if deadline.is_none() {
-                deadline = timeout.map(|timeout| Instant::now() + timeout);
+                deadline = timeout.and_then(|it| Instant::now().checked_add(it));
             }
             if !self.turn(deadline)? {
                 return Ok(self.connection.poll_event());
@@ -275,7 +278,8 @@ impl Client {
     /// How long the daemon takes to answer.
     pub fn ping(&mut self, timeout: Duration) -> Result<Duration, ClientError> {
         let start = Instant::now();
-        let token = self.connection.published();
+        self.pings += 1;
+        let token = self.pings;
         self.drop_answers();
         self.connection.ping(token)?;
         self.wait_for_answer(timeout, |answer| {
@@ -361,7 +365,7 @@ impl Client {
     }
 
     /// Waits for the welcome.
-    fn greet(&mut self, deadline: Instant) -> Result<(), ConnectError> {
+    fn greet(&mut self, deadline: Option<Instant>) -> Result<(), ConnectError> {
         let (address, waited) = (self.address.clone(), self.connect_within);
         let failed = |source| ConnectError::Io {
             address: address.to_string(),
@@ -369,7 +373,7 @@ impl Client {
         };
         // A daemon that refuses may have closed its side already: what it said is read before this
         // failure counts.
-        let written = self.write_hello();
+        let written = self.write_hello(deadline);
         loop {
             if self.connection.welcome().is_some() {
                 return Ok(());
@@ -389,7 +393,7 @@ impl Client {
                     _ => failed(source),
                 });
             }
-            let ready = self.wait(false, Some(deadline)).map_err(failed)?;
+            let ready = self.wait(false, deadline).map_err(failed)?;
             if !ready.read {
                 return Err(ConnectError::TimedOut {
                     address: address.to_string(),
@@ -407,15 +411,15 @@ impl Client {
         }
     }
 
-    fn write_hello(&mut self) -> io::Result<()> {
+    /// Writes until the hello is out, there is something to read, or `deadline`.
+    fn write_hello(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while let Some(bytes) = self.connection.poll_transmit() {
             let written = self.stream.try_write(bytes);
             self.calls.count_write(&written);
             match written? {
                 Some(len) => self.connection.handle_transmitted(len),
-                None => {
-                    self.wait(true, None)?;
-                }
+                None if self.wait(true, deadline)?.write => {}
+                None => return Ok(()),
             }
         }
         Ok(())
@@ -435,7 +439,8 @@ impl Client {
         }
     }
 
-    /// Late answers to questions that were given up are no answers to the next question.
+    /// Drops answers to questions that were given up. One that comes later still may be taken for
+    /// the next answer of its kind.
     fn drop_answers(&mut self) {
         while self.connection.poll_answer().is_some() {}
     }
@@ -459,7 +464,7 @@ impl Client {
         timeout: Option<Duration>,
         mut done: impl FnMut(&mut Self) -> Option<T>,
     ) -> Result<Option<T>, ClientError> {
-        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        let deadline = timeout.and_then(|it| Instant::now().checked_add(it));
         loop {
             if let Some(done) = done(self) {
                 return Ok(Some(done));

@@ -57,14 +57,22 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Tries the places where a daemon of this user or of this host may be; the error is that of
-    /// the first.
+    /// Tries the places where a daemon of this user or of this host may be. The error is that of
+    /// the first where there is one, or else of the first.
     fn connect_default() -> Result<Self, ConnectError> {
-        let mut first = None;
+        let mut first: Option<ConnectError> = None;
         for path in candidates() {
             match check_owner(path).and_then(|path| Self::connect_unix(&path)) {
                 Ok(stream) => return Ok(stream),
-                Err(error) => first = first.or(Some(error)),
+                Err(error) => match &first {
+                    None => first = Some(error),
+                    Some(ConnectError::NoDaemon { .. }) => {
+                        if !matches!(error, ConnectError::NoDaemon { .. }) {
+                            first = Some(error);
+                        }
+                    }
+                    Some(_) => {}
+                },
             }
         }
         Err(first.expect("there is at least one candidate"))

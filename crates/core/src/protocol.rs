@@ -99,13 +99,13 @@ pub trait Ordered: Protocol<Event = Event> {
 #[non_exhaustive]
 pub enum SubmitError {
     /// The queue is full: wait for [`Event::Writable`].
-    #[error("the send queue is full ({queued} bytes wait)")]
+    #[error("the send queue is full ({queued} bytes wait): wait until there is room")]
     Full {
         /// How many bytes wait.
         queued: usize,
     },
     /// Longer than any message may be.
-    #[error("a message of {len} bytes exceeds the limit of {max} bytes")]
+    #[error("a message of {len} bytes exceeds the limit of {max} bytes: send it in parts")]
     TooLarge {
         /// Its length in bytes.
         len: usize,
@@ -113,7 +113,7 @@ pub enum SubmitError {
         max: usize,
     },
     /// This member is leaving or has left.
-    #[error("the member is leaving the group")]
+    #[error("the member is leaving the group: join again to send")]
     Leaving,
     /// The members that are here are no majority: a message that a majority must hold is not
     /// delivered among them.

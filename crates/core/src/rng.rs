@@ -110,5 +110,12 @@ mod tests {
             [rng.next_u64(), rng.next_u64()],
             [15_803_641_690_485_367_939, 2_537_432_388_316_380_799]
         );
+        // What scenarios draw from.
+        let forks = [rng.fork("loss").next_u64(), rng.fork_index(3).next_u64()];
+        assert_eq!(
+            forks,
+            [12_451_734_973_954_558_364, 2_121_216_827_512_076_513]
+        );
+        assert_eq!([rng.below(1_000), rng.below(7)], [470, 5]);
     }
 }

@@ -67,7 +67,8 @@ pub trait Sealer {
     /// Seals under the key that was learned; datagrams under the one before are opened still.
     fn switch(&mut self) {}
 
-    /// Opens nothing any more under the key that is not in use; whether it was in use before.
+    /// Opens nothing any more under the key that is not in use; `was_used` says whether it was
+    /// before.
     fn drop_other(&mut self, _was_used: bool) {}
 }
 
@@ -129,7 +130,8 @@ impl AssociatedData {
 /// Which counters of one sender have been seen: each datagram is taken once.
 ///
 /// The window is wide because the token overtakes data that waits in the other socket's buffer (002
-/// III-C): a full 4 MiB buffer of small datagrams must not fall out of it.
+/// III-C), and a full one must not fall out of it: 8 MiB by default, which the kernel doubles, and
+/// in which a small datagram counts some 768 bytes, hold 22,000.
 #[derive(Clone, Debug)]
 pub struct ReplayWindow {
     /// The highest counter taken, plus one; 0 if none.
@@ -141,7 +143,7 @@ pub struct ReplayWindow {
 
 impl ReplayWindow {
     /// How far below the highest counter a datagram may still arrive.
-    pub const WIDTH: u64 = 16_384;
+    pub const WIDTH: u64 = 32_768;
 
     /// A window that takes counters from `first` on.
     pub fn starting_at(first: u64) -> Self {

@@ -59,8 +59,8 @@ pub enum Observation {
         id: MessageId,
         /// What it was promised.
         service: Service,
-        /// Where in the order; `None` for an unreliable one, and of a protocol without
-        /// configurations.
+        /// Where in the order; `None` for an unreliable one, for one that is delivered before it
+        /// is ordered, and of a protocol without configurations.
         place: Option<OrderPlace>,
         /// Of its payload.
         digest: u64,

@@ -38,14 +38,14 @@ pub struct Transmit {
 #[derive(Debug)]
 pub struct TransmitBuf {
     bytes: Vec<u8>,
-    /// Where each segment ends.
-    ends: Vec<usize>,
+    segments: usize,
+    /// Of the first one, with its room.
+    segment_size: usize,
     /// What every body begins with.
     label: Vec<u8>,
     headroom: usize,
     tailroom: usize,
     segments_max: usize,
-    bytes_max: usize,
 }
 
 impl TransmitBuf {
@@ -57,18 +57,18 @@ impl TransmitBuf {
     pub fn new(segments_max: usize, headroom: usize, tailroom: usize) -> Self {
         Self {
             bytes: Vec::with_capacity(Self::BYTES_MAX),
-            ends: Vec::with_capacity(segments_max),
+            segments: 0,
+            segment_size: 0,
             label: Vec::new(),
             headroom,
             tailroom,
             segments_max: segments_max.max(1),
-            bytes_max: Self::BYTES_MAX,
         }
     }
 
     /// From now on every body begins with `label`, which costs its length: for a host that carries
-    /// several instances on one channel, and puts it there in their stead. It stays until another
-    /// is set; none at the beginning.
+    /// several instances on one channel, and adds the label so that they need not. It stays until
+    /// another is set; none at the beginning.
     pub fn set_label(&mut self, label: &[u8]) {
         self.label.clear();
         self.label.extend_from_slice(label);
@@ -77,17 +77,18 @@ impl TransmitBuf {
     /// Forgets all segments; the memory stays.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.ends.clear();
+        self.segments = 0;
+        self.segment_size = 0;
     }
 
     /// Whether a segment with a body of `len` bytes can be appended: the first always can.
     pub fn accepts(&self, len: usize) -> bool {
         let framed = self.headroom + self.label.len() + len + self.tailroom;
-        match self.ends.len() {
+        match self.segments {
             0 => true,
             count => {
                 count < self.segments_max
-                    && self.bytes.len() + framed <= self.bytes_max
+                    && self.bytes.len() + framed <= Self::BYTES_MAX
                     && framed <= self.segment_size()
                     // All before the last are equal, so the last one of now must be of full size.
                     && self.bytes.len() == count * self.segment_size()
@@ -105,7 +106,7 @@ impl TransmitBuf {
         assert!(
             self.accepts(len),
             "a segment of {len} bytes does not fit after {} segments",
-            self.ends.len()
+            self.segments
         );
         self.bytes.resize(self.bytes.len() + self.headroom, 0);
         self.bytes.extend_from_slice(&self.label);
@@ -114,26 +115,29 @@ impl TransmitBuf {
         }
         self.bytes.resize(self.bytes.len() + self.tailroom, 0);
         assert!(
-            self.bytes.len() <= self.bytes_max,
+            self.bytes.len() <= Self::BYTES_MAX,
             "a datagram of {} bytes exceeds UDP's limit",
             self.bytes.len()
         );
-        self.ends.push(self.bytes.len());
+        if self.segments == 0 {
+            self.segment_size = self.bytes.len();
+        }
+        self.segments += 1;
     }
 
     /// How many segments there are.
     pub fn segments(&self) -> usize {
-        self.ends.len()
+        self.segments
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.segments == 0
     }
 
     /// The size of every segment but perhaps the last, room included; 0 if there is none.
     pub fn segment_size(&self) -> usize {
-        self.ends.first().copied().unwrap_or(0)
+        self.segment_size
     }
 
     /// All segments, back to back, as they go to the kernel.

@@ -8,8 +8,10 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 use std::ptr;
 
+use groupcast_core::TransmitBuf;
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::socket::ask_buffer;
 use crate::sys;
 
 /// Bytes of socket buffer asked for, each way: enough for any window that a measurement keeps open.
@@ -17,7 +19,7 @@ const BUFFER: usize = 8 << 20;
 /// Datagrams, or coalesced runs of them, in one receiving call.
 const RECEIVE_MAX: usize = 32;
 /// The largest UDP payload over IPv4.
-const DATAGRAM_MAX: usize = 65_507;
+const DATAGRAM_MAX: usize = TransmitBuf::BYTES_MAX;
 
 /// A socket that sends or receives datagrams as fast as the kernel takes or gives them.
 #[derive(Debug)]
@@ -155,8 +157,7 @@ fn create() -> io::Result<Socket> {
         (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
         (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
     ] {
-        sys::set_option(socket.as_fd(), libc::SOL_SOCKET, force, BUFFER as _)
-            .or_else(|_| sys::set_option(socket.as_fd(), libc::SOL_SOCKET, plain, BUFFER as _))?;
+        ask_buffer(socket.as_fd(), BUFFER, force, plain)?;
     }
     Ok(socket)
 }

@@ -19,12 +19,13 @@ enum Kind {
     Forged,
     Channel,
     Copies,
-    /// Happens in any healthy group: own multicasts, replays, first contacts.
+    Unexamined,
+    /// Happens in any healthy group: replays, first contacts.
     Ordinary,
 }
 
 impl Kind {
-    const COUNT: usize = 9;
+    const COUNT: usize = 10;
 
     /// The kinds that show a sender outside the group, with the names of their counters.
     const OF_STRANGERS: [(Self, &'static str); 6] = [
@@ -39,13 +40,14 @@ impl Kind {
     fn of(rejected: &Rejected) -> Self {
         match rejected {
             Rejected::Prefix(PrefixError::Version(_)) => Self::Version,
-            Rejected::Prefix(_) => Self::Malformed,
+            Rejected::Prefix(_) | Rejected::TooShort => Self::Malformed,
             Rejected::Cluster { .. } => Self::Cluster,
             Rejected::OldKey => Self::OldKey,
             Rejected::Twin => Self::Twin,
             Rejected::Forged => Self::Forged,
             Rejected::Channel => Self::Channel,
             Rejected::TooManyCopies => Self::Copies,
+            Rejected::Unexamined => Self::Unexamined,
             _ => Self::Ordinary,
         }
     }
@@ -78,6 +80,9 @@ impl Kind {
             Self::Copies => {
                 "every member without multicast costs a copy of each multicast: raise `net.copies_max` at all daemons that \
                  have multicast, or give that host multicast"
+            }
+            Self::Unexamined => {
+                "more datagrams of unknown senders come than are examined, so newcomers are let in later: look who sends"
             }
             Self::Ordinary => "",
         }

@@ -201,7 +201,7 @@ fn ask_send_buffer(socket: &Socket, asked: usize) -> Result<(), NetError> {
 }
 
 /// Asks with privilege (past the system's limit), then without.
-fn ask_buffer(
+pub(crate) fn ask_buffer(
     socket: BorrowedFd<'_>,
     asked: usize,
     force: libc::c_int,

@@ -382,8 +382,8 @@ pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
     Ok(found)
 }
 
-/// Lets this process, or the thread that calls, run before all that has no real-time priority
-/// (SCHED_FIFO); its threads begun later as well.
+/// Lets the calling thread, and threads that it starts later, run before all that has no real-time
+/// priority (SCHED_FIFO).
 pub(crate) fn run_in_real_time(priority: i32) -> io::Result<()> {
     // SAFETY: all-zero is a valid `sched_param`.
     let mut parameters: libc::sched_param = unsafe { mem::zeroed() };

@@ -45,7 +45,10 @@ pub enum TlsError {
         mode: u32,
     },
     /// Certificate and key do not belong together, or are of a kind that is not spoken.
-    #[error("{} and {} are no identity: {why}", certificate.display(), key.display())]
+    #[error(
+        "the certificate {} and the key {} cannot be used together: {why}; name the key that the certificate was made for",
+        certificate.display(), key.display()
+    )]
     Identity {
         /// The file of the certificate.
         certificate: PathBuf,

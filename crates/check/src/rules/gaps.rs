@@ -18,7 +18,7 @@ use groupcast_core::Service;
 
 use super::{At, End};
 use crate::ledger::{Ledger, MemberIx, MemberLife, Step, Stream};
-use crate::outcome::Acquainted;
+use crate::outcome::HeardBefore;
 use crate::violation::Violations;
 
 pub(crate) struct Rule;
@@ -73,7 +73,7 @@ impl super::Rule for Rule {
                 check_holes(end, observer, sender, stream, found);
             }
         }
-        for known in &end.outcome.acquainted {
+        for known in &end.outcome.heard_before {
             check_beginning(end, known, found);
         }
         for expected in &end.outcome.together {
@@ -178,7 +178,7 @@ fn check_holes(
     }
 }
 
-fn check_beginning(end: &End<'_>, known: &Acquainted, found: &mut Violations) {
+fn check_beginning(end: &End<'_>, known: &HeardBefore, found: &mut Violations) {
     let ledger = end.ledger;
     let (Some(observer), Some(sender)) = (ledger.find(known.observer), ledger.find(known.sender))
     else {
@@ -310,15 +310,18 @@ mod tests {
     fn a_lost_beginning_is_found_where_the_observer_had_heard_of_the_sender() {
         let late = || told("; b deliver a3 -; b deliver a4 -").complete();
         late().accept();
-        late().acquainted("b", "a1").reject(RULE);
-        late().acquainted("b", "a3").accept();
+        late().heard_before("b", "a1").reject(RULE);
+        late().heard_before("b", "a3").accept();
         told("; b gap a 1 2; b deliver a3 -; b deliver a4 -")
             .complete()
-            .acquainted("b", "a1")
+            .heard_before("b", "a1")
             .accept();
-        told("").complete().acquainted("b", "a2").reject(RULE);
-        told("").acquainted("b", "a2").accept();
-        told("; a crash").complete().acquainted("b", "a2").accept();
+        told("").complete().heard_before("b", "a2").reject(RULE);
+        told("").heard_before("b", "a2").accept();
+        told("; a crash")
+            .complete()
+            .heard_before("b", "a2")
+            .accept();
     }
 
     #[test]

@@ -471,7 +471,7 @@ impl Model {
                 complete: true,
                 without_configurations: false,
                 together: vec![together],
-                acquainted: Vec::new(),
+                heard_before: Vec::new(),
             },
         }
     }

@@ -19,10 +19,12 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// `rate` a second in the long run, and `burst` at once after a pause. Nothing if either is 0.
+    /// `rate` a second in the long run, at most 10^9, and `burst` at once after a pause. Nothing if
+    /// either is 0.
     pub const fn per_second(rate: u32, burst: u32) -> Self {
         let nanos = match rate {
             0 => 0,
+            rate if rate > 1_000_000_000 => 1,
             rate => 1_000_000_000 / rate as u64,
         };
         let count = if rate == 0 { 0 } else { burst };
@@ -59,6 +61,12 @@ mod tests {
         let each = (1..=10_000).map(|ms| taken(&mut allowance, Time::from_millis(ms), 3));
         assert_eq!(each.sum::<u32>(), 1_000);
         assert_eq!(taken(&mut allowance, Time::from_millis(60_000), 1_000), 20);
+    }
+
+    #[test]
+    fn a_rate_beyond_the_resolution_of_time_is_not_none() {
+        let mut allowance = Allowance::per_second(u32::MAX, 3);
+        assert_eq!(taken(&mut allowance, Time::ZERO, 10), 3);
     }
 
     #[test]

@@ -27,7 +27,8 @@ use crate::time::Time;
 
 /// A member that began longer ago than this gives way to nobody.
 pub const NEW_FOR: Duration = Duration::from_secs(10);
-/// A younger one gives way long before.
+/// Two processes that claim a name for so long are told apart by their incarnations, no more by
+/// their ages.
 pub const CLAIM_FOR: Duration = Duration::from_secs(2);
 /// How often a contested name is reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);

@@ -4,8 +4,8 @@
 //! - **Evidence**: another member's word that it hears us shows that the way to it works. A
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
-//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. Of
-//!   one that was excluded because it had given us up, it ends when that one hears us again.
+//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. If
+//!   a member was excluded because it had given us up, it ends when that one hears us again.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes
 //!   of one name do is in [`namesakes`](super::namesakes).
 //!

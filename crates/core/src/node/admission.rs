@@ -159,7 +159,7 @@ impl Admission {
             return Standing::Unadmitted;
         };
         let was_gone = peer.is_gone();
-        if was_gone && !self.copies.take_back(peer) {
+        if was_gone && !self.copies.may_return(peer) {
             return Standing::Unadmitted;
         }
         if !peer.take(arrival.now, prefix.counter) {
@@ -192,7 +192,7 @@ impl Admission {
         let sender = prefix.sender;
         if let Some(peer) = self.peers.get_mut(&sender) {
             let was_gone = peer.is_gone();
-            if was_gone && !self.copies.take_back(peer) {
+            if was_gone && !self.copies.may_return(peer) {
                 return Err(Refusal::TooManyCopies);
             }
             if !peer.take(now, prefix.counter) {
@@ -209,7 +209,7 @@ impl Admission {
         if proof.is_some_and(|echo| !echo.multicast && !self.has_room(sender, from)) {
             return Err(Refusal::TooManyCopies);
         }
-        let admitted = proof.map(|echo| {
+        let admitted = proof.and_then(|echo| {
             let first = prefix.counter.saturating_add(1);
             let peer = Peer::new(now, echo.node, from, echo.multicast, first);
             self.admit(now, sender, peer)
@@ -220,15 +220,15 @@ impl Admission {
         Ok(admitted)
     }
 
-    /// Admits `sender` as `proved`, or notes what is new about it.
-    fn admit(&mut self, now: Time, sender: Incarnation, proved: Peer) -> Admitted {
+    /// Admits `sender` as `proved`. `None` if it is a peer already: what is new about it is noted.
+    fn admit(&mut self, now: Time, sender: Incarnation, proved: Peer) -> Option<Admitted> {
         if let Some(peer) = self.peers.get_mut(&sender) {
             if (peer.address, peer.multicast) != (proved.address, proved.multicast) {
                 peer.address = proved.address;
                 peer.multicast = proved.multicast;
                 self.copies.list(self.peers.values());
             }
-            return Admitted { evicted: None };
+            return None;
         }
         let evicted = (self.peers.len() >= self.config.peers_max)
             .then(|| {
@@ -252,7 +252,7 @@ impl Admission {
         if copied {
             self.copies.list(self.peers.values());
         }
-        Admitted { evicted }
+        Some(Admitted { evicted })
     }
 
     /// Whether `sender`, which has no multicast and is heard at `address`, may get copies.
@@ -270,7 +270,12 @@ impl Admission {
 
     /// Admits a peer that has multicast on the host's word: no proof, and whatever it sends first
     /// is the first that counts.
-    pub(super) fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) -> Admitted {
+    pub(super) fn trust(
+        &mut self,
+        now: Time,
+        member: MemberId,
+        address: SocketAddr,
+    ) -> Option<Admitted> {
         let peer = Peer::new(now, member.node, address, true, 0);
         self.admit(now, member.incarnation, peer)
     }
@@ -278,7 +283,7 @@ impl Admission {
     /// Copies are about to be sent: asks the peers that get them, and were not heard for a while,
     /// whether they are alive. Those that do not answer get none, until they are heard again.
     pub(super) fn ask_quiet(&mut self, now: Time) {
-        if !self.copies.are_to_ask(now) {
+        if !self.copies.begin_asking(now) {
             return;
         }
         let mut gone = false;
@@ -287,7 +292,7 @@ impl Admission {
                 continue;
             }
             let was_gone = peer.is_gone();
-            let is_asked = peer.is_to_be_asked(now);
+            let is_asked = peer.note_chance_to_ask(now);
             gone |= peer.is_gone() && !was_gone;
             if !is_asked {
                 continue;

@@ -65,12 +65,12 @@ impl Copies {
 
     /// Whether a peer that was gone, and is heard again, may be a peer as before: not if it has no
     /// multicast and others have its place.
-    pub(super) fn take_back(&self, peer: &Peer) -> bool {
+    pub(super) fn may_return(&self, peer: &Peer) -> bool {
         peer.multicast || self.have_room_for(peer.address)
     }
 
     /// Whether quiet peers are to be asked now, at a moment at which copies are sent.
-    pub(super) fn are_to_ask(&mut self, now: Time) -> bool {
+    pub(super) fn begin_asking(&mut self, now: Time) -> bool {
         let due = self.any_without && self.has_multicast() && now >= self.ask_at;
         if due {
             self.ask_at = now + Self::ASK_INTERVAL;

@@ -210,7 +210,7 @@ impl<P: Protocol> Node<P> {
         let mut clear = [0; PREFIX_LEN];
         body.copy_to_slice(&mut clear);
         if body.len() < self.sealer.overhead() + 1 {
-            return Err(Rejected::Channel);
+            return Err(Rejected::TooShort);
         }
         // A key costs far more than a look at the prefix.
         let at_hand = self.sealer.has_key_of(prefix.sender);
@@ -261,7 +261,7 @@ impl<P: Protocol> Node<P> {
         Ok(())
     }
 
-    /// What a datagram under a key is that is not opened here.
+    /// Why a datagram that is sealed under a key which this node does not use is rejected.
     fn other_cluster(&self, theirs: ClusterTag) -> Rejected {
         match self.sealer.was_used(theirs) {
             true => Rejected::OldKey,
@@ -291,8 +291,9 @@ impl<P: Protocol> Node<P> {
         self.sealer.drop_other(was_used);
     }
 
-    /// What a datagram of this process's incarnation is. Of two that have the same, the one that
-    /// has sent less notices. Recordings of this process have numbers that it has used.
+    /// Judges a datagram that carries this process's own incarnation: its own, or that of a twin (a
+    /// copied machine). The twin that has sent fewer datagrams notices, because the other's counter
+    /// is ahead of its own; recordings of this process have counters that it has used.
     fn own_or_twin(
         &mut self,
         now: Time,
@@ -326,8 +327,9 @@ impl<P: Protocol> Node<P> {
     /// members that have multicast and are known to be new, as a simulator's are. A replay of what
     /// it sent before is not detected.
     pub fn trust(&mut self, now: Time, member: MemberId, address: SocketAddr) {
-        let admitted = self.admission.trust(now, member, address);
-        self.admitted(member.incarnation, admitted);
+        if let Some(admitted) = self.admission.trust(now, member, address) {
+            self.admitted(member.incarnation, admitted);
+        }
     }
 
     fn admitted(&mut self, peer: Incarnation, admitted: Admitted) {

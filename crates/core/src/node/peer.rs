@@ -85,7 +85,7 @@ impl Peer {
     }
 
     /// A chance to ask it whether it is alive: whether that is due.
-    pub(super) fn is_to_be_asked(&mut self, now: Time) -> bool {
+    pub(super) fn note_chance_to_ask(&mut self, now: Time) -> bool {
         if now.since(self.heard) < Self::QUIET {
             return false;
         }

@@ -40,6 +40,9 @@ pub enum Rejected {
     /// Of an unknown sender, and more of those came than are examined in a second.
     #[error("of an unknown sender, more of which came than are examined in a second")]
     Unexamined,
+    /// Too short for a seal and a channel: anybody could have sent it.
+    #[error("too short")]
+    TooShort,
     /// For a channel that is not open here, or without a body.
     #[error("for a channel that is not open here")]
     Channel,
@@ -56,7 +59,7 @@ pub struct NodeCounters {
     pub accepted: u64,
     /// Segments that were sealed to be sent.
     pub sealed: u64,
-    /// Datagrams that do not begin with groupcast's prefix, or are too short for it.
+    /// Datagrams that do not begin with groupcast's prefix, or are too short for it or a seal.
     pub malformed: u64,
     /// Datagrams of another version of the wire format.
     pub other_version: u64,
@@ -92,7 +95,7 @@ impl NodeCounters {
     pub(super) fn count(&mut self, rejected: &Rejected) {
         let counter = match rejected {
             Rejected::Prefix(PrefixError::Version(_)) => &mut self.other_version,
-            Rejected::Prefix(_) => &mut self.malformed,
+            Rejected::Prefix(_) | Rejected::TooShort => &mut self.malformed,
             Rejected::Cluster { .. } => &mut self.other_cluster,
             Rejected::OldKey => &mut self.old_key,
             Rejected::Own => &mut self.own,

@@ -101,7 +101,8 @@ pub fn flag(written: Written<'_>) -> Result<bool, Wrong> {
 /// One of `words`.
 pub fn word<'w>(written: Written<'_>, words: &[&'w str]) -> Result<&'w str, Wrong> {
     let Written::Text(text) = written else {
-        return written.mistyped("a string", "\"a name\"");
+        let first = words.first().copied().unwrap_or_default();
+        return written.mistyped("a word", &format!("\"{first}\""));
     };
     let known = words.iter().find(|word| **word == text);
     known.copied().ok_or_else(|| Wrong {

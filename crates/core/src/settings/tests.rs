@@ -140,7 +140,7 @@ fn what_is_wrong_says_what_would_be_right() {
         (
             "leaf",
             Written::Flag(true),
-            "true where a string belongs | for example \"a name\"",
+            "true where a word belongs | for example \"green\"",
         ),
         (
             "cups",

@@ -157,9 +157,8 @@ pub fn bandwidth(text: &str) -> Result<u64, Wrong> {
         "unlimited" => Ok(0),
         _ => match BANDWIDTH.read(text)? {
             0 => Err(Wrong {
-                message: "nothing passes a link without bandwidth".into(),
-                help: "use more than 0, or \"unlimited\"; `down` in a `[[change]]` breaks a link"
-                    .into(),
+                message: "nothing passes at 0 bits a second".into(),
+                help: "use more than 0, or \"unlimited\" where that is allowed".into(),
             }),
             bandwidth => Ok(bandwidth),
         },
@@ -179,8 +178,12 @@ pub fn rate(text: &str) -> Result<f64, Wrong> {
     let number = text.strip_suffix("/s").map(str::trim);
     match number.and_then(|number| number.parse::<f64>().ok()) {
         Some(rate) if rate > 0.0 && rate <= RATE_MAX => Ok(rate),
+        Some(rate) if rate > RATE_MAX => Err(Wrong {
+            message: format!("`{text}` is above the resolution of time"),
+            help: format!("use at most \"{RATE_MAX}/s\""),
+        }),
         Some(_) => Err(Wrong {
-            message: format!("`{text}` is not a rate above 0 and up to 10^9"),
+            message: format!("`{text}` is not a rate above 0"),
             help: "leave the source out, or give it a `count` or a `stop`".into(),
         }),
         None => Err(Wrong {

@@ -20,7 +20,7 @@ pub enum DecodeError {
         have: usize,
     },
     /// The field has a value that it must not have.
-    #[error("{field} at byte {at} has the value {value}, which is not allowed")]
+    #[error("{field}, which ends at byte {at}, has the value {value}, which is not allowed")]
     Invalid {
         /// Name of the field.
         field: &'static str,

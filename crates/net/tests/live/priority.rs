@@ -35,8 +35,8 @@ fn with_the_data_first_all_of_it_is_read_before_the_token() {
     assert_eq!(place_of_the_token(SocketClass::Data), 300);
 }
 
-#[test]
-fn a_turn_is_bounded_and_the_next_goes_on_without_waiting() {
+/// Five turns with more to read than they may: how long they take.
+fn five_turns() -> Duration {
     let mut bed = Bed::multicast(2, |_, config| config.receive_max = 60).introduced();
     for seed in 0..10 {
         bed.courier(0).send_data(batch(seed, 30, 1000));
@@ -49,10 +49,16 @@ fn a_turn_is_bounded_and_the_next_goes_on_without_waiting() {
         let len = bed.courier(1).inbox.len();
         assert!(len <= turn * 90, "{len} after {turn} turns");
     }
-    // Four waits would be a second.
-    assert!(start.elapsed() < Duration::from_millis(500));
+    let took = start.elapsed();
     bed.settle();
     assert_eq!(bed.courier(1).inbox.len(), 300);
+    took
+}
+
+/// Four waits would be a second. A busy machine may be as slow, but not every time.
+#[test]
+fn a_turn_is_bounded_and_the_next_goes_on_without_waiting() {
+    assert!((0..20).any(|_| five_turns() < Duration::from_millis(500)));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use groupcast_check::{Acquainted, Ending, Outcome, Together, Violation};
+use groupcast_check::{Ending, HeardBefore, Outcome, Together, Violation};
 use groupcast_core::node::{AdmissionConfig, NodeConfig, Reach};
 use groupcast_core::trace::Observation;
 use groupcast_core::{Incarnation, Instrumented, MemberId, MessageId, Node, NodeId};
@@ -203,7 +203,7 @@ impl<P: Instrumented> World<P> {
                 })
                 .into_iter()
                 .collect(),
-            acquainted: self.acquainted.clone(),
+            heard_before: self.heard_before.clone(),
         };
         self.record.borrow().checker.finish(&outcome)
     }
@@ -216,7 +216,7 @@ impl<P: Instrumented> World<P> {
         for observer in &alive {
             for sender in alive.iter().filter(|sender| *sender != observer) {
                 let submitted = self.submitted.get(sender).copied().unwrap_or(0);
-                self.acquainted.push(Acquainted {
+                self.heard_before.push(HeardBefore {
                     observer: *observer,
                     sender: *sender,
                     since: submitted + 1,

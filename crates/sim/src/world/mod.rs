@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use groupcast_check::{Acquainted, Contract};
+use groupcast_check::{Contract, HeardBefore};
 use groupcast_core::node::{Channel, Recipient};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
@@ -146,7 +146,7 @@ pub(crate) struct World<P> {
     /// The number of the last message that each process submitted.
     pub(crate) submitted: BTreeMap<MemberId, u64>,
     /// From which message on each member must deliver or report what each sender sends.
-    acquainted: Vec<Acquainted>,
+    heard_before: Vec<HeardBefore>,
     pub(crate) transitions: Vec<RecordedTransition>,
     pub(crate) trace: Option<Trace>,
     agenda: Agenda<Step>,
@@ -199,7 +199,7 @@ impl<P: Instrumented> World<P> {
             hosts: (0..hosts).map(|_| Host::new(Rc::clone(&config))).collect(),
             record: Record::new(Contract::default()),
             submitted: BTreeMap::new(),
-            acquainted: Vec::new(),
+            heard_before: Vec::new(),
             transitions: Vec::new(),
             trace: None,
             agenda: Agenda::new(),
