@@ -139,11 +139,12 @@ impl System {
             }),
             Self::Multidriver => Policy::Multidriver(rounds),
             Self::List => Policy::List(rounds),
-            Self::Collectors => Policy::Collectors(Collectors {
-                every: POLL,
-                count: COLLECTORS,
-                ..Collectors::for_window(WINDOW)
-            }),
+            Self::Collectors => {
+                let mut rule = Collectors::for_window(WINDOW);
+                rule.every = POLL;
+                rule.count = COLLECTORS;
+                Policy::Collectors(rule)
+            }
             Self::Cp => Policy::Cp(Cp::default()),
             Self::Vmtp | Self::Mtp => return None,
         })
