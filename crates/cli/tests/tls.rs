@@ -245,7 +245,7 @@ fn what_tls_needs_is_said() {
         format!("key = \"key\"\n{far}tls_client_ca = \"ca.pem\"\ntls_certificate = \"ca.pem\"\ntls_key = \"daemon.key\"\n"),
     );
     host.run(&["daemon", "--check", "-c", &path])
-        .fails_with(1, &["are no identity"]);
+        .fails_with(1, &["cannot be used together"]);
     host.run(&["status", "--tls-ca", "ca.pem"])
         .fails_with(2, &["--server"]);
     for option in ["--tls-ca", "--token"] {

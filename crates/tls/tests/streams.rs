@@ -291,7 +291,7 @@ fn each_wrong_file_is_named() {
         ..files.clone()
     };
     fails(with_key(&directory.join("none")), "none");
-    fails(with_key(&other), "are no identity");
+    fails(with_key(&other), "cannot be used together");
     fails(with_key(&files.certificate), "holds no private key");
     fails(with_key(&directory), "is not a regular file");
     let swapped = ServerFiles {

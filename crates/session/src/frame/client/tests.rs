@@ -184,7 +184,7 @@ fn a_message_without_destinations_is_malformed() {
     let error = decode_all(&bytes).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "a malformed publish frame: destinations at byte 10 has the value 0, which is not allowed"
+        "a malformed publish frame: destinations, which ends at byte 10, has the value 0, which is not allowed"
     );
 }
 
