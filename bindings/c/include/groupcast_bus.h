@@ -137,6 +137,10 @@ gcb_code gcb_set_timeout(gcb_bus bus, int timeout_ms, gcb_error *error);
  * client from now on. GCB_REFUSED and the errors of the connection, here and below. */
 gcb_code gcb_accept(gcb_bus bus, const char *tag, const char *domain, gcb_error *error);
 
+/* The same with an order of its own for `domain` and all below it ("A domain with an order of its own" in docs/bus.md):
+ * returns when the client is in it, which may take longer than other commands. gcb_reject takes it back. */
+gcb_code gcb_accept_ring(gcb_bus bus, const char *tag, const char *domain, gcb_error *error);
+
 /* Takes the identical gcb_accept back. */
 gcb_code gcb_reject(gcb_bus bus, const char *tag, const char *domain, gcb_error *error);
 

@@ -112,6 +112,21 @@ pub extern "C" fn gcb_accept(bus: BusHandle, tag: Text, domain: Text, error: Out
     run(error, || about(bus, "accept", tag, domain).map(|_| ()))
 }
 
+/// Takes the messages to a domain, in an order of its own.
+#[unsafe(no_mangle)]
+pub extern "C" fn gcb_accept_ring(
+    bus: BusHandle,
+    tag: Text,
+    domain: Text,
+    error: Out<Report>,
+) -> Code {
+    run(error, || {
+        let (tag, domain) = (tag.get("the tag")?, domain.get("the domain")?);
+        let line = format!("accept {} {} ring", quoted(&tag), quoted(&domain));
+        lock(&*handles::bus(bus.0)?).say(&line).map(|_| ())
+    })
+}
+
 /// Takes an `accept` back.
 #[unsafe(no_mangle)]
 pub extern "C" fn gcb_reject(bus: BusHandle, tag: Text, domain: Text, error: Out<Report>) -> Code {

@@ -37,10 +37,19 @@ impl Said {
     /// Notes the command `name` that was carried out as `line`.
     pub(crate) fn note(&mut self, name: &str, line: &str) {
         let words = words::read(line).unwrap_or_default();
-        let arguments: Vec<String> = words.into_iter().skip(1).collect();
+        // `ring` at the end of an `accept` is how the domain is joined, not what is accepted.
+        let asks_for_ring = words.len() > 3;
+        let arguments: Vec<String> = words.into_iter().skip(1).take(2).collect();
         let is_accept = |it: &Command| it.name == "accept" && it.arguments == arguments;
         match name {
-            "accept" if !self.commands.iter().any(is_accept) => {}
+            "accept" => {
+                if let Some(known) = self.commands.iter_mut().find(|it| is_accept(it)) {
+                    if asks_for_ring {
+                        known.line = line.to_owned();
+                    }
+                    return;
+                }
+            }
             "reject" => {
                 self.commands.retain(|it| !is_accept(it));
                 return;
@@ -82,6 +91,22 @@ mod tests {
         }
         assert_eq!(said.lines(), ["id me", "syntax sexp", "accept \"x y\" d"]);
         assert_eq!(said.syntax(), Some("sexp"));
+    }
+
+    #[test]
+    fn a_ring_is_asked_for_again_until_it_is_taken_back() {
+        let mut said = Said::default();
+        for line in [
+            "accept * a ring",
+            "accept * b",
+            "accept * b ring",
+            "accept * c ring",
+            "accept * c",
+        ] {
+            said.note("accept", line);
+        }
+        said.note("reject", "reject * a");
+        assert_eq!(said.lines(), ["accept * b ring", "accept * c ring"]);
     }
 
     #[test]

@@ -195,6 +195,7 @@ fn play(listener: &TcpListener) {
     peer.answer("accept \"(\" \"room\"", "error pattern 8 no end\n");
     peer.answer("accept \"x\" \"other\"", "ok\n");
     peer.answer("reject \"x\" \"other\"", "ok\n");
+    peer.answer("accept \"*\" \"wb.uiuc\" ring", "ok\n");
     peer.answer("id \"me \\\"too\\\"\"", "ok\n");
     peer.answer("views on", "view room regular join c2@h1 c2@h1\nok\n");
     peer.answer("clients", "ok 2\n c1@h1 me\n c2@h1 \"\" room\n");
@@ -221,6 +222,7 @@ fn play(listener: &TcpListener) {
     peer.answer("views on", "ok\n");
     peer.answer("id \"me \\\"too\\\"\"", "ok\n");
     peer.answer("accept \"*\" \"room\"", "ok\n");
+    peer.answer("accept \"*\" \"wb.uiuc\" ring", "ok\n");
     peer.answer("msg \"t\" \"room\" sexp 9", "");
     peer.answer("(a . (b))", "ok\n");
     peer.answer("quit", "ok\nclosed bye good-bye\n");

@@ -27,6 +27,7 @@ int main(int count, char **words)
     CHECK(check_error.column == 8 && strcmp(check_error.word, "pattern") == 0);
     GIVES(GCB_OK, gcb_accept(bus, "x", "other", &check_error));
     GIVES(GCB_OK, gcb_reject(bus, "x", "other", &check_error));
+    GIVES(GCB_OK, gcb_accept_ring(bus, "*", "wb.uiuc", &check_error));
     GIVES(GCB_OK, gcb_id(bus, "me \"too\"", &check_error));
     GIVES(GCB_OK, gcb_command(bus, "views on", NULL, &check_error));
     GIVES(GCB_ARGUMENT, gcb_command(bus, "views on\nquit", NULL, &check_error));

@@ -93,7 +93,7 @@ int main(int count, char **words)
     GIVES(GCB_OK, gcb_write(root, GCB_CSTREAM, own, sizeof own, &len, &check_error));
     GIVES(GCB_OK, gcb_connect(words[1], 10000, &bus, &check_error));
     GIVES(GCB_OK, gcb_command(bus, "syntax cstream", NULL, &check_error));
-    GIVES(GCB_OK, gcb_accept(bus, "*", "kinds", &check_error));
+    GIVES(GCB_OK, gcb_accept_ring(bus, "*", "kinds", &check_error));
     while (others != wanted) {
         gcb_item all;
         GIVES(GCB_OK, gcb_ping(bus, "*", "kinds", &names, &check_error));

@@ -1,5 +1,5 @@
 //! Programs in C, Python, Lisp, Node and bash at the bus: each sends a list with every kind of item
-//! and gets it from each of them, in its own syntax.
+//! and gets it from each of them, in its own syntax, in a domain with an order of its own.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot talk to its daemons has failed"
@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::host::{Host, Running};
+use crate::host::{Host, Running, free_port};
 
 const BOOK: &str = include_str!("../../../docs/bus.md");
 
@@ -79,14 +79,21 @@ fn skipped(what: &str) {
     let _ = writeln!(std::io::stdout(), "\nskipped: {what}");
 }
 
+/// A file that gives daemons addresses for rings.
+fn pool(host: &Host) -> String {
+    let port = free_port();
+    let text = format!("ring_pool = {{ network = \"239.192.82.0/24\", port = {port} }}\n");
+    host.write("pool.toml", text)
+}
+
 /// A daemon with a bus at a Unix socket and at a port of its own, whose address is given.
-fn daemon(host: &Host, name: &str) -> (Running, String) {
+fn daemon(host: &Host, name: &str, options: &[&str]) -> (Running, String) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = port.local_addr().unwrap().to_string();
     drop(port);
     let unix = unix_address(host, name);
-    let options = ["--insecure", "--bus", &unix, "--bus", &address];
-    (host.daemon(name, &options), address)
+    let buses = ["--insecure", "--bus", &unix, "--bus", &address];
+    (host.daemon(name, &[&buses, options].concat()), address)
 }
 
 fn unix_address(host: &Host, name: &str) -> String {
@@ -141,8 +148,9 @@ impl Language {
 #[test]
 fn every_language_sends_and_gets_every_kind_of_item() {
     let host = Host::new();
-    let (_h1, first) = daemon(&host, "h1");
-    let (_h2, second) = daemon(&host, "h2");
+    let pool = pool(&host);
+    let (_h1, first) = daemon(&host, "h1", &["-c", &pool]);
+    let (_h2, second) = daemon(&host, "h2", &["-c", &pool]);
     for name in ["h1", "h2"] {
         host.await_members(name, &["h1", "h2"]);
     }
@@ -176,12 +184,17 @@ fn every_language_sends_and_gets_every_kind_of_item() {
         heard.sort_unstable();
         assert_eq!(heard, expected, "{}: {said}", language.name);
     }
+    // All asked for a ring, and a ring has a history of its own.
+    for name in ["h1", "h2"] {
+        let history = host.read(&format!("{name}.kinds.ndjson"));
+        assert!(!history.is_empty(), "{name} was in no ring");
+    }
 }
 
 #[test]
 fn the_examples_of_the_book_do_what_they_say() {
     let host = Host::new();
-    let (_h1, address) = daemon(&host, "h1");
+    let (_h1, address) = daemon(&host, "h1", &[]);
     let examples = root().join("examples/bus");
     let (_, book) = BOOK.split_once("\n## In other languages\n").unwrap();
     for (language, library, command, expected) in [
@@ -233,7 +246,7 @@ fn the_example_in_c_says_what_is_typed_and_shows_what_comes() {
         return skipped("the_example_in_c_says_what_is_typed_and_shows_what_comes needs cc");
     }
     let host = Host::new();
-    let (_h1, address) = daemon(&host, "h1");
+    let (_h1, address) = daemon(&host, "h1", &[]);
     let mut program = Command::new(compiled(&host, "bindings/c/examples/whisper.c"))
         .args([&address, "room", "al"])
         .stdin(Stdio::piped())

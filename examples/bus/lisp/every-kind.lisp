@@ -26,7 +26,7 @@
 (destructuring-bind (address count) (last sb-ext:*posix-argv* 2)
   (let ((bus (groupcast-bus:connect address))
         (count (parse-integer count)))
-    (groupcast-bus:accept bus "*" "kinds")
+    (groupcast-bus:accept bus "*" "kinds" :ring t)
     (loop until (= count (length (groupcast-bus:ping bus "*" "kinds"))) do (sleep 0.05))
     (groupcast-bus:send bus "lisp" "kinds" *everything*)
     (loop repeat count

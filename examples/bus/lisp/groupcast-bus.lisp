@@ -124,9 +124,10 @@
       (error 'bus-error :line line))
     (rest (words line))))
 
-(defun accept (bus tag domain)
-  "Take the messages to DOMAIN whose tag matches the regular expression TAG."
-  (command bus (format nil "accept ~A ~A" (quoted tag) (quoted domain))))
+(defun accept (bus tag domain &key ring)
+  "Take the messages to DOMAIN whose tag matches the regular expression TAG; with RING, DOMAIN has an
+order of its own."
+  (command bus (format nil "accept ~A ~A~:[~; ring~]" (quoted tag) (quoted domain) ring)))
 
 (defun ping (bus tag domain)
   "The ids of all that such a message would be for."

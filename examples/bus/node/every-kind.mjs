@@ -21,7 +21,7 @@ const EVERYTHING = [
 
 const [address, count] = process.argv.slice(2);
 const bus = await Bus.connect(address);
-await bus.accept("*", "kinds");
+await bus.accept("*", "kinds", { ring: true });
 while ((await bus.ping("*", "kinds")).length !== Number(count)) await setTimeout(50);
 await bus.send("node", "kinds", EVERYTHING);
 for (let got = 0; got < Number(count); got++) {

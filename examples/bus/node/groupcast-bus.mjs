@@ -72,8 +72,9 @@ export class Bus {
     return this.#answer(/^(clients|help)\b/.test(line));
   }
 
-  accept(tag, domain) {
-    return this.command(`accept ${quote(tag)} ${quote(domain)}`);
+  // With `ring`, the domain and all below it have an order of their own.
+  accept(tag, domain, { ring = false } = {}) {
+    return this.command(`accept ${quote(tag)} ${quote(domain)}${ring ? " ring" : ""}`);
   }
 
   ping(tag, domain) {

@@ -6,7 +6,7 @@
 everything='(plus (|odd ) one| :key ()) -12345678901234567890123 2.5 "a \"quoted\" \\ text
 in lines ü" #u8(0 255 10) #\a #\Space #\( '\''x #(1 2) (1 2 . end))'
 
-bus_connect "$1" && bus_command 'accept * kinds' || exit
+bus_connect "$1" && bus_command 'accept * kinds ring' || exit
 names=()
 while ((${#names[@]} != $2)); do
     bus_command 'ping * kinds' || exit

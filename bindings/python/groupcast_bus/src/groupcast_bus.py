@@ -144,9 +144,12 @@ class Bus:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def accept(self, tag: str, domain: str) -> None:
-        """Take the messages to ``domain`` (or ``*.domain``) whose tag matches the regular expression ``tag``."""
-        self._command(f"accept {quote(tag)} {quote(domain)}")
+    def accept(self, tag: str, domain: str, *, ring: bool = False) -> None:
+        """Take the messages to ``domain`` (or ``*.domain``) whose tag matches the regular expression ``tag``.
+
+        With ``ring`` the domain and all below it have an order of their own.
+        """
+        self._command(f"accept {quote(tag)} {quote(domain)}{' ring' if ring else ''}")
 
     def reject(self, tag: str, domain: str) -> None:
         """Take the identical ``accept`` back."""

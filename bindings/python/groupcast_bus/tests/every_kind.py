@@ -24,7 +24,7 @@ EVERYTHING = [
 def main() -> None:
     address, count = sys.argv[1], int(sys.argv[2])
     with Bus(address) as bus:
-        bus.accept("*", "kinds")
+        bus.accept("*", "kinds", ring=True)
         while len(bus.ping("*", "kinds")) != count:
             time.sleep(0.05)
         bus.send("python", "kinds", EVERYTHING)
