@@ -3,7 +3,8 @@
 Two daemons, a whiteboard's program at each, and a headless Chromium (Debian's package ``chromium``) at each of those.
 In both pages at once 100 strokes are drawn and erased by events of the pointer; then the pictures of the two pages are
 compared, byte by byte of their PNGs, which lie in DIRECTORY. Not a part of the tests: it takes a browser, and seconds.
-The program ``groupcast`` is that of the environment variable GROUPCAST, or of the PATH.
+The program ``groupcast`` is that of the environment variable GROUPCAST, or of the PATH. Whatever happens, a signal too,
+no browser, daemon or directory of a run stays behind.
 """
 
 from __future__ import annotations
@@ -62,16 +63,34 @@ class Browser:
     def __init__(self, program: str, address: str, directory: Path) -> None:
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=900,800"]
         options += ["--remote-debugging-port=0", f"--user-data-dir={directory}", "--no-first-run"]
-        # A browser is many processes, which end together.
+        options += ["--disable-breakpad", "--disable-crash-reporter"]
+        self._directory = directory
+        directory.mkdir()
         self.process = subprocess.Popen(
             [program, *options, address],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
+            env={**os.environ, "TMPDIR": str(directory)},
         )
+        try:
+            self._open(address)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, address: str) -> None:
+        """Wait for the page, and connect to it."""
+        directory = self._directory
+
+        def listens() -> bool:
+            if (code := self.process.poll()) is not None:
+                sys.exit(f"the browser has ended with {code} before it listened")
+            return port_file.exists() and port_file.read_text().count("\n") > 0
+
         port_file = directory / "DevToolsActivePort"
-        until("the browser listens", lambda: port_file.exists() and port_file.read_text().count("\n"))
+        until("the browser listens", listens)
         port = int(port_file.read_text().splitlines()[0])
         pages: list[Any] = []
 
@@ -118,9 +137,19 @@ class Browser:
         return base64.b64decode(self.result(self.ask("Page.captureScreenshot", format="png", clip=clip))["data"])
 
     def close(self) -> None:
-        """End it."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
+        """End it: a browser is many processes, of which some leave its process group."""
+
+        def all_gone() -> bool:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.poll()
+            found = processes_with(str(self._directory))
+            for one in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+            return self.process.returncode is not None and not found
+
+        until("the browser is gone", all_gone)
 
     def _pages(self, port: int) -> list[Any]:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=WITHIN)
@@ -128,6 +157,16 @@ class Browser:
         pages: list[Any] = json.loads(connection.getresponse().read())
         connection.close()
         return pages
+
+
+def processes_with(word: str) -> list[int]:
+    """The processes, but those that have ended, whose command line holds a word."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if word.encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
 
 
 def until(what: str, holds: Any) -> None:
@@ -139,10 +178,18 @@ def until(what: str, holds: Any) -> None:
         time.sleep(0.05)
 
 
+def program(name: str, hint: str) -> str:
+    """Where a program is; without it there is nothing to do."""
+    path = shutil.which(name)
+    if path is None:
+        sys.exit(f"there is no program {name}: {hint}")
+    return path
+
+
 @contextlib.contextmanager
 def whiteboards(directory: Path) -> Iterator[list[str]]:
     """Two daemons and a whiteboard's program at each; where the pages are."""
-    groupcast = os.environ.get("GROUPCAST") or shutil.which("groupcast") or "groupcast"
+    groupcast = program(os.environ.get("GROUPCAST") or "groupcast", "set GROUPCAST to its path")
     with contextlib.ExitStack() as ports:
         found = [ports.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(3)]
         for one in found:
@@ -216,7 +263,13 @@ def play(chromium: str, directory: Path, seed: int) -> None:
 
 def main() -> None:
     """Play so many times."""
-    chromium, directory, *times = sys.argv[1:]
+    if not 3 <= len(sys.argv) <= 4:
+        sys.exit("usage: browsers.py CHROMIUM DIRECTORY [TIMES]")
+    name, directory, *times = sys.argv[1:]
+    chromium = program(name, "install Debian's package `chromium`, or name another Chromium")
+    # So that what was started is ended.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     Path(directory).mkdir(parents=True, exist_ok=True)
     for seed in range(1, 1 + int(times[0] if times else 1)):
         play(chromium, Path(directory), seed)
