@@ -7,7 +7,7 @@
 //!   (`src/bin/adversary.rs`).
 //! - [`transfer`]: a text through a lossy network; [`exclusion`]: all members flood.
 //! - [`files`]: files to many hosts, interrupted, many and small, beside other flows.
-//! - [`bus`]: many clients of the bus against a naive model.
+//! - [`bus`]: many clients of the bus against a naive model; people beside a large volume.
 //! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
 //! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
 //! - [`guests`]: requests to a group, a handler and a lock, of which holders are killed.

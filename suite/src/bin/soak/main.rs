@@ -10,8 +10,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
-use groupcast_bench::Testbed;
-use groupcast_suite::live::bus::{self, Crowd};
+use groupcast_bench::{Link, Testbed};
+use groupcast_suite::live::bus::{self, Crowd, people};
 use groupcast_suite::live::chaos::{self, Chaos};
 use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::exclusion::Flood;
@@ -31,6 +31,8 @@ const FAILOVER_WORST: Duration = Duration::from_secs(1);
 const CHAOS_ROUND: Duration = Duration::from_secs(20);
 /// Domains that clients of the bus use.
 const BUS_DOMAINS: usize = 200;
+/// What people notice: at no user may one action of a hundred take longer.
+const PEOPLE_P99: Duration = Duration::from_millis(100);
 /// With the longest messages, a daemon may be busy with one thing for so long.
 const BUSY_MAX: Duration = Duration::from_millis(50);
 /// Small files may take so many times as long as one file of the same size.
@@ -120,6 +122,8 @@ enum What {
     Forged,
     /// Clients of the bus at five daemons, against a naive model of what they accept
     Bus,
+    /// Eight users of the bus at five daemons, while 50 MB go through another domain
+    People,
     /// A text through 3 and 5 hosts at 0, 1, 5 and 20 % loss
     Transfer,
     /// Transfers of files with processes killed and networks cut: resumed, all is complete
@@ -168,7 +172,7 @@ fn main() -> ExitCode {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 16] = [
+    let runs: [(What, &str, Run); 17] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Files, "files", run_files),
         (What::SmallFiles, "small_files", run_small_files),
@@ -177,6 +181,7 @@ fn main() -> ExitCode {
         (What::Forged, "forged", run_forged),
         (What::Exclusion, "exclusion", run_exclusion),
         (What::Bus, "bus", run_bus),
+        (What::People, "people", run_people),
         (What::Farewell, "farewell", run_farewell),
         (What::Large, "large", run_large),
         (What::Hostile, "hostile", hostile::run_hostile),
@@ -318,6 +323,7 @@ fn run_bus(options: &Options) -> Outcome<Value> {
         "seed": options.seed,
         "clients": report.clients,
         "rounds": report.rounds,
+        "parted": report.parted,
         "messages": report.messages,
         "deliveries": report.deliveries,
         "pings": report.pings,
@@ -325,6 +331,30 @@ fn run_bus(options: &Options) -> Outcome<Value> {
         "idle_bytes": report.idle_each(),
         "busy_bytes": report.busy_each(),
     }))
+}
+
+fn run_people(_: &Options) -> Outcome<Value> {
+    let mut rows = Vec::new();
+    let mut slow = Vec::new();
+    for (name, link, queue_max) in [
+        ("none", Link::Unlimited, None),
+        ("100mbit, queue_max 256 KiB", Link::Mbit100, Some(256 << 10)),
+        // What waits at the sender's daemon is 84 ms of such a link: told, and not judged.
+        ("100mbit", Link::Mbit100, None),
+    ] {
+        let report = people::run(link, queue_max)?;
+        print!("link {name}: {report}");
+        let p99_ms = report.worst_p99().as_secs_f64() * 1e3;
+        let is_judged = link == Link::Unlimited || queue_max.is_some();
+        if is_judged && report.worst_p99() > PEOPLE_P99 {
+            slow.push(format!("link {name}: p99 {p99_ms:.1} ms at a user"));
+        }
+        rows.push(json!({"link": name, "p99_ms": p99_ms, "took_s": report.took.as_secs_f64()}));
+    }
+    match slow.is_empty() {
+        true => Ok(rows.into()),
+        false => Err(slow.join("; ").into()),
+    }
 }
 
 fn run_farewell(options: &Options) -> Outcome<Value> {

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::super::{Outcome, until};
 use super::model::Delivery;
@@ -34,6 +34,8 @@ struct Heard {
     /// In the order of the commands; those of several lines whole.
     replies: Vec<String>,
     deliveries: Vec<Delivery>,
+    /// When each of them had been read.
+    arrivals: Vec<Instant>,
     /// A reply of which so many lines have not come.
     part: Option<(String, usize)>,
     /// The last line, or why there is none.
@@ -123,10 +125,21 @@ impl Program {
         self.heard().deliveries.clone()
     }
 
+    /// How many that is.
+    pub fn delivered(&self) -> usize {
+        self.heard().deliveries.len()
+    }
+
+    /// When each of them had come.
+    pub fn arrivals(&self) -> Vec<Instant> {
+        self.heard().arrivals.clone()
+    }
+
     /// Forgets replies and deliveries; all replies are there.
     pub fn forget(&mut self) {
         let mut heard = self.heard();
         heard.deliveries.clear();
+        heard.arrivals.clear();
         heard.replies.clear();
         drop(heard);
         self.asked = 0;
@@ -169,6 +182,7 @@ fn read(mut reader: BufReader<UnixStream>, shared: &Shared) {
                     head: line,
                     payload,
                 });
+                heard.arrivals.push(Instant::now());
                 false
             }
             Ok((line, None)) => note(&mut heard, line),
