@@ -245,11 +245,12 @@ impl Sender {
     }
 
     fn ask_again_in_pass(&mut self, context: &mut Context<'_>) {
+        let is_held_back = self.stream.is_held_back(self.limit());
         let Some(sending) = self.sending_mut() else {
             return;
         };
         let awaited = core::mem::take(&mut sending.awaits_reports);
-        sending.backoff += u32::from(awaited);
+        sending.backoff += u32::from(awaited || is_held_back);
         let backoff = sending.backoff;
         if awaited && backoff > 1 {
             self.rate.unheard();
@@ -311,6 +312,9 @@ impl Sender {
         }
         let (now, limit) = (context.now, context.config.vanish_after);
         let reach = self.stream.top();
+        // Who has all that was sent and no room for more is asked, too: it may be gone.
+        let room = self.limit();
+        let closed = self.stream.is_held_back(room).then_some(room);
         let state = &self.state;
         let gone: Vec<MemberId> = self
             .peers
@@ -320,7 +324,8 @@ impl Sender {
                     State::Announcing(_) | State::Over => false,
                     State::Starting(_) => peer.gates && !peer.ready,
                     State::Sending(sending) => {
-                        peer.gates && sending.gate.awaits(**member, peer, reach)
+                        let is_closed = Some(peer.limit) == closed;
+                        peer.gates && (is_closed || sending.gate.awaits(**member, peer, reach))
                     }
                     State::Concluding(_) => true,
                 };

@@ -472,3 +472,22 @@ fn an_acknowledgement_of_a_chain_that_overtakes_the_roster_is_not_forgotten() {
         assert_eq!(counted, expected, "{packets} packets");
     }
 }
+
+#[test]
+fn a_receiver_that_goes_while_it_has_no_room_is_given_up() {
+    let config = BulkConfig {
+        buffer_max: 64 << 10,
+        slow: SlowPolicy::Wait,
+        ..BulkConfig::lan()
+    };
+    let mut net = Net::new(3, &config, 1 << 20);
+    net.consumes[1] = false;
+    net.send(file(1 << 20, Wanted::Count(2)));
+    net.run(Duration::from_secs(60));
+    assert!(!net.is_sent(), "it has no room, and is there");
+    net.cut[1] = true;
+    net.must(Duration::from_secs(30), Net::is_sent);
+    let outcomes = net.outcomes();
+    assert_eq!(outcomes[&member(1)], Outcome::Vanished);
+    assert_eq!(outcomes[&member(2)], Outcome::Complete);
+}
