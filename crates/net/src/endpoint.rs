@@ -127,6 +127,11 @@ impl<P: Protocol> Endpoint<P> {
         })
     }
 
+    /// Before the first turn: its time is that of `clock`.
+    pub(crate) fn set_clock(&mut self, clock: Clock) {
+        self.clock = clock;
+    }
+
     /// One turn: sends what is waiting, waits, reads, runs the timers, sends again.
     ///
     /// It waits until there is a datagram, a timer is due, a source of the caller's is ready or

@@ -13,6 +13,7 @@ use groupcast_core::seal::Sealer;
 use groupcast_core::trace::Observer;
 use groupcast_core::{Incarnation, MemberId, Node, NodeId, Protocol, Rng};
 
+use crate::clock::Clock;
 use crate::config::EndpointConfig;
 use crate::endpoint::Endpoint;
 use crate::error::NetError;
@@ -59,6 +60,7 @@ pub struct EndpointBuilder<P> {
     rng: Option<Rng>,
     observer: Option<Box<dyn Observer>>,
     free_port: bool,
+    clock: Option<Clock>,
     protocol: PhantomData<fn() -> P>,
 }
 
@@ -76,6 +78,7 @@ impl<P: Protocol> EndpointBuilder<P> {
             rng: None,
             observer: None,
             free_port: false,
+            clock: None,
             protocol: PhantomData,
         }
     }
@@ -115,6 +118,13 @@ impl<P: Protocol> EndpointBuilder<P> {
         self
     }
 
+    /// Its time is that of `clock`: that of another endpoint, if what one is told is said to the
+    /// other. Default: a clock that starts now.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
     /// Opens the sockets. Nothing is sent, and no channel is open yet.
     ///
     /// # Errors
@@ -136,6 +146,9 @@ impl<P: Protocol> EndpointBuilder<P> {
                 }
                 Err(error) => return Err(error),
                 Ok(mut endpoint) => {
+                    if let Some(clock) = self.clock {
+                        endpoint.set_clock(clock);
+                    }
                     if let Some(observer) = self.observer {
                         endpoint.node_mut().observe_with(observer);
                     }
