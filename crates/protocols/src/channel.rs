@@ -9,6 +9,7 @@
 //! | 4 | RMP |
 //! | 5 | group management beside bulk transfers |
 //! | 6 | further rings of a daemon |
+//! | 7 | the accounts of relays, beside bulk transfers |
 //!
 //! A number that was given is not given again: a node drops what comes on a channel that is not
 //! open at it, and says so in its log, so that releases that give a number to different protocols
@@ -32,6 +33,9 @@ pub const XGM: Channel = Channel(Number::Xgm as u8);
 /// name its ring, so that rings can share an address.
 pub const RINGS: Channel = Channel(Number::Rings as u8);
 
+/// The accounts of relays, beside bulk transfers.
+pub const RELAY: Channel = Channel(Number::Relay as u8);
+
 /// The numbers: as an enum, so that the compiler refuses one that is given twice.
 #[repr(u8)]
 enum Number {
@@ -41,4 +45,5 @@ enum Number {
     Rmp = 4,
     Xgm = 5,
     Rings = 6,
+    Relay = 7,
 }

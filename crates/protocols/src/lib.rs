@@ -8,6 +8,7 @@
 //! - [`managed`]: bulk transfers with group management beside them, as one value.
 //! - [`mtp`]: order by the tokens of a master (000 ch. 4), for comparison.
 //! - [`packing`]: several messages in a packet, and one in several: the records of ordered engines.
+//! - [`relay`]: what passes a bulk transfer on into another group, and the accounts of who got it.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony
 //!   (002).
 //! - [`rmp`]: the Reliable Multicast Protocol, whose token site rotates (000 ch. 8).
@@ -39,6 +40,7 @@ pub mod mtp;
 pub mod packing;
 pub mod planted;
 pub mod registry;
+pub mod relay;
 pub mod ring;
 pub mod rmp;
 pub mod srm;

@@ -39,7 +39,7 @@
 //!   blocks, from which it restores others.
 //!
 //! Files: `transfer.rs` has the types that the user sees, `receives.rs`, `lists.rs` and `beside.rs`
-//! calls of receivers, about lists, and for group management, `sender` and `receiver` the two ends,
+//! and `relayed.rs` calls of receivers, about lists, for group management, and for relays, `sender` and `receiver` the two ends,
 //! `wire` the format, `rate` the rate control, `parity.rs` and `cauchy.rs` the code for parity,
 //! `known.rs` which other members are there, `farewells.rs` why transfers ended, `responses.rs` the
 //! replies that are being acknowledged; `messages.rs` runs messages over transfers, for the
@@ -105,6 +105,7 @@ mod ranges;
 mod rate;
 mod receiver;
 mod receives;
+mod relayed;
 mod responses;
 mod sender;
 #[cfg(test)]

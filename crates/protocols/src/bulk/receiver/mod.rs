@@ -46,6 +46,7 @@ use super::context::Context;
 use super::numbers::{PacketNumber, PassNumber, Stamp};
 use super::transfer::{Acceptance, Failure, Notice, TransferId};
 use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Refusal, Start};
+use crate::xgm::Subgroups;
 
 /// One transfer at a receiver.
 #[derive(Debug)]
@@ -499,5 +500,13 @@ impl Receiver {
     /// The policy that the sender announced.
     fn policy(&self) -> Policy {
         self.announce.policy
+    }
+
+    pub(super) fn policy_announced(&self) -> Policy {
+        self.announce.policy
+    }
+
+    pub(super) fn subgroups_announced(&self) -> Subgroups {
+        self.announce.subgroups.unwrap_or(Subgroups::ALL)
     }
 }

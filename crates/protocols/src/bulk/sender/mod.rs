@@ -19,9 +19,11 @@
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
 //! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
-//! the others, `list.rs` keeps the transfer list, `required.rs` who has to stay, `marks.rs` says
-//! how far receivers deliver, `returns.rs` takes in what their users reply.
+//! the others, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
+//! `required.rs` who has to stay, `marks.rs` says how far receivers deliver, `returns.rs` takes in
+//! what their users reply.
 
+mod behind;
 mod buckets;
 mod collectors;
 mod flow;
@@ -43,7 +45,7 @@ mod stream;
 mod windows;
 mod xtp;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
@@ -51,7 +53,7 @@ use core::time::Duration;
 use bytes::Bytes;
 use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::timers::{TimerKey, Timers};
-use groupcast_core::{MemberId, Time};
+use groupcast_core::{MemberId, NodeId, Time};
 
 use self::list::TransferList;
 use self::marks::Marks;
@@ -82,6 +84,8 @@ pub(super) struct Sender {
     /// Receivers in whose place another incarnation of their node has registered. Most have been
     /// restarted.
     replaced: BTreeMap<MemberId, Replaced>,
+    /// The nodes that a receiver stands for, if it is a relay.
+    behind: BTreeMap<MemberId, BTreeSet<NodeId>>,
     stream: Stream,
     /// Packets of a block, if there is parity.
     block: Option<u16>,
@@ -183,6 +187,7 @@ impl Sender {
             peers: BTreeMap::new(),
             settled: BTreeMap::new(),
             replaced: BTreeMap::new(),
+            behind: BTreeMap::new(),
             stream: Stream::new(
                 config.packet,
                 config.window,

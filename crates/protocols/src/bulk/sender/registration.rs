@@ -1,7 +1,7 @@
 //! Registration: the sender announces the transfer, receivers register, and the first pass begins
 //! when those that the transfer names or counts, or all that are there, have registered.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
@@ -195,8 +195,10 @@ impl Sender {
             Wanted::Count(count) => {
                 // One that refuses has answered, and does not come again.
                 let known = self.peers.keys().chain(self.settled.keys());
-                let nodes: BTreeSet<NodeId> = known.map(|member| member.node).collect();
-                nodes.len() >= *count
+                let known: BTreeMap<NodeId, usize> = known
+                    .map(|member| (member.node, self.stands_for_count(member)))
+                    .collect();
+                known.values().sum::<usize>() >= *count
             }
             Wanted::Members(nodes) => nodes.iter().all(|node| self.has_answered(*node)),
             Wanted::Listed(listed) => listed.iter().all(|it| self.has_answered(it.node)),
@@ -216,7 +218,7 @@ impl Sender {
 
     fn has_answered(&self, node: NodeId) -> bool {
         let mut known = self.peers.keys().chain(self.settled.keys());
-        known.any(|member| member.node == node)
+        known.any(|member| member.node == node) || self.is_behind(node)
     }
 
     /// Whether a member that is known has not answered the announcement yet.

@@ -137,8 +137,9 @@ impl Sender {
 
     /// Whether too few are left of those that are counted.
     fn look_for_too_few(&mut self) {
-        let complete = self.settled.values().filter(|complete| **complete).count();
-        let left = self.peers.len() + complete;
+        let complete = self.settled.iter().filter(|(_, complete)| **complete);
+        let stay = self.peers.keys().chain(complete.map(|(member, _)| member));
+        let left: usize = stay.map(|member| self.stands_for_count(member)).sum();
         let is_begun = !matches!(self.state, State::Announcing(_));
         if let Some(required) = self.required.as_mut().filter(|it| left < it.count)
             && is_begun

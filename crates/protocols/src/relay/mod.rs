@@ -1,0 +1,396 @@
+//! A relay: it receives bulk transfers as one of their receivers, and sends them on into another
+//! group, in pieces as they come.
+//!
+//! No paper: ours, for groups that multicast does not join. `docs/relay.md` is for users, ADR 0043
+//! says why it is as it is.
+//!
+//! ```text
+//!  sender ──▶ group above ──▶ upper endpoint ─┐                 ┌─▶ lower endpoint ──▶ group below
+//!                                             └─ Relay: bytes ──┘
+//!         ◀── accounts ◀──── who is below, and what became of each ◀──────────────────┘
+//! ```
+//!
+//! [`Relay`] joins two [`Bulk`] endpoints, which know nothing of it; whoever hosts them (sockets, a
+//! test) hands it what they tell and lets it work. Beside each runs an [`Accounts`].
+//!
+//! # A transfer
+//!
+//! ```text
+//!  announced above ──▶ Gathering ── those below have registered ──▶ Accepted ── counted in above ──▶
+//!     ──▶ Passing ── all below are settled ──▶ Concluding ── the account is delivered ──▶ Concluded
+//! ```
+//!
+//! - It is announced below as it was announced above, in the same words, so that receivers take it
+//!   for what it is and verify it by the hashes of its sender.
+//! - The relay registers above when those below have had time to register, and begins below when it
+//!   is counted in above.
+//! - A byte is consumed above when there is room for it below: the relay's credit is that of the
+//!   slowest receiver below. It keeps the bytes that the settings of its upper endpoint allow
+//!   (`buffer_max`), and the window of its lower one.
+//! - It cannot go back: below there is one pass, all wait for the slowest, and who registers after
+//!   the start is told that it is late.
+//! - It has its last word above when every receiver below is settled, and the sender has the account
+//!   of them: it is complete if they all are, else it has failed, and says who did.
+//!
+//! # Guarantees
+//! What a relay says to be complete, every receiver that was ever registered below has concluded
+//! well. A transfer that leads back to where it came from is refused ([`Relay::offered`]).
+//!
+//! Files: `passage.rs` is one transfer, `queue.rs` its bytes, `account.rs`, `accounts.rs` and
+//! `wire.rs` the account and its way.
+
+mod account;
+mod accounts;
+mod passage;
+mod queue;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use core::time::Duration;
+
+use bytes::Bytes;
+use groupcast_core::{MemberId, NodeId, Time};
+
+pub use self::account::{Account, Row, Word};
+pub use self::accounts::{AccountEvent, Accounts, ReportState};
+use self::passage::Passage;
+use crate::bulk::{Bulk, DeliverTo, Notice, Outcome, Policy, Transfer, TransferId, Wanted};
+use crate::xgm::Subgroups;
+
+/// How a relay works.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// What it calls itself above.
+    pub name: Bytes,
+    /// How long receivers below have to register after the first, where it is not known who is
+    /// there. Default 250 ms: five announcements. Too small: one that hears the first announcement
+    /// late is left out. Too large: the relay is late itself for a sender that waits for nobody.
+    pub gather: Duration,
+    /// How long it waits for those that answered the list of the same files before. Default 20 s.
+    /// Too small: what they hold is sent again, or they are left out. Too large: one that has gone
+    /// since holds up all.
+    pub known_within: Duration,
+    /// Transfers at once; more are refused. Default 8. Each may hold twice the protocol's
+    /// `buffer_max` above and three windows below.
+    pub transfers_max: usize,
+}
+
+impl RelayConfig {
+    /// With the defaults.
+    pub fn new(name: &[u8]) -> Self {
+        Self {
+            name: Bytes::copy_from_slice(name),
+            gather: Duration::from_millis(250),
+            known_within: Duration::from_secs(20),
+            transfers_max: 8,
+        }
+    }
+}
+
+/// What a transfer is, as far as a relay has to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carries {
+    /// Files: receivers may hold parts of them.
+    Files,
+    /// A stream that nobody holds a part of.
+    Stream,
+    /// The list of files that are about to be sent: receivers say whether any are there, and it is
+    /// good above if it is good at any below.
+    List,
+}
+
+/// The endpoints of a relay, and the accounts beside them.
+#[derive(Debug)]
+pub struct Sides<'a> {
+    /// The endpoint in the group that it receives in.
+    pub upper: &'a mut Bulk,
+    /// The endpoint in the group that it sends into.
+    pub lower: &'a mut Bulk,
+    /// Beside the upper endpoint: what is told to senders.
+    pub told: &'a mut Accounts,
+    /// Beside the lower endpoint: what relays below tell.
+    pub kept: &'a mut Accounts,
+}
+
+/// What a relay's user may want to know. Transfers are named as above.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum RelayEvent {
+    /// It is not relayed, and its sender knows why.
+    Refused {
+        /// Which transfer.
+        id: TransferId,
+        /// Why.
+        reason: String,
+    },
+    /// The relay takes part above, for so many receivers below.
+    Accepted {
+        /// In which transfer.
+        id: TransferId,
+        /// How many have registered.
+        receivers: usize,
+    },
+    /// A receiver takes part below.
+    Registered {
+        /// In which transfer.
+        id: TransferId,
+        /// What it is called; below another relay `relay/name`.
+        name: Bytes,
+    },
+    /// What became of a receiver below.
+    Settled {
+        /// In which transfer.
+        id: TransferId,
+        /// What it is called.
+        name: Bytes,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// It is over here.
+    Concluded {
+        /// Which transfer.
+        id: TransferId,
+        /// Receivers below that are complete.
+        complete: usize,
+        /// Those that are not.
+        failed: usize,
+        /// Bytes that came from above.
+        bytes: u64,
+        /// Why it is not good for all; of what was not, too, for which no receiver below can be
+        /// blamed.
+        result: Result<(), String>,
+    },
+}
+
+/// Joins two endpoints. See the [module](self).
+#[derive(Debug)]
+pub struct Relay {
+    config: RelayConfig,
+    passages: BTreeMap<TransferId, Passage>,
+    /// What others have announced below, in the words of their announcements.
+    beside: BTreeMap<TransferId, Bytes>,
+    /// Who answered the last list of these senders.
+    known: VecDeque<(MemberId, BTreeSet<NodeId>)>,
+    events: VecDeque<RelayEvent>,
+}
+
+/// A transfer that leads back, or comes twice.
+const LOOP: &str = "the group below has the same from another sender: if relays form a loop, or two serve one group, end one \
+                    of them";
+
+impl Relay {
+    /// Senders whose lists are remembered.
+    const KNOWN_MAX: usize = 16;
+
+    /// A relay without transfers.
+    pub fn new(config: RelayConfig) -> Self {
+        Self {
+            config,
+            passages: BTreeMap::new(),
+            beside: BTreeMap::new(),
+            known: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Takes a transfer that is announced above, or refuses it: if it is under way from another
+    /// sender, above or below; if there are as many as it takes; or if it asks for what a relay
+    /// cannot do.
+    pub fn offered(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        id: TransferId,
+        about: &Bytes,
+        length: Option<u64>,
+        carries: Carries,
+    ) {
+        let is_same = |passage: &Passage| passage.about == *about && !passage.is_concluded();
+        let under_way = self.passages.iter_mut().find(|(_, it)| is_same(it));
+        let mut is_loop = self.beside.values().any(|other| other == about);
+        if let Some((former, passage)) = under_way {
+            if former.sender.node == id.sender.node {
+                // Its sender was restarted: receivers below go on with what they have.
+                passage.give_up(now, sides, "the same content is sent anew");
+            } else {
+                is_loop = true;
+            }
+        }
+        let refusal = match is_loop {
+            true => Some(LOOP),
+            false => self.cannot(sides, id),
+        };
+        if let Some(reason) = refusal {
+            return self.refuse(now, sides, id, reason);
+        }
+        let transfer = Transfer {
+            about: about.clone(),
+            length,
+            rewindable: false,
+            // It begins when the relay is counted in above.
+            receivers: Wanted::Count(sides.lower.config().receivers_max),
+            subgroups: sides
+                .upper
+                .subgroups_announced(id)
+                .unwrap_or(Subgroups::ALL),
+            confirm: true,
+            deliver_to: DeliverTo::AtOnce,
+            strict: false,
+            replies: false,
+        };
+        match sides.lower.send(now, transfer) {
+            Ok(lower) => {
+                sides.kept.open(lower.number);
+                let known = self.known.iter().find(|(sender, _)| *sender == id.sender);
+                let known = known.map(|(_, nodes)| nodes.clone());
+                let expected = known.filter(|_| carries != Carries::Stream);
+                let expected = expected.unwrap_or_default();
+                let passage =
+                    Passage::new(now, (id, lower), (about.clone(), length), carries, expected);
+                self.passages.insert(id, passage);
+            }
+            Err(error) => self.refuse(now, sides, id, &alloc::format!("{error}")),
+        }
+    }
+
+    /// Why a relay cannot take a transfer.
+    fn cannot(&self, sides: &Sides<'_>, id: TransferId) -> Option<&'static str> {
+        if self.passages.len() >= self.config.transfers_max {
+            return Some("this relay takes no more transfers at once");
+        }
+        let is_passed_on = |policy| {
+            matches!(
+                policy,
+                Policy::Ack | Policy::Nak { .. } | Policy::Ring | Policy::Tree { .. }
+            )
+        };
+        if !sides.upper.policy_announced(id).is_some_and(is_passed_on) {
+            return Some(
+                "a relay takes part with the protocols nak, ack, ring and tree: send with one of these, or to each group by \
+                 itself",
+            );
+        }
+        if sides.upper.deliver_to(id) != Some(DeliverTo::AtOnce) {
+            return Some(
+                "a relay cannot hold back what receivers below have verified: send without --together",
+            );
+        }
+        None
+    }
+
+    fn refuse(&mut self, now: Time, sides: &mut Sides<'_>, id: TransferId, reason: &str) {
+        sides.upper.refuse(now, id, reason, &self.config.name);
+        let reason = reason.into();
+        self.events.push_back(RelayEvent::Refused { id, reason });
+    }
+
+    /// What the upper endpoint tells, but announcements: those are [offered](Self::offered).
+    pub fn hear_upper(&mut self, now: Time, sides: &mut Sides<'_>, notice: Notice) {
+        let id = match &notice {
+            Notice::Enrolled { id }
+            | Notice::Data { id, .. }
+            | Notice::Received { id, .. }
+            | Notice::Failed { id, .. }
+            | Notice::Ended { id } => *id,
+            _ => return,
+        };
+        if let Some(passage) = self.passages.get_mut(&id) {
+            passage.hear_upper(now, sides, notice);
+        }
+    }
+
+    /// What the lower endpoint tells.
+    pub fn hear_lower(&mut self, now: Time, sides: &mut Sides<'_>, notice: Notice) {
+        let id = match &notice {
+            Notice::Announced { id, about, .. } => {
+                self.beside.insert(*id, about.clone());
+                return self.look_for_twin(now, sides, *id, about);
+            }
+            Notice::Failed { id, .. } | Notice::Ended { id } => {
+                self.beside.remove(id);
+                return;
+            }
+            Notice::Registered { id, .. } | Notice::Settled { id, .. } | Notice::Sent { id } => *id,
+            _ => return,
+        };
+        let mut passages = self.passages.values_mut();
+        if let Some(passage) = passages.find(|passage| passage.lower == id) {
+            passage.hear_lower(now, sides, notice, &mut self.events);
+        }
+    }
+
+    /// Another sender announces below what is about to be sent there: of two relays, one stays.
+    fn look_for_twin(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        other: TransferId,
+        about: &Bytes,
+    ) {
+        let yields = other.sender < sides.lower.local();
+        let mut passages = self.passages.values_mut();
+        let twin = passages.find(|it| it.about == *about && it.is_gathering());
+        if let Some(passage) = twin.filter(|_| yields) {
+            let id = passage.id;
+            passage.withdraw(now, sides, LOOP, &self.config.name);
+            let reason = LOOP.into();
+            self.events.push_back(RelayEvent::Refused { id, reason });
+        }
+    }
+
+    /// What a relay below has told of a transfer. To be taken before what the lower endpoint tells.
+    pub fn hear_account(&mut self, now: Time, sides: &mut Sides<'_>, event: &AccountEvent) {
+        let mut passages = self.passages.values_mut();
+        let passage = passages.find(|passage| passage.lower.number == event.number);
+        if let Some(passage) = passage {
+            passage.hear_account(now, sides, event, &mut self.events);
+        }
+    }
+
+    /// Does what is due after whatever was heard, and after time has passed.
+    pub fn work(&mut self, now: Time, sides: &mut Sides<'_>) {
+        for (id, passage) in &mut self.passages {
+            passage.work(now, sides, &self.config, &mut self.events);
+            if let Some(answered) = passage.take_audience() {
+                self.known.retain(|(sender, _)| *sender != id.sender);
+                self.known.truncate(Self::KNOWN_MAX - 1);
+                self.known.push_front((id.sender, answered));
+            }
+        }
+        let is_over = |_: &TransferId, passage: &mut Passage| passage.is_over();
+        for (id, passage) in self.passages.extract_if(.., is_over) {
+            sides.told.forget(id);
+            sides.kept.close(passage.lower.number);
+        }
+    }
+
+    /// The relay ends: both sides are told of everything under way.
+    pub fn stop(&mut self, now: Time, sides: &mut Sides<'_>) {
+        for passage in self.passages.values_mut() {
+            if passage.is_gathering() {
+                passage.withdraw(now, sides, "the relay was stopped", &self.config.name);
+            } else {
+                passage.give_up(now, sides, "the relay was stopped");
+            }
+        }
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        self.passages.is_empty()
+    }
+
+    /// The next that its user may want to know.
+    pub fn poll_event(&mut self) -> Option<RelayEvent> {
+        self.events.pop_front()
+    }
+
+    /// When to let it [work](Self::work) if nothing is heard before.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let due = |passage: &Passage| passage.poll_timeout(&self.config);
+        self.passages.values().filter_map(due).min()
+    }
+}

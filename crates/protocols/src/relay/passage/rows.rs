@@ -1,0 +1,241 @@
+//! The rows of a passage: who is below, and what became of each; what of it is said above.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::text::printable;
+use groupcast_core::{MemberId, NodeId, Time};
+
+use super::super::account::{Account, Word};
+use super::super::accounts::AccountEvent;
+use super::super::{Carries, RelayEvent, Sides};
+use super::Passage;
+use crate::bulk::Outcome;
+
+/// What becomes of a receiver behind a relay that is not heard any more.
+const RELAY_GONE: &str = "the relay that it is behind is gone";
+
+impl Passage {
+    /// Once, when the last word on a list was said: who answered it.
+    pub(in crate::relay) fn take_audience(&mut self) -> Option<BTreeSet<NodeId>> {
+        if self.has_told_audience || self.carries != Carries::List || !self.is_concluded() {
+            return None;
+        }
+        self.has_told_audience = true;
+        let has_answered = |row: &u32| {
+            let outcome = &self.account.rows()[*row as usize].outcome;
+            !matches!(outcome, None | Some(Outcome::Vanished | Outcome::Absent))
+        };
+        let direct = self.direct.iter().filter(|(_, row)| has_answered(row));
+        Some(direct.map(|(member, _)| member.node).collect())
+    }
+
+    pub(super) fn registered(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        receiver: MemberId,
+        name: &[u8],
+        events: &mut VecDeque<RelayEvent>,
+    ) {
+        self.answered.get_or_insert(now);
+        let name = match name {
+            [] => Bytes::from(format!("{receiver}")),
+            name => Bytes::copy_from_slice(name),
+        };
+        let row = self.add_row(now, sides, receiver.node, name, events);
+        self.direct.insert(receiver, row);
+    }
+
+    pub(super) fn add_row(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        node: NodeId,
+        name: Bytes,
+        events: &mut VecDeque<RelayEvent>,
+    ) -> u32 {
+        let row = self.account.rows().len() as u32;
+        events.push_back(RelayEvent::Registered {
+            id: self.id,
+            name: name.clone(),
+        });
+        self.say(now, sides, Word::Registered { node, name });
+        row
+    }
+
+    pub(super) fn settle(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        row: u32,
+        outcome: Outcome,
+        events: &mut VecDeque<RelayEvent>,
+    ) {
+        let name = self.account.rows().get(row as usize);
+        let name = name.map(|row| row.name.clone()).unwrap_or_default();
+        let said = self.say(
+            now,
+            sides,
+            Word::Settled {
+                row,
+                outcome: outcome.clone(),
+            },
+        );
+        if said {
+            events.push_back(RelayEvent::Settled {
+                id: self.id,
+                name,
+                outcome,
+            });
+        }
+    }
+
+    /// A receiver that may be a relay is settled: those behind it that it has said nothing of are
+    /// settled with it.
+    pub(super) fn settled_relay(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        relay: MemberId,
+        events: &mut VecDeque<RelayEvent>,
+    ) {
+        let account = sides.kept.account(self.lower.number, relay);
+        if account.is_some_and(Account::is_final) {
+            return;
+        }
+        for row in self.behind.get(&relay).cloned().unwrap_or_default() {
+            self.settle(now, sides, row, Outcome::Failed(RELAY_GONE.into()), events);
+        }
+    }
+
+    /// A relay below has said more.
+    pub(in crate::relay) fn hear_account(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        event: &AccountEvent,
+        events: &mut VecDeque<RelayEvent>,
+    ) {
+        let Some(own) = self.direct.get(&event.relay).copied() else {
+            return;
+        };
+        let behind = self.behind.get(&event.relay);
+        let row_of = |row: &u32| behind.and_then(|rows| rows.get(*row as usize)).copied();
+        match &event.word {
+            Word::Registered { node, name } => {
+                let relay = &self.account.rows()[own as usize].name;
+                let name = Bytes::from([relay, &b"/"[..], name].concat());
+                let row = self.add_row(now, sides, *node, name, events);
+                self.behind.entry(event.relay).or_default().push(row);
+            }
+            Word::Settled { row, outcome } => {
+                if let Some(row) = row_of(row) {
+                    self.settle(now, sides, row, outcome.clone(), events);
+                }
+            }
+            Word::Aside { row } => {
+                if let Some(row) = row_of(row) {
+                    self.say(now, sides, Word::Aside { row });
+                }
+            }
+            // From now on those behind it stand for it.
+            Word::Final => {
+                if behind.is_some_and(|rows| !rows.is_empty()) {
+                    self.say(now, sides, Word::Aside { row: own });
+                }
+            }
+        }
+    }
+
+    /// One that was restarted before the start is another receiver, under its node.
+    pub(super) fn set_former_lives_aside(&mut self, now: Time, sides: &mut Sides<'_>) {
+        let rows = self.account.rows();
+        let complete: BTreeSet<NodeId> = self
+            .direct
+            .values()
+            .map(|row| &rows[*row as usize])
+            .filter(|row| row.outcome == Some(Outcome::Complete))
+            .map(|row| row.node)
+            .collect();
+        let is_former = |row: &u32| {
+            let row = &rows[*row as usize];
+            row.outcome == Some(Outcome::Vanished) && complete.contains(&row.node)
+        };
+        let former: Vec<u32> = self.direct.values().copied().filter(is_former).collect();
+        for row in former {
+            self.say(now, sides, Word::Aside { row });
+        }
+    }
+
+    /// Adds to the account, here and above; whether it made sense.
+    pub(super) fn say(&mut self, now: Time, sides: &mut Sides<'_>, word: Word) -> bool {
+        if !self.account.add(&word) {
+            return false;
+        }
+        match self.is_registered {
+            true => sides.told.say(now, self.id, word),
+            false => self.unsaid.push(word),
+        }
+        true
+    }
+
+    /// Whether it is good for all below; of a list, for any.
+    pub(super) fn result(&self) -> Result<(), String> {
+        let is_complete = |outcome: &Option<Outcome>| *outcome == Some(Outcome::Complete);
+        let mut rows = self.account.receivers();
+        if self.carries == Carries::List {
+            return match rows.any(|row| is_complete(&row.outcome)) {
+                true => Ok(()),
+                false => Err("nothing of it is here".into()),
+            };
+        }
+        let all = self.account.receivers().count();
+        match rows.filter(|row| !is_complete(&row.outcome)).count() {
+            0 if all > 0 => Ok(()),
+            failed => Err(format!(
+                "{failed} of {all} receivers below are not complete: {}",
+                self.failures()
+            )),
+        }
+    }
+
+    /// Who failed below, and how, in words; the beginning, if they are many.
+    pub(super) fn failures(&self) -> String {
+        const ENOUGH: usize = 400;
+        let mut text = String::new();
+        for row in self.account.receivers() {
+            let Some(outcome) = row.outcome.as_ref().filter(|it| **it != Outcome::Complete) else {
+                continue;
+            };
+            if text.len() > ENOUGH {
+                text.push_str("; and others");
+                break;
+            }
+            if !text.is_empty() {
+                text.push_str("; ");
+            }
+            text.push_str(&printable(&row.name));
+            text.push_str(": ");
+            text.push_str(&in_words(outcome));
+        }
+        text
+    }
+}
+
+fn in_words(outcome: &Outcome) -> String {
+    match outcome {
+        Outcome::Complete => "complete".into(),
+        Outcome::Refused(reason) => format!("refused: {}", printable(reason.as_bytes())),
+        Outcome::Failed(reason) => printable(reason.as_bytes()),
+        Outcome::Vanished => "not heard any more".into(),
+        Outcome::Slow => "too slow".into(),
+        Outcome::Late => "too late for a relay".into(),
+        Outcome::SameName => "another receiver has its name".into(),
+        Outcome::Cancelled => "cancelled".into(),
+        _ => "not served".into(),
+    }
+}
