@@ -9,6 +9,7 @@ mod host;
 mod lab;
 mod languages;
 mod process;
+mod relay;
 mod requests;
 mod ring_keys;
 mod rings;

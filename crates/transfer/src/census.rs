@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use groupcast_core::Rng;
-use groupcast_net::{Endpoint, new_member, random_u64};
+use groupcast_net::{Clock, Endpoint, new_member, random_u64};
 use groupcast_protocols::channel::XGM;
 use groupcast_protocols::xgm::{Census, CensusHost, CensusRequest, Xgm, XgmConfig, XgmEvent};
 
@@ -48,7 +48,8 @@ pub fn census(
     let local = new_member(&link.name)?;
     let rng = Rng::new(random_u64()?);
     let config = XgmConfig::default();
-    let mut endpoint: Endpoint<Xgm> = open_endpoint(link, local, &rng, config.hosts_max)?;
+    let mut endpoint: Endpoint<Xgm> =
+        open_endpoint(link, local, (&rng, Clock::start()), config.hosts_max)?;
     let xgm = Xgm::new(local, link.name.as_bytes(), config, rng.fork("xgm"));
     endpoint.node_mut().open(XGM, xgm);
     let now = endpoint.now();

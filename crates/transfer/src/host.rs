@@ -1,23 +1,27 @@
 //! A bulk endpoint on real sockets: what sender and receiver share.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::{MemberId, Protocol, Rng, Time};
 use groupcast_net::{
-    Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing, Stranger,
-    new_member, random_u64,
+    Clock, Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing,
+    Stranger, new_member, random_u64,
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice, TransferId};
-use groupcast_protocols::channel::{BULK, XGM};
+use groupcast_protocols::channel::{BULK, RELAY, XGM};
 use groupcast_protocols::managed::Glue;
+use groupcast_protocols::relay::{AccountEvent, Accounts};
 use groupcast_protocols::xgm::{
     Key as MemberKey, Membership, Subgroups, WatchFrom, Xgm, XgmConfig,
 };
-use mio::{Token, Waker};
+use mio::unix::SourceFd;
+use mio::{Interest, Token, Waker};
 
 use crate::content::ReadError;
 use crate::instance::{Instance, InstanceEvent};
@@ -25,6 +29,9 @@ use crate::spool::SpoolError;
 
 /// A thread that reads or writes has something.
 const WAKE: Token = Token(0);
+
+/// Another host of the same thread has something.
+const OTHER: Token = Token(1);
 
 /// How a sender or a receiver is on the network.
 #[derive(Clone, Debug)]
@@ -72,6 +79,12 @@ pub enum TransferError {
     /// What is sent cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// A relay would hear itself.
+    #[error("{group} is on both sides of this relay: it would relay what it sends itself")]
+    SameGroup {
+        /// The group.
+        group: SocketAddrV4,
+    },
     /// The system refused something else.
     #[error("cannot {what}: {source}")]
     System {
@@ -98,17 +111,24 @@ pub(crate) struct BulkHost {
     glue: Glue,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
+    /// What relays have said, until it is asked for.
+    accounts: VecDeque<AccountEvent>,
     /// Kinds of strangers that the user has heard of.
     told: Vec<&'static str>,
 }
 
 impl BulkHost {
     pub(crate) fn open(link: &TransferLink) -> Result<Self, TransferError> {
+        Self::open_by(link, Clock::start())
+    }
+
+    /// With the time of `clock`.
+    pub(crate) fn open_by(link: &TransferLink, clock: Clock) -> Result<Self, TransferError> {
         let local = new_member(&link.name)?;
         let rng = Rng::new(random_u64()?);
         // A member that was restarted is a new peer.
         let peers_max = link.bulk.receivers_max * 2;
-        let mut endpoint = open_endpoint(link, local, &rng, peers_max)?;
+        let mut endpoint = open_endpoint(link, local, (&rng, clock), peers_max)?;
         let mut bulk = link.bulk.clone();
         if link.fit_packet {
             fit(&mut bulk, &endpoint);
@@ -119,6 +139,8 @@ impl BulkHost {
         let name = link.name.as_bytes();
         let xgm = Xgm::new(local, name, xgm_config(&link.bulk), rng.fork("xgm"));
         node.open(XGM, Instance::Xgm(Box::new(xgm)));
+        let accounts = Accounts::new(link.bulk.receivers_max);
+        node.open(RELAY, Instance::Relay(Box::new(accounts)));
         let waker =
             Waker::new(endpoint.registry(), WAKE).map_err(TransferError::system("make a waker"))?;
         if let Some(warning) = endpoint.receive_buffer().warning() {
@@ -129,6 +151,7 @@ impl BulkHost {
             glue: Glue::new(MEMBER),
             waker: Arc::new(waker),
             ready: Vec::new(),
+            accounts: VecDeque::new(),
             told: Vec::new(),
         })
     }
@@ -152,6 +175,56 @@ impl BulkHost {
         let xgm = self.endpoint.node_mut().instance_mut(XGM);
         let xgm = xgm.and_then(Instance::xgm);
         xgm.expect("the instance was opened with the host and stays")
+    }
+
+    /// What relays say here, and what this host says as one.
+    pub(crate) fn accounts(&mut self) -> &mut Accounts {
+        let accounts = self.endpoint.node_mut().instance_mut(RELAY);
+        let accounts = accounts.and_then(Instance::accounts);
+        accounts.expect("the instance was opened with the host and stays")
+    }
+
+    /// Both: of a relay's two hosts.
+    pub(crate) fn relayed(&mut self) -> (&mut Bulk, &mut Accounts) {
+        let (mut bulk, mut accounts) = (None, None);
+        for (_, instance) in self.endpoint.node_mut().instances_mut() {
+            match instance {
+                Instance::Bulk(it) => bulk = Some(&mut **it),
+                Instance::Relay(it) => accounts = Some(&mut **it),
+                Instance::Xgm(_) => {}
+            }
+        }
+        let both = bulk.zip(accounts);
+        both.expect("the instances were opened with the host and stay")
+    }
+
+    /// The next that a relay has said: before the [events](Self::poll_event) that it leads to.
+    pub(crate) fn poll_account(&mut self) -> Option<AccountEvent> {
+        let heard = self.accounts.pop_front();
+        heard.or_else(|| self.accounts().poll_event())
+    }
+
+    /// Where its sockets are waited for, for a caller that waits for another host.
+    pub(crate) fn as_raw_fd(&self) -> RawFd {
+        self.endpoint.as_raw_fd()
+    }
+
+    /// Its next turn is due after this long, unless its sockets have something before.
+    pub(crate) fn due_within(&self) -> Duration {
+        self.endpoint.due_within()
+    }
+
+    /// Wakes when `fd` can be read.
+    pub(crate) fn wake_on(&self, fd: RawFd) -> Result<(), TransferError> {
+        let registry = self.endpoint.registry();
+        let registered = registry.register(&mut SourceFd(&fd), OTHER, Interest::READABLE);
+        registered.map_err(TransferError::system("wait for two groups"))
+    }
+
+    /// Sends what there is, without waiting.
+    pub(crate) fn flush(&mut self) {
+        let now = self.now();
+        self.endpoint.flush(now);
     }
 
     /// This host receives, in these subgroups or in one at random.
@@ -184,6 +257,7 @@ impl BulkHost {
             match instance {
                 Instance::Bulk(it) => bulk = Some(&mut **it),
                 Instance::Xgm(it) => xgm = Some(&mut **it),
+                Instance::Relay(_) => {}
             }
         }
         let both = bulk.zip(xgm);
@@ -210,6 +284,7 @@ impl BulkHost {
                     return Some(notice);
                 }
                 InstanceEvent::Xgm(event) => glue.hear_event(now, &event, bulk),
+                InstanceEvent::Relay(event) => self.accounts.push_back(event),
             }
         }
     }
@@ -273,7 +348,7 @@ fn xgm_config(bulk: &BulkConfig) -> XgmConfig {
 pub(crate) fn open_endpoint<P: Protocol>(
     link: &TransferLink,
     local: MemberId,
-    rng: &Rng,
+    (rng, clock): (&Rng, Clock),
     peers_max: usize,
 ) -> Result<Endpoint<P>, TransferError> {
     let any_port = SocketAddrV4::new(link.interface, 0);
@@ -294,6 +369,7 @@ pub(crate) fn open_endpoint<P: Protocol>(
         .purpose(Purpose::Transfer)
         .admission(admission)
         .rng(rng.clone())
+        .clock(clock)
         .free_port()
         .open()?;
     Ok(endpoint)

@@ -1,35 +1,46 @@
-//! What runs on a host's channels: bulk transfers, and group management beside them.
+//! What runs on a host's channels: bulk transfers, and group management and the accounts of relays
+//! beside them.
 
 use bytes::Bytes;
 use groupcast_core::trace::{Observable, Observation, Transition};
 use groupcast_core::{MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf};
 use groupcast_protocols::bulk::{Bulk, Notice};
+use groupcast_protocols::relay::{AccountEvent, Accounts};
 use groupcast_protocols::xgm::{Xgm, XgmEvent};
 
-/// One of the two.
+/// One of the three.
 pub(crate) enum Instance {
     Bulk(Box<Bulk>),
     Xgm(Box<Xgm>),
+    Relay(Box<Accounts>),
 }
 
-/// What one of the two tells.
+/// What one of the three tells.
 pub(crate) enum InstanceEvent {
     Bulk(Notice),
     Xgm(XgmEvent),
+    Relay(AccountEvent),
 }
 
 impl Instance {
     pub(crate) fn bulk(&mut self) -> Option<&mut Bulk> {
         match self {
             Self::Bulk(bulk) => Some(bulk),
-            Self::Xgm(_) => None,
+            Self::Xgm(_) | Self::Relay(_) => None,
         }
     }
 
     pub(crate) fn xgm(&mut self) -> Option<&mut Xgm> {
         match self {
-            Self::Bulk(_) => None,
             Self::Xgm(xgm) => Some(xgm),
+            Self::Bulk(_) | Self::Relay(_) => None,
+        }
+    }
+
+    pub(crate) fn accounts(&mut self) -> Option<&mut Accounts> {
+        match self {
+            Self::Relay(accounts) => Some(accounts),
+            Self::Bulk(_) | Self::Xgm(_) => None,
         }
     }
 }
@@ -39,6 +50,7 @@ impl Observable for InstanceEvent {
         match self {
             Self::Bulk(notice) => notice.observation(),
             Self::Xgm(event) => event.observation(),
+            Self::Relay(_) => None,
         }
     }
 }
@@ -50,6 +62,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.handle_datagram(now, from, body),
             Self::Xgm(xgm) => xgm.handle_datagram(now, from, body),
+            Self::Relay(accounts) => accounts.handle_datagram(now, from, &body),
         }
     }
 
@@ -57,6 +70,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.handle_arrival(now, arrived, from, body),
             Self::Xgm(xgm) => xgm.handle_datagram(now, from, body),
+            Self::Relay(accounts) => accounts.handle_datagram(now, from, &body),
         }
     }
 
@@ -64,6 +78,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.handle_timeout(now),
             Self::Xgm(xgm) => xgm.handle_timeout(now),
+            Self::Relay(accounts) => accounts.handle_timeout(now),
         }
     }
 
@@ -71,6 +86,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.poll_transmit(now, buf),
             Self::Xgm(xgm) => xgm.poll_transmit(now, buf),
+            Self::Relay(accounts) => accounts.poll_transmit(buf),
         }
     }
 
@@ -78,6 +94,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.poll_event().map(InstanceEvent::Bulk),
             Self::Xgm(xgm) => xgm.poll_event().map(InstanceEvent::Xgm),
+            Self::Relay(accounts) => accounts.poll_event().map(InstanceEvent::Relay),
         }
     }
 
@@ -85,6 +102,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.poll_transition(),
             Self::Xgm(xgm) => xgm.poll_transition(),
+            Self::Relay(_) => None,
         }
     }
 
@@ -92,6 +110,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.poll_timeout(),
             Self::Xgm(xgm) => xgm.poll_timeout(),
+            Self::Relay(accounts) => accounts.poll_timeout(),
         }
     }
 
@@ -99,6 +118,7 @@ impl Protocol for Instance {
         match self {
             Self::Bulk(bulk) => bulk.read_first(),
             Self::Xgm(xgm) => xgm.read_first(),
+            Self::Relay(_) => SocketClass::Control,
         }
     }
 }

@@ -18,6 +18,7 @@
 //!   tree, the moves into place, paths that lead nowhere else.
 //! - `arrival.rs`: the command that a receiver runs then.
 //! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management too.
+//! - [`relay`](fn@relay): from one group into another, with the account of who got it.
 //! - [`census`](fn@census): who is there to receive.
 //! - [`request`](fn@request) and [`answer`](fn@answer): a request to a group, and what each member
 //!   replies (003 5.3.2).
@@ -50,6 +51,7 @@ mod publish;
 mod read_ahead;
 mod receive;
 mod received;
+mod relay;
 mod request;
 #[cfg(test)]
 mod scratch;
@@ -68,6 +70,7 @@ pub use self::host::{TransferError, TransferLink};
 pub use self::manifest::{Exclude, Limits, Manifest, PatternError, Scan, ScanError};
 pub use self::pace::Rates;
 pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
+pub use self::relay::{RelayEvent, Relayed, Relaying, Side, relay};
 pub use self::request::{Became, RequestEvent, RequestReport, Requesting, request};
 pub use self::send::{Audience, Cargo, SendEvent, SendReport, Sending, send};
 pub use self::spool::SpoolError;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, STOPPED, Transfer, Wanted};
+use groupcast_protocols::relay::Word;
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, Content};
@@ -144,9 +145,19 @@ fn send(
         strict: false,
     };
     let id = host.bulk().send(now, transfer)?;
+    host.accounts().open(id.number);
     let mut answers = Vec::new();
     let mut stopped = false;
     loop {
+        while let Some(event) = host.poll_account() {
+            // Who is below a relay has come; what is held there, the relay says in one.
+            if let Word::Registered { node, .. } = event.word
+                && event.number == id.number
+            {
+                let now = host.now();
+                host.bulk().stands_for(now, id, event.relay, node);
+            }
+        }
         while let Some(notice) = host.poll_event() {
             match notice {
                 Notice::Settled {
@@ -155,7 +166,13 @@ fn send(
                     outcome,
                     name,
                 } if of == id => answers.push((receiver, name, outcome)),
-                Notice::Sent { id: of } if of == id => return Ok(answers),
+                Notice::Registered {
+                    id: of, receiver, ..
+                } if of == id => host.accounts().admit(id.number, receiver),
+                Notice::Sent { id: of } if of == id => {
+                    host.accounts().close(id.number);
+                    return Ok(answers);
+                }
                 _ => {}
             }
         }

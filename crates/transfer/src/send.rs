@@ -1,6 +1,7 @@
 //! Sending: paths or a pipe, to the receivers that register or are required, until each of them is
 //! settled.
 
+mod below;
 mod settled;
 
 use std::collections::BTreeMap;
@@ -18,9 +19,8 @@ use groupcast_protocols::bulk::{
 };
 use groupcast_protocols::xgm::Subgroups;
 
-use self::settled::{
-    Settled, absent, by_name, failures, named, nobody, tell_settled, those_present,
-};
+use self::below::all_by_name;
+use self::settled::{Settled, absent, named, nobody, tell_settled, those_present};
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError, TransferLink};
@@ -149,7 +149,9 @@ pub enum SendEvent<'a> {
 /// How a transfer ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendReport {
-    /// Every receiver that registered or was required, and what became of it.
+    /// Every receiver that registered or was required, and what became of it. One below a relay is
+    /// called `relay/receiver`, and a relay that has said of all below what became of them is not
+    /// one.
     pub receivers: Vec<(String, Outcome)>,
     /// Bytes of the stream, hashes and manifest included.
     pub bytes: u64,
@@ -182,6 +184,7 @@ pub fn send(
         Begun::Nobody(report) => return Ok(report),
     };
     loop {
+        sender.take_accounts(tell);
         sender.take_notices(tell);
         sender.give_up_if_too_many_failed();
         if let Some(report) = sender.report.take() {
@@ -238,6 +241,8 @@ struct Sender {
     read: u64,
     report: Option<SendReport>,
     stopped: bool,
+    /// Whether a receiver below a relay that fails ends it for all.
+    is_strict: bool,
     /// How many may fail, as long as that was not reached.
     failed_max: Option<usize>,
     pace: Pace,
@@ -341,6 +346,7 @@ impl Sender {
         let counters = host.bulk().counters();
         let of_list = (counters.packets_sent, counters.packets_repeated);
         let id = host.bulk().send(now, transfer)?;
+        host.accounts().open(id.number);
         if sending.strict {
             // Not every protocol looks after single receivers while data goes out.
             host.monitor(id);
@@ -360,6 +366,7 @@ impl Sender {
             read: 0,
             report: None,
             stopped: false,
+            is_strict: sending.strict,
             failed_max: sending.failed_max,
             pace,
             failure: None,
@@ -407,6 +414,7 @@ impl Sender {
     }
 
     fn registered(&mut self, receiver: MemberId, name: &[u8], tell: &mut dyn FnMut(SendEvent<'_>)) {
+        self.host.accounts().admit(self.id.number, receiver);
         let address = self.host.address(receiver);
         let name = self.unique_name(receiver, name);
         tell(SendEvent::Registered {
@@ -438,8 +446,10 @@ impl Sender {
 
     fn conclude(&mut self) -> SendReport {
         let counters = self.host.bulk().counters();
+        let accounts = self.host.accounts().close(self.id.number);
+        let settled = std::mem::take(&mut self.settled);
         SendReport {
-            receivers: by_name(std::mem::take(&mut self.settled)),
+            receivers: all_by_name(settled, &self.names, &accounts),
             bytes: self.length.unwrap_or(self.read),
             sent: self.read,
             packets: counters.packets_sent - self.of_list.0,
@@ -454,7 +464,7 @@ impl Sender {
         let Some(max) = self.failed_max.filter(|_| self.begun.is_some()) else {
             return;
         };
-        if failures(&self.settled, self.names.keys()) > max {
+        if self.failures() > max {
             self.failed_max = None;
             self.give_up(&format!("{STOPPED}: more than {max} receivers failed"));
         }

@@ -25,6 +25,7 @@ mod mtu;
 mod orders;
 mod pause;
 mod rekey;
+mod relay;
 mod requests;
 mod start_order;
 mod transfer;

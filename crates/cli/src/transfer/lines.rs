@@ -126,7 +126,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) {
 }
 
 /// The line of an event of `transfer`, with `fields` of its own.
-fn line(event: &str, transfer: &Described, fields: &Value) -> Value {
+pub(super) fn line(event: &str, transfer: &Described, fields: &Value) -> Value {
     let mut line = json!({
         "event": event,
         "transfer": format!("{}-{}", transfer.id.sender, transfer.id.number),

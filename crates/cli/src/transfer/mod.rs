@@ -1,4 +1,4 @@
-//! `groupcast send`, `groupcast recv` and `groupcast census`: what they have in common. The work is
+//! `groupcast send`, `groupcast recv`, `groupcast relay` and `groupcast census`: what they have in common. The work is
 //! `groupcast-transfer`'s.
 
 mod bars;
@@ -8,6 +8,7 @@ mod lines;
 mod list_file;
 mod rates;
 pub(crate) mod receive;
+pub(crate) mod relay;
 pub(crate) mod send;
 mod speed;
 mod status;
@@ -129,9 +130,10 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
 /// The failure that `error` is.
 pub(crate) fn explain(error: &TransferError) -> Failure {
     let failure = match error {
-        TransferError::Config(_) | TransferError::Send(_) | TransferError::Census(_) => {
-            Failure::usage(error)
-        }
+        TransferError::Config(_)
+        | TransferError::Send(_)
+        | TransferError::Census(_)
+        | TransferError::SameGroup { .. } => Failure::usage(error),
         _ => Failure::failed(error),
     };
     match error {

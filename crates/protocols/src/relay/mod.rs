@@ -1,7 +1,7 @@
 //! A relay: it receives bulk transfers as one of their receivers, and sends them on into another
 //! group, in pieces as they come.
 //!
-//! No paper: ours, for groups that multicast does not join. `docs/relay.md` is for users, ADR 0043
+//! No paper: ours, for groups that multicast does not join. `docs/relay.md` is for users, ADR 0044
 //! says why it is as it is.
 //!
 //! ```text

@@ -1,0 +1,260 @@
+//! `groupcast relay`: options to a relay, its events to lines.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use groupcast_net::Key;
+use groupcast_protocols::bulk::{BulkConfig, RateControl};
+use groupcast_transfer::{Described, RelayEvent, Relaying, Side, TransferLink};
+use serde_json::{Value, json};
+
+use super::{chosen_interface, explain, host_name, lines, rates, stop_flag};
+use crate::failure::{Failure, tell};
+use crate::json;
+use crate::number;
+
+/// Send on into another group what is sent to one: from one subnet to another.
+///
+/// It is one of the receivers of `groupcast send` in the group of --from, and sends on what comes
+/// to the receivers in the group of --to, as it comes; nothing is written to the disk. The sender
+/// is told what became of each receiver below, as NAME/RECEIVER. It is as fast as the slowest of
+/// them. It runs until it is stopped, and tells both sides then.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The multicast address and port of the group that it receives from
+    #[arg(long, value_name = "IP:PORT", value_parser = super::group)]
+    from: SocketAddrV4,
+    /// The multicast address and port of the group that it sends into, another one
+    #[arg(long, value_name = "IP:PORT", value_parser = super::group)]
+    to: SocketAddrV4,
+    /// The key of both groups, made by `groupcast keygen`
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "insecure",
+        conflicts_with = "insecure"
+    )]
+    key: Option<PathBuf>,
+    /// The key of the group that it sends into, if it has its own
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "key",
+        conflicts_with = "insecure"
+    )]
+    to_key: Option<PathBuf>,
+    /// Do without a key: everybody on the network can read and forge what is sent
+    #[arg(long)]
+    insecure: bool,
+    /// The interface on the side of --from, by an address or its name [default: where multicasts
+    /// leave this host]
+    #[arg(long, value_name = "IP|NAME", value_parser = super::interface)]
+    from_interface: Option<Ipv4Addr>,
+    /// The interface on the side of --to [default: where multicasts leave this host]
+    #[arg(long, value_name = "IP|NAME", value_parser = super::interface)]
+    to_interface: Option<Ipv4Addr>,
+    /// What it is called: on the side of --from, and in the names of the receivers below [default:
+    /// the host's name]
+    #[arg(long, value_name = "N", value_parser = super::name)]
+    name: Option<String>,
+    /// How many routers multicasts of the side of --to may pass, plus one [default: 1, they stay on
+    /// the link]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_default_value = true, value_parser = clap::value_parser!(u8).range(1..))]
+    ttl: u8,
+    /// The class of service that datagrams of the side of --to ask for, 0 to 63 [default: 0, none]
+    #[arg(long, value_name = "DSCP", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=63))]
+    dscp: u8,
+    /// The rate of the side of --to, as of `groupcast send`: megabits a second, auto, fair or window
+    #[arg(long, value_name = "MBPS|auto|fair|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
+    rate: RateControl,
+    /// Print what happens, one JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Relays until it is stopped.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    json::told(args.json, relay(&args))
+}
+
+fn relay(args: &Args) -> Result<ExitCode, Failure> {
+    if args.from == args.to {
+        let failure = format!("--from and --to are the same group, {}", args.from);
+        return Err(Failure::usage(failure).help(
+            "a relay would hear what it sends itself: give the other side a multicast address of its own, for example \
+             239.192.79.9:4829",
+        ));
+    }
+    let relaying = args.relaying()?;
+    let stop = stop_flag()?;
+    groupcast_transfer::relay(relaying, &stop, &mut |event| match args.json {
+        true => print(&event),
+        false => say(&event),
+    })
+    .map_err(|error| explain(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load(path: &Path) -> Result<Key, Failure> {
+    Key::load(path).map_err(Failure::failed)
+}
+
+impl Args {
+    fn relaying(&self) -> Result<Relaying, Failure> {
+        let key = self.key.as_deref().map(load).transpose()?;
+        let to_key = self.to_key.as_deref().map(load).transpose()?;
+        let interface = |chosen: Option<Ipv4Addr>| chosen.unwrap_or_else(chosen_interface);
+        let name = self.name.clone().unwrap_or_else(host_name);
+        let bulk = BulkConfig {
+            rate: self.rate,
+            ..BulkConfig::lan()
+        };
+        let from = TransferLink {
+            name: name.clone(),
+            interface: interface(self.from_interface),
+            group: self.from,
+            ttl: 1,
+            dscp: 0,
+            key: key.clone(),
+            bulk: BulkConfig::lan(),
+            fit_packet: true,
+        };
+        Ok(Relaying {
+            to: TransferLink {
+                name,
+                interface: interface(self.to_interface),
+                group: self.to,
+                ttl: self.ttl,
+                dscp: self.dscp,
+                key: to_key.or(key),
+                bulk,
+                ..from.clone()
+            },
+            from,
+        })
+    }
+}
+
+fn describe(transfer: &Described) -> String {
+    format!("{} from {}", transfer.label, transfer.sender)
+}
+
+fn say(event: &RelayEvent<'_>) {
+    match event {
+        RelayEvent::Listening => tell("ready to relay"),
+        RelayEvent::Accepted {
+            transfer,
+            receivers,
+        } => tell(format_args!(
+            "relaying {} to {}",
+            describe(transfer),
+            number::receivers(*receivers)
+        )),
+        RelayEvent::Refused { transfer, reason } => {
+            tell(format_args!(
+                "not relayed: {}: {reason}",
+                describe(transfer)
+            ));
+        }
+        RelayEvent::Registered { transfer, receiver } => {
+            tell(format_args!("{}: {receiver} takes part", transfer.label));
+        }
+        RelayEvent::Settled {
+            transfer,
+            receiver,
+            outcome,
+        } => tell(format_args!(
+            "{}: {receiver}: {}",
+            transfer.label,
+            super::send::in_words(outcome)
+        )),
+        RelayEvent::Done {
+            transfer,
+            complete,
+            took,
+            problem: None,
+            ..
+        } => tell(format_args!(
+            "complete: {} at {} in {:.2} s",
+            describe(transfer),
+            number::receivers(*complete),
+            took.as_secs_f64()
+        )),
+        RelayEvent::Done {
+            transfer,
+            problem: Some(problem),
+            ..
+        } => tell(format_args!("failed: {}: {problem}", describe(transfer))),
+        RelayEvent::Stranger { side, stranger } => tell(format_args!(
+            "{} does not take part in the group of {}: {}",
+            stranger.last,
+            option(*side),
+            stranger.hint
+        )),
+        _ => {}
+    }
+}
+
+fn option(side: Side) -> &'static str {
+    match side {
+        Side::From => "--from",
+        Side::To => "--to",
+    }
+}
+
+/// Field names are a contract with scripts (docs/relay.md).
+fn print(event: &RelayEvent<'_>) {
+    let line: Value = match event {
+        RelayEvent::Listening => json!({"event": "listening"}),
+        RelayEvent::Accepted {
+            transfer,
+            receivers,
+        } => lines::line("accepted", transfer, &json!({"receivers": receivers})),
+        RelayEvent::Refused { transfer, reason } => {
+            lines::line("refused", transfer, &json!({"reason": reason}))
+        }
+        RelayEvent::Registered { transfer, receiver } => {
+            lines::line("registered", transfer, &json!({"receiver": receiver}))
+        }
+        RelayEvent::Settled {
+            transfer,
+            receiver,
+            outcome,
+        } => {
+            let (outcome, reason) = (lines::name(outcome), lines::reason(outcome));
+            let fields = json!({"receiver": receiver, "outcome": outcome, "reason": reason});
+            lines::line("settled", transfer, &fields)
+        }
+        RelayEvent::Done {
+            transfer,
+            complete,
+            failed,
+            received,
+            took,
+            problem,
+        } => {
+            let fields = json!({
+                "complete": complete,
+                "failed": failed,
+                "received": received,
+                "seconds": took.as_secs_f64(),
+                "problem": problem,
+            });
+            lines::line("done", transfer, &fields)
+        }
+        RelayEvent::Stranger { side, stranger } => json!({
+            "event": "stranger",
+            "side": match side {
+                Side::From => "from",
+                Side::To => "to",
+            },
+            "kind": stranger.kind,
+            "address": stranger.last,
+            "hint": stranger.hint,
+        }),
+        _ => return,
+    };
+    // What is relayed does not depend on whether somebody reads along.
+    let _ = json::write_line(&mut std::io::stdout().lock(), &line);
+}

@@ -1,0 +1,352 @@
+//! A relay: it receives what is sent to one group, and sends it on into another, in pieces as they
+//! come. Nothing is written to a disk.
+//!
+//! Here are the two hosts and their loop, on one thread; what passes between them, and what is said
+//! of it, is the business of [`groupcast_protocols::relay`].
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use groupcast_core::text::printable;
+use groupcast_net::{Clock, Stranger};
+use groupcast_protocols::bulk::{BulkConfig, Notice, Outcome, SlowPolicy, TransferId};
+use groupcast_protocols::relay::{Carries, Relay, RelayConfig, RelayEvent as Passed, Sides};
+use groupcast_protocols::xgm::Subgroups;
+
+use crate::about::{About, AboutRequest, Content};
+use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::manifest::Limits;
+use crate::receive::Described;
+
+/// A relay to be run.
+#[derive(Clone, Debug)]
+pub struct Relaying {
+    /// The group that it receives from. Its name there is what the account of its receivers goes
+    /// by.
+    pub from: TransferLink,
+    /// The group that it sends into, another one: settings as [`below`](Self::below) makes them.
+    pub to: TransferLink,
+}
+
+impl Relaying {
+    /// The settings of the side that sends: one pass, in which all wait for the slowest, and which
+    /// begins when the relay says so.
+    pub fn below(bulk: BulkConfig) -> BulkConfig {
+        BulkConfig {
+            slow: SlowPolicy::Wait,
+            register_within: Duration::from_secs(86_400),
+            ..bulk
+        }
+    }
+}
+
+/// Which side of a relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// That of the group that it receives from.
+    From,
+    /// That of the group that it sends into.
+    To,
+}
+
+/// Something that a relay's user may want to see.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RelayEvent<'a> {
+    /// It is ready for transfers.
+    Listening,
+    /// A transfer is relayed, to those below that have registered.
+    Accepted {
+        /// The transfer that it concerns.
+        transfer: &'a Described,
+        /// How many they are.
+        receivers: usize,
+    },
+    /// A transfer is not relayed.
+    Refused {
+        /// The transfer that it concerns.
+        transfer: &'a Described,
+        /// The reason, in words.
+        reason: &'a str,
+    },
+    /// A receiver takes part below.
+    Registered {
+        /// The transfer that it concerns.
+        transfer: &'a Described,
+        /// The name of the receiver; below another relay `relay/name`.
+        receiver: &'a str,
+    },
+    /// What became of a receiver below.
+    Settled {
+        /// The transfer that it concerns.
+        transfer: &'a Described,
+        /// The name of the receiver.
+        receiver: &'a str,
+        /// What became of the transfer at the receiver.
+        outcome: &'a Outcome,
+    },
+    /// A transfer is over here.
+    Done {
+        /// The transfer that it concerns.
+        transfer: &'a Described,
+        /// Receivers below that are complete.
+        complete: usize,
+        /// Those that are not.
+        failed: usize,
+        /// Bytes that came.
+        received: u64,
+        /// Since it was announced.
+        took: Duration,
+        /// Why it is not complete for all, in words.
+        problem: Option<&'a str>,
+    },
+    /// A program with another key, or of another release, sends to one of the groups; reported once
+    /// for each of the two.
+    Stranger {
+        /// To which.
+        side: Side,
+        /// Who.
+        stranger: Stranger,
+    },
+}
+
+/// How a relay ended.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Relayed {
+    /// Transfers that are complete at all receivers below.
+    pub complete: usize,
+    /// Transfers that are not.
+    pub failed: usize,
+}
+
+/// Relays until `stop` is set; then both sides are told of what is under way. `tell` hears what
+/// happens.
+///
+/// # Errors
+/// If the two groups are one, or the network cannot be used.
+pub fn relay(
+    relaying: Relaying,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(RelayEvent<'_>),
+) -> Result<Relayed, TransferError> {
+    let Relaying { from, mut to } = relaying;
+    if from.group == to.group {
+        return Err(TransferError::SameGroup { group: from.group });
+    }
+    to.bulk = Relaying::below(to.bulk);
+    let clock = Clock::start();
+    let mut upper = BulkHost::open_by(&from, clock)?;
+    // It is for all subgroups that those below are in, which it does not know.
+    upper.join(Some(Subgroups::ALL));
+    let lower = BulkHost::open_by(&to, clock)?;
+    upper.wake_on(lower.as_raw_fd())?;
+    let mut service = Service {
+        upper,
+        lower,
+        relay: Relay::new(RelayConfig::new(from.name.as_bytes())),
+        name: from.name,
+        shown: BTreeMap::new(),
+        totals: Relayed::default(),
+    };
+    tell(RelayEvent::Listening);
+    while !stop.load(Ordering::Relaxed) {
+        service.turn(Service::PATIENCE)?;
+        service.take(tell);
+        service.tell_strangers(tell);
+    }
+    service.stop(tell)?;
+    Ok(service.totals)
+}
+
+struct Service {
+    upper: BulkHost,
+    lower: BulkHost,
+    relay: Relay,
+    name: String,
+    /// What transfers are called, and since when they are under way; not lists.
+    shown: BTreeMap<TransferId, (Described, Instant)>,
+    totals: Relayed,
+}
+
+impl Service {
+    /// How long a turn may wait: how late a stop request is seen.
+    const PATIENCE: Duration = Duration::from_millis(100);
+    /// Turns after which those who are to be told have been.
+    const LAST_TURNS: usize = 3;
+
+    /// One turn of both hosts. All events have to be taken before.
+    fn turn(&mut self, patience: Duration) -> Result<(), TransferError> {
+        self.lower.flush();
+        let patience = patience.min(self.lower.due_within());
+        self.upper.turn(patience)?;
+        self.lower.turn(Duration::ZERO)
+    }
+
+    fn sides(&mut self) -> (&mut Relay, Sides<'_>) {
+        let (upper, told) = self.upper.relayed();
+        let (lower, kept) = self.lower.relayed();
+        let sides = Sides {
+            upper,
+            lower,
+            told,
+            kept,
+        };
+        (&mut self.relay, sides)
+    }
+
+    /// Takes what both hosts have heard, and does what is due.
+    fn take(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) {
+        let now = self.upper.now();
+        while let Some(event) = self.lower.poll_account() {
+            let (relay, mut sides) = self.sides();
+            relay.hear_account(now, &mut sides, &event);
+        }
+        while let Some(notice) = self.upper.poll_event() {
+            match notice {
+                Notice::Announced { id, about, length } => self.announced(id, &about, length, tell),
+                notice => {
+                    let (relay, mut sides) = self.sides();
+                    relay.hear_upper(now, &mut sides, notice);
+                }
+            }
+        }
+        while let Some(notice) = self.lower.poll_event() {
+            let (relay, mut sides) = self.sides();
+            relay.hear_lower(now, &mut sides, notice);
+        }
+        let (relay, mut sides) = self.sides();
+        relay.work(now, &mut sides);
+        while let Some(event) = self.relay.poll_event() {
+            self.tell(&event, tell);
+        }
+    }
+
+    fn announced(
+        &mut self,
+        id: TransferId,
+        about: &Bytes,
+        length: Option<u64>,
+        tell: &mut dyn FnMut(RelayEvent<'_>),
+    ) {
+        if AboutRequest::is_announced(about) {
+            // It is for those that answer requests.
+            return;
+        }
+        let now = self.upper.now();
+        let described = match About::decode(about, length, &Limits::default()) {
+            Ok(about) => about,
+            Err(error) => {
+                let transfer = &Described {
+                    id,
+                    label: String::new(),
+                    sender: id.sender.to_string(),
+                    length,
+                };
+                let reason = &format!("not understood: {error}");
+                let name = self.name.as_bytes();
+                self.upper.bulk().refuse(now, id, reason, name);
+                return tell(RelayEvent::Refused { transfer, reason });
+            }
+        };
+        let carries = match described.content {
+            Content::Files { .. } => Carries::Files,
+            Content::Pipe => Carries::Stream,
+            Content::List { .. } => Carries::List,
+        };
+        if carries != Carries::List {
+            let described = Described {
+                id,
+                label: printable(described.label.as_bytes()),
+                sender: printable(described.host.as_bytes()),
+                length,
+            };
+            self.shown.insert(id, (described, Instant::now()));
+        }
+        let (relay, mut sides) = self.sides();
+        relay.offered(now, &mut sides, id, about, length, carries);
+    }
+
+    /// Lists are no transfers of the user's: nothing is told of them.
+    fn tell(&mut self, event: &Passed, tell: &mut dyn FnMut(RelayEvent<'_>)) {
+        let id = match event {
+            Passed::Refused { id, .. }
+            | Passed::Accepted { id, .. }
+            | Passed::Registered { id, .. }
+            | Passed::Settled { id, .. }
+            | Passed::Concluded { id, .. } => *id,
+            _ => return,
+        };
+        let Some((transfer, since)) = self.shown.get(&id) else {
+            return;
+        };
+        match event {
+            Passed::Refused { reason, .. } => tell(RelayEvent::Refused { transfer, reason }),
+            Passed::Accepted { receivers, .. } => {
+                let receivers = *receivers;
+                tell(RelayEvent::Accepted {
+                    transfer,
+                    receivers,
+                });
+            }
+            Passed::Registered { name, .. } => {
+                let receiver = &printable(name);
+                tell(RelayEvent::Registered { transfer, receiver });
+            }
+            Passed::Settled { name, outcome, .. } => {
+                let receiver = &printable(name);
+                tell(RelayEvent::Settled {
+                    transfer,
+                    receiver,
+                    outcome,
+                });
+            }
+            Passed::Concluded {
+                complete,
+                failed,
+                bytes,
+                result,
+                ..
+            } => {
+                match result {
+                    Ok(()) => self.totals.complete += 1,
+                    Err(_) => self.totals.failed += 1,
+                }
+                tell(RelayEvent::Done {
+                    transfer,
+                    complete: *complete,
+                    failed: *failed,
+                    received: *bytes,
+                    took: since.elapsed(),
+                    problem: result.as_ref().err().map(String::as_str),
+                });
+            }
+            _ => {}
+        }
+        if matches!(event, Passed::Refused { .. } | Passed::Concluded { .. }) {
+            self.shown.remove(&id);
+        }
+    }
+
+    fn tell_strangers(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) {
+        for (side, host) in [(Side::From, &mut self.upper), (Side::To, &mut self.lower)] {
+            while let Some(stranger) = host.poll_stranger() {
+                tell(RelayEvent::Stranger { side, stranger });
+            }
+        }
+    }
+
+    /// The last words to both sides.
+    fn stop(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) -> Result<(), TransferError> {
+        let now = self.upper.now();
+        let (relay, mut sides) = self.sides();
+        relay.stop(now, &mut sides);
+        for _ in 0..Self::LAST_TURNS {
+            self.take(tell);
+            self.turn(Duration::ZERO)?;
+        }
+        self.take(tell);
+        Ok(())
+    }
+}

@@ -1,0 +1,211 @@
+//! What became of receivers below relays, in the sender's account: each is named `relay/receiver`.
+
+use std::collections::BTreeMap;
+
+use groupcast_core::MemberId;
+use groupcast_core::text::printable;
+use groupcast_protocols::bulk::{Outcome, STOPPED};
+use groupcast_protocols::relay::{Account, AccountEvent, Row, Word};
+
+use super::settled::{Settled, by_name, failures};
+use super::{SendEvent, Sender};
+
+/// What a receiver below a relay is called.
+fn named(relay: &str, row: &Row) -> String {
+    format!("{relay}/{}", printable(&row.name))
+}
+
+impl Sender {
+    /// What relays have said since.
+    pub(super) fn take_accounts(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
+        while let Some(event) = self.host.poll_account() {
+            if event.number == self.id.number {
+                self.take_account(&event, tell);
+            }
+        }
+    }
+
+    fn take_account(&mut self, event: &AccountEvent, tell: &mut dyn FnMut(SendEvent<'_>)) {
+        let relay = self.names.get(&event.relay).cloned().unwrap_or_default();
+        match &event.word {
+            Word::Registered { node, name } => {
+                let receiver = format!("{relay}/{}", printable(name));
+                let address = None;
+                tell(SendEvent::Registered {
+                    receiver: &receiver,
+                    address,
+                });
+                let now = self.host.now();
+                self.host
+                    .bulk()
+                    .stands_for(now, self.id, event.relay, *node);
+            }
+            Word::Settled { row, outcome } => {
+                let number = self.id.number;
+                let account = self.host.accounts().account(number, event.relay);
+                let row = account.and_then(|account| account.rows().get(*row as usize));
+                let Some(receiver) = row.map(|row| named(&relay, row)) else {
+                    return;
+                };
+                tell(SendEvent::Settled {
+                    receiver: &receiver,
+                    outcome,
+                });
+                if self.is_strict && self.begun.is_some() && *outcome != Outcome::Complete {
+                    self.is_strict = false;
+                    self.give_up(&format!(
+                        "{STOPPED}: a receiver that is required has gone: {receiver}"
+                    ));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How many receivers have failed, those below relays included.
+    pub(super) fn failures(&mut self) -> usize {
+        let number = self.id.number;
+        let accounts = self.host.accounts().accounts(number);
+        let mut below = 0;
+        let mut spoken_for = Vec::new();
+        for (relay, account) in accounts {
+            let failed = |row: &&Row| {
+                row.outcome
+                    .as_ref()
+                    .is_some_and(|it| *it != Outcome::Complete)
+            };
+            below += account.receivers().filter(failed).count();
+            if stands_aside(account) {
+                spoken_for.push(relay);
+            }
+        }
+        let own = self.settled.iter();
+        let own: Vec<Settled> = own
+            .filter(|it| !spoken_for.contains(&it.0))
+            .cloned()
+            .collect();
+        failures(&own, self.names.keys()) + below
+    }
+}
+
+/// Whether those below count in place of their relay.
+fn stands_aside(account: &Account) -> bool {
+    account.is_final() && account.receivers().next().is_some()
+}
+
+/// What became of each receiver, those below relays included. A relay that has said of everybody
+/// below what became of them is not among them.
+pub(super) fn all_by_name(
+    mut settled: Vec<Settled>,
+    names: &BTreeMap<MemberId, String>,
+    accounts: &BTreeMap<MemberId, Account>,
+) -> Vec<(String, Outcome)> {
+    let mut below = Vec::new();
+    for (relay, account) in accounts {
+        let own = settled.iter().find(|(member, ..)| member == relay);
+        // What it says of all, it says of each of whom it has said nothing.
+        let unsaid = match own {
+            Some((.., Outcome::Complete)) => Outcome::Complete,
+            _ => Outcome::Failed("not known: its relay is gone, or has failed".into()),
+        };
+        let name = names.get(relay).map_or("", String::as_str);
+        for row in account.receivers() {
+            let outcome = row.outcome.clone().unwrap_or_else(|| unsaid.clone());
+            below.push((named(name, row), outcome));
+        }
+    }
+    let is_below = |member: &MemberId| {
+        let rows = accounts.values().flat_map(Account::receivers);
+        rows.map(|row| row.node).any(|node| node == member.node)
+    };
+    settled.retain(|(member, _, outcome)| {
+        let is_relay = accounts.get(member).is_some_and(stands_aside);
+        // One that was waited for here has come below.
+        let has_come = *outcome == Outcome::Absent && is_below(member);
+        !is_relay && !has_come
+    });
+    let mut receivers = by_name(settled);
+    receivers.extend(below);
+    receivers
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use groupcast_core::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn member(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        }
+    }
+
+    fn account(outcomes: &[Option<Outcome>], is_final: bool) -> Account {
+        let mut account = Account::default();
+        for (row, outcome) in outcomes.iter().enumerate() {
+            let name = Bytes::from(format!("r{row}"));
+            let node = NodeId(100 + row as u64);
+            assert!(account.add(&Word::Registered { node, name }));
+            if let Some(outcome) = outcome.clone() {
+                let row = row as u32;
+                assert!(account.add(&Word::Settled { row, outcome }));
+            }
+        }
+        assert!(!is_final || account.add(&Word::Final));
+        account
+    }
+
+    fn all(own: Outcome, account: Account) -> Vec<(String, Outcome)> {
+        let relay = member(1);
+        let settled = vec![
+            (relay, "relay".to_owned(), own),
+            (member(2), "near".to_owned(), Outcome::Complete),
+            (
+                MemberId {
+                    node: NodeId(100),
+                    incarnation: Incarnation(0),
+                },
+                "r0".to_owned(),
+                Outcome::Absent,
+            ),
+        ];
+        let names = BTreeMap::from([(relay, "relay".to_owned())]);
+        all_by_name(settled, &names, &BTreeMap::from([(relay, account)]))
+    }
+
+    #[test]
+    fn those_below_stand_for_a_relay_that_has_accounted_for_all() {
+        let account = account(&[Some(Outcome::Complete), Some(Outcome::Vanished)], true);
+        let failed = Outcome::Failed("1 of 2 receivers below are not complete".into());
+        let expected = [
+            ("near".to_owned(), Outcome::Complete),
+            ("relay/r0".to_owned(), Outcome::Complete),
+            ("relay/r1".to_owned(), Outcome::Vanished),
+        ];
+        assert_eq!(all(failed, account), expected);
+    }
+
+    #[test]
+    fn a_relay_that_is_gone_is_named_with_those_of_whom_nothing_is_known() {
+        let account = account(&[Some(Outcome::Complete), None], false);
+        let unknown = Outcome::Failed("not known: its relay is gone, or has failed".into());
+        let expected = [
+            ("relay".to_owned(), Outcome::Vanished),
+            ("near".to_owned(), Outcome::Complete),
+            ("relay/r0".to_owned(), Outcome::Complete),
+            ("relay/r1".to_owned(), unknown),
+        ];
+        assert_eq!(all(Outcome::Vanished, account), expected);
+    }
+
+    #[test]
+    fn the_word_of_a_relay_that_is_complete_is_that_of_all_below() {
+        let account = account(&[Some(Outcome::Complete), None], false);
+        let receivers = all(Outcome::Complete, account);
+        assert_eq!(receivers.len(), 4);
+        assert!(receivers.iter().all(|(_, it)| *it == Outcome::Complete));
+    }
+}
