@@ -298,7 +298,6 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec;
 
     use groupcast_core::{Incarnation, NodeId};
 
