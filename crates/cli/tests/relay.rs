@@ -1,8 +1,8 @@
 //! `relay` between processes on loopback, as their users run it: two groups, or three, of one host.
 //!
 //! Goal: receivers below a relay, and below two, have what was sent, are named in the sender's
-//! account and its exit code, and a relay that is killed is named with those behind it. Method: real
-//! processes, real multicast on the loopback interface, real files. Nothing is measured.
+//! account and its exit code, and a relay that is killed is named with those behind it. Method:
+//! real processes, real multicast on the loopback interface, real files. Nothing is measured.
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot start its processes has failed"

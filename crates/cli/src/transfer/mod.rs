@@ -1,5 +1,5 @@
-//! `groupcast send`, `groupcast recv`, `groupcast relay` and `groupcast census`: what they have in common. The work is
-//! `groupcast-transfer`'s.
+//! `groupcast send`, `groupcast recv`, `groupcast relay` and `groupcast census`: what they have in
+//! common. The work is `groupcast-transfer`'s.
 
 mod bars;
 pub(crate) mod census;

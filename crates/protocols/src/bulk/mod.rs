@@ -39,11 +39,11 @@
 //!   blocks, from which it restores others.
 //!
 //! Files: `transfer.rs` has the types that the user sees, `receives.rs`, `lists.rs` and `beside.rs`
-//! and `relayed.rs` calls of receivers, about lists, for group management, and for relays, `sender` and `receiver` the two ends,
-//! `wire` the format, `rate` the rate control, `parity.rs` and `cauchy.rs` the code for parity,
-//! `known.rs` which other members are there, `farewells.rs` why transfers ended, `responses.rs` the
-//! replies that are being acknowledged; `messages.rs` runs messages over transfers, for the
-//! simulator and the checker.
+//! and `relayed.rs` calls of receivers, about lists, for group management, and for relays, `sender`
+//! and `receiver` the two ends, `wire` the format, `rate` the rate control, `parity.rs` and
+//! `cauchy.rs` the code for parity, `known.rs` which other members are there, `farewells.rs` why
+//! transfers ended, `responses.rs` the replies that are being acknowledged; `messages.rs` runs
+//! messages over transfers, for the simulator and the checker.
 //!
 //! # Guarantees
 //!

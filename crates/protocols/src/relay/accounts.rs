@@ -1,15 +1,15 @@
 //! Accounts on their way: a relay tells the sender of a transfer, word by word, who is below it and
 //! what became of each; the sender keeps that.
 //!
-//! It runs beside [`Bulk`](crate::bulk::Bulk) on a channel of its own, so that a sender of a release
-//! that knows of no relays drops what it hears. A page is repeated until it is taken, and the next
-//! one follows then. A sender that takes nothing at all within [`Accounts::UNHEARD`] keeps no
-//! accounts: the relay has its last word in the transfer itself.
+//! It runs beside [`Bulk`](crate::bulk::Bulk) on a channel of its own, so that a sender of a
+//! release that knows of no relays drops what it hears. A page is repeated until it is taken, and
+//! the next one follows then. A sender that takes nothing at all within [`Accounts::UNHEARD`] keeps
+//! no accounts: the relay has its last word in the transfer itself.
 //!
 //! # Guarantees
-//! The sender has the words of a relay in order, each once. It takes them of receivers of a transfer
-//! alone, and no more than its limit of rows for all relays of a transfer together; a relay that
-//! would exceed it, or whose words make no sense, is told that no more is taken.
+//! The sender has the words of a relay in order, each once. It takes them of receivers of a
+//! transfer alone, and no more than its limit of rows for all relays of a transfer together; a
+//! relay that would exceed it, or whose words make no sense, is told that no more is taken.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;

@@ -29,8 +29,8 @@
 //!   (`buffer_max`), and the window of its lower one.
 //! - It cannot go back: below there is one pass, all wait for the slowest, and who registers after
 //!   the start is told that it is late.
-//! - It has its last word above when every receiver below is settled, and the sender has the account
-//!   of them: it is complete if they all are, else it has failed, and says who did.
+//! - It has its last word above when every receiver below is settled, and the sender has the
+//!   account of them: it is complete if they all are, else it has failed, and says who did.
 //!
 //! # Guarantees
 //! What a relay says to be complete, every receiver that was ever registered below has concluded

@@ -1,4 +1,5 @@
-//! Bytes on their way through a relay: they have come from above, in order, and wait for room below.
+//! Bytes on their way through a relay: they have come from above, in order, and wait for room
+//! below.
 //!
 //! They are copied together, because a slice would keep all of the memory that it was received
 //! with; what is here is bounded by the credit that the relay gives above.

@@ -46,10 +46,12 @@ impl Passage {
             [] => Bytes::from(format!("{receiver}")),
             name => Bytes::copy_from_slice(name),
         };
-        let row = self.add_row(now, sides, receiver.node, name, events);
-        self.direct.insert(receiver, row);
+        if let Some(row) = self.add_row(now, sides, receiver.node, name, events) {
+            self.direct.insert(receiver, row);
+        }
     }
 
+    /// The row of one more receiver; `None` if the account is closed already.
     pub(super) fn add_row(
         &mut self,
         now: Time,
@@ -57,14 +59,15 @@ impl Passage {
         node: NodeId,
         name: Bytes,
         events: &mut VecDeque<RelayEvent>,
-    ) -> u32 {
+    ) -> Option<u32> {
         let row = self.account.rows().len() as u32;
-        events.push_back(RelayEvent::Registered {
+        let registered = RelayEvent::Registered {
             id: self.id,
             name: name.clone(),
-        });
-        self.say(now, sides, Word::Registered { node, name });
-        row
+        };
+        let said = self.say(now, sides, Word::Registered { node, name });
+        said.then(|| events.push_back(registered))?;
+        Some(row)
     }
 
     pub(super) fn settle(
@@ -129,8 +132,9 @@ impl Passage {
             Word::Registered { node, name } => {
                 let relay = &self.account.rows()[own as usize].name;
                 let name = Bytes::from([relay, &b"/"[..], name].concat());
-                let row = self.add_row(now, sides, *node, name, events);
-                self.behind.entry(event.relay).or_default().push(row);
+                if let Some(row) = self.add_row(now, sides, *node, name, events) {
+                    self.behind.entry(event.relay).or_default().push(row);
+                }
             }
             Word::Settled { row, outcome } => {
                 if let Some(row) = row_of(row) {

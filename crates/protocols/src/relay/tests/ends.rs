@@ -1,8 +1,8 @@
 //! Ends that nobody wants.
 //!
-//! Goal: when a relay, a relay behind it or the sender goes, both sides are told or find out, nobody
-//! waits for ever, and nothing is said to be complete that is not. And a transfer that comes back to
-//! where it was is refused. Method: stations that die in the middle, relays in a ring.
+//! Goal: when a relay, a relay behind it or the sender goes, both sides are told or find out,
+//! nobody waits for ever, and nothing is said to be complete that is not. And a transfer that comes
+//! back to where it was is refused. Method: stations that die in the middle, relays in a ring.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
