@@ -203,6 +203,11 @@ impl Service {
             let (relay, mut sides) = self.sides();
             relay.hear_account(now, &mut sides, &event);
         }
+        // What is announced below comes first: it shows that what is announced above leads back.
+        while let Some(notice) = self.lower.poll_event() {
+            let (relay, mut sides) = self.sides();
+            relay.hear_lower(now, &mut sides, notice);
+        }
         while let Some(notice) = self.upper.poll_event() {
             match notice {
                 Notice::Announced { id, about, length } => self.announced(id, &about, length, tell),
@@ -211,10 +216,6 @@ impl Service {
                     relay.hear_upper(now, &mut sides, notice);
                 }
             }
-        }
-        while let Some(notice) = self.lower.poll_event() {
-            let (relay, mut sides) = self.sides();
-            relay.hear_lower(now, &mut sides, notice);
         }
         let (relay, mut sides) = self.sides();
         relay.work(now, &mut sides);
