@@ -16,6 +16,7 @@ mod history;
 mod lists;
 mod node;
 mod rekey;
+mod relay;
 mod replies;
 
 pub use access::access;
@@ -27,6 +28,7 @@ pub use history::history;
 pub use lists::lists;
 pub use node::node;
 pub use rekey::rekey;
+pub use relay::relay;
 pub use replies::replies;
 
 /// A target: its name, which is also that of its corpus, and its body.
@@ -43,6 +45,7 @@ pub const TARGETS: &[Target] = &[
     ("lists", lists),
     ("node", node),
     ("rekey", rekey),
+    ("relay", relay),
     ("replies", replies),
 ];
 
