@@ -142,8 +142,12 @@ fn files_reach_receivers_below_one_relay_and_below_two() {
     }
 
     // They count as receivers, and what all of them have is not sent again.
-    let again = groups.send(&["image", "--receivers", "3"]);
+    let again = groups.send(&["image", "--receivers", "3", "--status", "status"]);
     assert_eq!(again.code, 0, "{}", again.stderr);
+    let status: Value = serde_json::from_str(&groups.host.read("status")).unwrap();
+    let listed = status["receivers"].as_array().unwrap().iter();
+    let listed: Vec<&str> = listed.filter_map(|it| it["receiver"].as_str()).collect();
+    assert_eq!(listed, ["first/middle", "first/second/far", "near"]);
     let account = account(&again.stdout);
     assert_eq!(account["complete"], 3, "{account}");
     assert!(account["sent"].as_u64().unwrap() < 30_000, "{account}");

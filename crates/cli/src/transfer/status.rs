@@ -3,7 +3,7 @@
 //!
 //! The file is replaced in one step, so that a reader finds the whole of one state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -97,7 +97,11 @@ impl StatusFile {
                 "seconds": report.took.as_secs_f64(),
                 "stopped": report.stopped,
             }));
-            // What became of those that came back under their name is said here.
+            // What became of those that came back under their name is said here; a relay that those
+            // below it stand for is none of them.
+            let names: BTreeSet<&str> = report.receivers.iter().map(|(name, _)| &**name).collect();
+            self.receivers
+                .retain(|name, _| names.contains(name.as_str()));
             for (name, outcome) in &report.receivers {
                 let outcome =
                     json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
