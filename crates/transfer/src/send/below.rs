@@ -1,9 +1,9 @@
 //! What became of receivers below relays, in the sender's account: each is named `relay/receiver`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use groupcast_core::MemberId;
 use groupcast_core::text::printable;
+use groupcast_core::{MemberId, NodeId};
 use groupcast_protocols::bulk::{Outcome, STOPPED};
 use groupcast_protocols::relay::{Account, AccountEvent, Row, Word};
 
@@ -93,6 +93,29 @@ fn stands_aside(account: &Account) -> bool {
     account.is_final() && account.receivers().next().is_some()
 }
 
+/// Whether a relay is not heard any more.
+fn is_gone(settled: &[Settled], relay: &MemberId) -> bool {
+    let is_it = |it: &Settled| it.0 == *relay && it.2 == Outcome::Vanished;
+    settled.iter().any(is_it)
+}
+
+/// Whether a relay was started again, and has accounted for all below it.
+fn has_next_life(accounts: &BTreeMap<MemberId, Account>, relay: &MemberId) -> bool {
+    let mut others = accounts.iter().filter(|(other, _)| *other != relay);
+    others.any(|(other, account)| other.node == relay.node && stands_aside(account))
+}
+
+/// Whether a receiver is complete by the account of another relay, or of the next life of this one.
+fn is_complete_by_another(
+    accounts: &BTreeMap<MemberId, Account>,
+    relay: &MemberId,
+    node: NodeId,
+) -> bool {
+    let others = accounts.iter().filter(|(other, _)| *other != relay);
+    let mut rows = others.flat_map(|(_, account)| account.receivers());
+    rows.any(|row| row.node == node && row.outcome == Some(Outcome::Complete))
+}
+
 /// What became of each receiver, those below relays included. A relay that has said of everybody
 /// below what became of them is not among them.
 pub(super) fn all_by_name(
@@ -101,7 +124,18 @@ pub(super) fn all_by_name(
     accounts: &BTreeMap<MemberId, Account>,
 ) -> Vec<(String, Outcome)> {
     let mut below = Vec::new();
+    let mut former = BTreeSet::new();
     for (relay, account) in accounts {
+        // The next life of a relay, or another one, may have brought what this one had begun.
+        let is_gone = is_gone(&settled, relay);
+        let is_brought = |row: &&Row| {
+            let is_open = matches!(row.outcome, None | Some(Outcome::Complete));
+            is_gone && is_open && is_complete_by_another(accounts, relay, row.node)
+        };
+        let is_good = |row: &Row| row.outcome == Some(Outcome::Complete) || is_brought(&row);
+        if is_gone && has_next_life(accounts, relay) && account.receivers().all(is_good) {
+            former.insert(*relay);
+        }
         let own = settled.iter().find(|(member, ..)| member == relay);
         // What it says of all, it says of each of whom it has said nothing.
         let unsaid = match own {
@@ -109,7 +143,7 @@ pub(super) fn all_by_name(
             _ => Outcome::Failed("not known: its relay is gone, or has failed".into()),
         };
         let name = names.get(relay).map_or("", String::as_str);
-        for row in account.receivers() {
+        for row in account.receivers().filter(|row| !is_brought(row)) {
             let outcome = row.outcome.clone().unwrap_or_else(|| unsaid.clone());
             below.push((named(name, row), outcome));
         }
@@ -122,7 +156,7 @@ pub(super) fn all_by_name(
         let is_relay = accounts.get(member).is_some_and(stands_aside);
         // One that was waited for here has come below.
         let has_come = *outcome == Outcome::Absent && is_below(member);
-        !is_relay && !has_come
+        !is_relay && !has_come && !former.contains(member)
     });
     let mut receivers = by_name(settled);
     receivers.extend(below);
@@ -132,7 +166,7 @@ pub(super) fn all_by_name(
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use groupcast_core::{Incarnation, NodeId};
+    use groupcast_core::Incarnation;
 
     use super::*;
 
@@ -199,6 +233,34 @@ mod tests {
             ("relay/r1".to_owned(), unknown),
         ];
         assert_eq!(all(Outcome::Vanished, account), expected);
+    }
+
+    #[test]
+    fn a_relay_that_was_started_again_and_brought_it_is_no_failure() {
+        let next = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(9),
+        };
+        let settled = vec![
+            (member(1), "relay".to_owned(), Outcome::Vanished),
+            (next, "relay@later".to_owned(), Outcome::Complete),
+        ];
+        let names = BTreeMap::from([
+            (member(1), "relay".to_owned()),
+            (next, "relay@later".to_owned()),
+        ]);
+        let former = account(&[Some(Outcome::Complete), None], false);
+        let both = account(&[Some(Outcome::Complete), Some(Outcome::Complete)], true);
+        let accounts = BTreeMap::from([(member(1), former.clone()), (next, both)]);
+        let named = |accounts: &BTreeMap<MemberId, Account>| -> Vec<String> {
+            let all = all_by_name(settled.clone(), &names, accounts);
+            all.into_iter().map(|(name, _)| name).collect()
+        };
+        assert_eq!(named(&accounts), ["relay@later/r0", "relay@later/r1"]);
+        // One of them has not come again.
+        let one = account(&[Some(Outcome::Complete)], true);
+        let accounts = BTreeMap::from([(member(1), former), (next, one)]);
+        assert_eq!(named(&accounts), ["relay", "relay/r1", "relay@later/r0"]);
     }
 
     #[test]
