@@ -36,7 +36,7 @@
 //! What a relay says to be complete, every receiver that was ever registered below has concluded
 //! well. A transfer that leads back to where it came from is refused ([`Relay::offered`]).
 //!
-//! Files: `passage.rs` is one transfer, `queue.rs` its bytes, `account.rs`, `accounts.rs` and
+//! Files: `passage` is one transfer, `queue.rs` its bytes, `account.rs`, `accounts.rs` and
 //! `wire.rs` the account and its way.
 
 mod account;
