@@ -204,6 +204,7 @@ impl Passage {
             }
             Notice::Sent { .. } => {
                 self.is_below_over = true;
+                self.settle_the_rest(now, sides, events);
                 self.set_former_lives_aside(now, sides);
                 if self.carries != Carries::List {
                     self.say(now, sides, Word::Final);

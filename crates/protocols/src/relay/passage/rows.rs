@@ -115,6 +115,22 @@ impl Passage {
         }
     }
 
+    /// Nothing more comes from below: a relay that was given up there, as late for example, may
+    /// have named somebody since, and says nothing more of them.
+    pub(super) fn settle_the_rest(
+        &mut self,
+        now: Time,
+        sides: &mut Sides<'_>,
+        events: &mut VecDeque<RelayEvent>,
+    ) {
+        let rows = self.account.rows().iter().enumerate();
+        let open = rows.filter(|(_, row)| row.outcome.is_none() && !row.is_aside);
+        let open: Vec<u32> = open.map(|(number, _)| number as u32).collect();
+        for row in open {
+            self.settle(now, sides, row, Outcome::Failed(RELAY_GONE.into()), events);
+        }
+    }
+
     /// A relay below has said more.
     pub(in crate::relay) fn hear_account(
         &mut self,

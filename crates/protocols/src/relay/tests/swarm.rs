@@ -85,3 +85,16 @@ fn run(seed: u64) {
 fn it_always_ends_and_says_what_is() {
     (1..40).for_each(run);
 }
+
+/// A relay registers behind another one after that has begun, is given up as late, and its account
+/// is cut off where it has named somebody: the first relay waited for the rest of it for ever.
+#[test]
+fn the_account_of_a_relay_that_was_given_up_is_not_waited_for() {
+    run(49);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn more_seeds() {
+    (50..1000).for_each(run);
+}
