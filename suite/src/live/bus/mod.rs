@@ -131,7 +131,7 @@ pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
     cluster.await_members(&(1..=crowd.hosts).collect::<Vec<_>>())?;
     let mut report = SoakReport {
         clients: crowd.clients,
-        memory_alone: resident(&mut cluster, crowd.hosts)?,
+        memory_alone: resident(&mut cluster, crowd.hosts)?.iter().sum(),
         ..SoakReport::default()
     };
     let mut world = World {
@@ -147,17 +147,19 @@ pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
         world.connect()?;
     }
     world.settle()?;
-    report.memory_idle = resident(&mut world.cluster, crowd.hosts)?;
+    report.memory_idle = resident(&mut world.cluster, crowd.hosts)?.iter().sum();
     for number in world.numbers() {
         world.accept_more(number)?;
     }
     let deadline = Instant::now() + crowd.length;
-    let mut memory = Memory::default();
+    let mut memory: Vec<Memory> = (0..crowd.hosts).map(|_| Memory::default()).collect();
     loop {
         world.round(&mut report)?;
         let resident = resident(&mut world.cluster, crowd.hosts)?;
-        memory.sample(resident);
-        report.memory_busy = report.memory_busy.max(resident);
+        for (memory, resident) in memory.iter_mut().zip(&resident) {
+            memory.sample(*resident);
+        }
+        report.memory_busy = report.memory_busy.max(resident.iter().sum());
         tell(&format!("{report}"));
         let is_over = report.rounds > 0 || report.parted >= UNJUDGED_MAX;
         if Instant::now() >= deadline && is_over {
@@ -167,7 +169,11 @@ pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
     if report.parted > report.rounds {
         return Err(format!("the daemons parted too often: {report}").into());
     }
-    memory.judge()?;
+    // Each new id is a name more that daemons bind to a number: what that takes has its limit
+    // (`bindings_max`), which no run reaches.
+    for memory in &memory {
+        memory.judge()?;
+    }
     drop(world.clients);
     match crowd.length <= HISTORIES_UP_TO {
         true => world.cluster.check_histories()?,
@@ -176,13 +182,10 @@ pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
     Ok(report)
 }
 
-/// The resident memory of all daemons, in bytes.
-fn resident(cluster: &mut Cluster, hosts: usize) -> Outcome<u64> {
-    let mut sum = 0;
-    for host in 1..=hosts {
-        sum += cluster.daemon(host)?.usage()?.resident;
-    }
-    Ok(sum)
+/// The resident memory of each daemon, in bytes.
+fn resident(cluster: &mut Cluster, hosts: usize) -> Outcome<Vec<u64>> {
+    let of = |host| Ok(cluster.daemon(host)?.usage()?.resident);
+    (1..=hosts).map(of).collect()
 }
 
 /// How often a daemon has missed another, as their logs say.
