@@ -27,6 +27,8 @@ enum State {
     Escape,
     /// An atom, between bars; whether after a `\`.
     Bars(bool),
+    /// After a `,`: an `@` is of the same mark.
+    Unquote,
     /// After a `#` that begins an item.
     Hash,
     /// A character's first byte.
@@ -62,7 +64,8 @@ impl Balance {
 
     fn step(&mut self, byte: u8) -> State {
         match (self.state, byte) {
-            (State::Between, byte) => self.between(byte),
+            (State::Unquote, b'@') => State::Between,
+            (State::Between | State::Unquote, byte) => self.between(byte),
             (State::Escape, _) => State::Atom,
             (State::Atom, byte) => self.atom(byte),
             (State::Bars(false), b'|') => State::Atom,
@@ -97,7 +100,8 @@ impl Balance {
             b'"' => State::String(false),
             b';' => State::Line,
             b'#' => State::Hash,
-            b'\'' | b'`' | b',' => State::Between,
+            b',' => State::Unquote,
+            b'\'' | b'`' => State::Between,
             byte if is_blank(byte) => State::Between,
             byte => self.atom(byte),
         }

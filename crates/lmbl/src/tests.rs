@@ -60,6 +60,25 @@ fn what_is_not_canonical_becomes_so() {
 }
 
 #[test]
+fn the_end_is_found_behind_every_mark() {
+    for mark in ["'", "`", ",", ",@", "#'", "#"] {
+        for item in [
+            "#\\|", "#\\x|", "#\\#|", "#\\)", "|)|", "#|)|# a", "\")\"", "(a)", "@", ";)\na",
+        ] {
+            let text = format!("({mark}{item})");
+            if cstream(text.as_bytes()).is_ok() {
+                let end = Balance::new().feed(text.as_bytes());
+                assert_eq!(end, Some(text.len()), "{text}");
+            }
+        }
+    }
+    for text in ["(,@#\\#|)", "(,@#|)|# a)", "(, @#\\||)|)", "(,@ @)"] {
+        assert!(cstream(text.as_bytes()).is_ok(), "{text}");
+        assert_eq!(Balance::new().feed(text.as_bytes()), Some(text.len()));
+    }
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     for (text, expected, at) in [
         ("", Fault::NoList, 0),
