@@ -5,7 +5,7 @@
 //! keeps 95 % of its throughput and, at a rate that it can carry, its p99 within 10 %; who is
 //! in no ring gets no packet. Method: as daemons do it, a member and sockets for each ring,
 //! here two processes that share one core and one network card; the same run with and without
-//! the wide ring.
+//! the wide ring. And what there would be without rings: all of them in one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -61,8 +61,18 @@ fn topology() -> Topology {
 /// ring itself says.
 const WIDE_RATE: f64 = 35.0;
 
-/// Runs the local ring under a load of each member, and `with_wide` the wide one too.
-fn run(load: Arrivals, with_wide: bool) -> (Measures, String) {
+/// Who is there beside the local ring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Nobody,
+    /// The wide ring, of which one member is on a host of the local ring.
+    WideRing,
+    /// The far one in the local ring itself: one order for all.
+    InIt,
+}
+
+/// Runs the local ring under a load of each member, with who is beside it.
+fn run(load: Arrivals, beside: Beside) -> (Measures, String) {
     let topology = topology();
     let switch_to_outsider = {
         let outsider = topology.hosts()[OUTSIDER];
@@ -76,10 +86,14 @@ fn run(load: Arrivals, with_wide: bool) -> (Measures, String) {
         },
         ..HostConfig::vm_2026()
     };
+    let of_far = match beside {
+        Beside::InIt => 0,
+        Beside::Nobody | Beside::WideRing => 1,
+    };
     let config = ExperimentConfig {
         hosts: HostConfig::vm_2026(),
         overrides: BTreeMap::from([(LOCAL[0], shared.clone()), (NEAR, shared)]),
-        addresses: BTreeMap::from([(NEAR, 1), (FAR, 1), (OUTSIDER, 2)]),
+        addresses: BTreeMap::from([(NEAR, 1), (FAR, of_far), (OUTSIDER, 2)]),
         measure: MeterConfig {
             warm_up: WARM_UP,
             ..MeterConfig::default()
@@ -88,17 +102,21 @@ fn run(load: Arrivals, with_wide: bool) -> (Measures, String) {
         contract: rmp::FAMILY.contract,
         ..ExperimentConfig::new(topology, rmp::inspect, 1)
     };
-    let mut experiment = Experiment::new(config, |local, rng, now| {
+    let mut experiment = Experiment::new(config, move |local, rng, now| {
         // The simulator numbers its hosts so.
         let is_wide = [NEAR, FAR].contains(&(local.node.0 as usize - 1));
-        let settings = match is_wide {
+        let settings = match is_wide || beside == Beside::InIt {
             true => RmpConfig::daemon_wan(),
             false => RmpConfig::daemon(),
         };
         Rmp::new(settings, local, rng, now).unwrap()
     });
-    let wide = [NEAR, FAR].into_iter().filter(|_| with_wide);
-    let processes: Vec<usize> = LOCAL.into_iter().chain(wide).collect();
+    let others: &[usize] = match beside {
+        Beside::Nobody => &[],
+        Beside::WideRing => &[NEAR, FAR],
+        Beside::InIt => &[FAR],
+    };
+    let processes: Vec<usize> = LOCAL.iter().chain(others).copied().collect();
     experiment.start_together(processes.iter().copied());
     for host in processes {
         let arrivals = match LOCAL.contains(&host) {
@@ -121,8 +139,8 @@ fn figures(measures: &Measures, host: usize) -> (f64, f64) {
 
 #[test]
 fn a_ring_over_a_slow_link_slows_no_local_one() {
-    let (alone, _) = run(Arrivals::Saturate, false);
-    let (both, _) = run(Arrivals::Saturate, true);
+    let (alone, _) = run(Arrivals::Saturate, Beside::Nobody);
+    let (both, _) = run(Arrivals::Saturate, Beside::WideRing);
     for host in LOCAL {
         let ((usual, _), (beside, _)) = (figures(&alone, host), figures(&both, host));
         println!("saturated: {usual:.0}/s; beside the wide ring {beside:.0}/s");
@@ -132,8 +150,8 @@ fn a_ring_over_a_slow_link_slows_no_local_one() {
         );
     }
     let load = || Arrivals::Constant { rate: 1_000.0 };
-    let (alone, _) = run(load(), false);
-    let (both, switch_to_outsider) = run(load(), true);
+    let (alone, _) = run(load(), Beside::Nobody);
+    let (both, switch_to_outsider) = run(load(), Beside::WideRing);
     for host in LOCAL {
         let ((usual, p99), (beside, p99_beside)) = (figures(&alone, host), figures(&both, host));
         println!(
@@ -164,4 +182,27 @@ fn a_ring_over_a_slow_link_slows_no_local_one() {
     );
     let most = both.links.iter().map(|link| link.packets).max().unwrap();
     assert!(most > 1_000, "links carry what rings say");
+}
+
+/// Without rings there is one order for all: at a load that the slow link carries, everybody's
+/// messages wait for it; beyond that load it holds up the others or is left behind.
+#[test]
+fn in_one_order_with_a_slow_link_all_wait_for_it() {
+    let light = Arrivals::Constant { rate: 10.0 };
+    let (alone, _) = run(light.clone(), Beside::Nobody);
+    let (both, _) = run(light, Beside::InIt);
+    for host in LOCAL {
+        let ((usual, p99), (rate, slow)) = (figures(&alone, host), figures(&both, host));
+        println!(
+            "{usual:.0}/s: p99 {p99:.3} ms; with the far one in the same ring {rate:.0}/s, {slow:.3} ms"
+        );
+        assert!(slow >= 100.0, "{slow} ms over 100 ms one way");
+    }
+    let (both, _) = run(Arrivals::Saturate, Beside::InIt);
+    for host in LOCAL.into_iter().chain([FAR]) {
+        println!("saturated, one ring: {:.0}/s", figures(&both, host).0);
+    }
+    // 1 Mb/s is 125 messages of 1,000 bytes, without any header.
+    let far = figures(&both, FAR).0;
+    assert!(far <= 125.0, "{far} a second over the slow link");
 }
