@@ -43,7 +43,7 @@ pub(super) struct Bulk {
     /// With tree: receivers in a chain
     #[arg(long, value_name = "N")]
     height: Option<u32>,
-    /// Megabits a second, auto, max, or window (no limit but the window)
+    /// Megabits a second, auto, background, max, or window (no limit but the window)
     #[arg(long, value_name = "MBPS|auto|max|window")]
     rate: Option<String>,
     /// Beside whom, or none. tcp is built in; the others are Debian packages, which are named if

@@ -21,11 +21,19 @@ pub(super) struct Entry {
     rate: Option<RateControl>,
 }
 
+impl Entry {
+    /// The rate, if it is no pause.
+    pub(super) fn rate(&self) -> Option<RateControl> {
+        self.rate
+    }
+}
+
 /// The rate that `text` names.
 pub(super) fn rate(text: &str) -> Result<RateControl, String> {
     match text {
         "auto" => Ok(RateControl::FAIR),
         "max" => Ok(RateControl::ALL),
+        "background" => Ok(RateControl::BACKGROUND),
         "fair" => Err("`fair` is the default now: --rate auto".into()),
         "window" => Ok(RateControl::Window),
         text => match text.parse::<f64>() {
@@ -33,7 +41,7 @@ pub(super) fn rate(text: &str) -> Result<RateControl, String> {
                 bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
             }),
             _ => Err(
-                "not a rate: megabits a second from 0.01 to 1000000, auto, max or window".into(),
+                "not a rate: megabits a second from 0.01 to 1000000, auto, background, max or window".into(),
             ),
         },
     }
@@ -135,6 +143,7 @@ pub(super) fn name(rate: Option<RateControl>) -> String {
         Some(RateControl::Window) => "window".into(),
         Some(RateControl::Adaptive { share, .. }) => match share {
             Share::Fair => "auto".into(),
+            Share::Rest => "background".into(),
             Share::All => "max".into(),
         },
         Some(RateControl::Fixed { bytes_per_second }) => {
@@ -195,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_rate_is_named_as_it_was_said() {
-        for text in ["pause", "auto", "max", "window", "20", "0.5"] {
+        for text in ["pause", "auto", "background", "max", "window", "20", "0.5"] {
             let said = entry(&format!("0:00={text}")).unwrap();
             assert_eq!(name(said.rate), text);
         }

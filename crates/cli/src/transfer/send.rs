@@ -106,9 +106,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     height: Option<u32>,
     /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
-    /// take, and TCP on the same link gets its share), max (for a link of one's own: TCP is left
-    /// with next to nothing), or window (no limit but the window)
-    #[arg(long, value_name = "MBPS|auto|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
+    /// take, and TCP on the same link gets its share), background (what others leave), max (for a
+    /// link of one's own: TCP is left with next to nothing), or window (no limit but the window)
+    #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
 
     /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20
@@ -170,6 +170,19 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(
             "--height is for --protocol tree: with the others there are no chains",
         ));
+    }
+    for rate in args.rate_at.iter().filter_map(rates::Entry::rate) {
+        let bulk = BulkConfig {
+            rate,
+            ..bulk.clone()
+        };
+        bulk.validate()
+            .map_err(|error| Failure::usage(format!("--rate-at: the setting {error}")))?;
+    }
+    if args.rate == RateControl::FAIR && args.rate_at.is_empty() && !bulk.policy.has_round_trips() {
+        tell(
+            "with this --protocol the rate `auto` is `max`: TCP on the same link is left with next to nothing; --rate MBPS bounds it",
+        );
     }
     let audience = args.audience(bulk.receivers_max)?;
     let (cargo, label) = cargo(&args.paths, &args.exclude)?;

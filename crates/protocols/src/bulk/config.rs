@@ -80,6 +80,13 @@ impl Policy {
         }
     }
 
+    /// Whether round trips are those of each receiver by itself, which a rate needs that yields to
+    /// others. Chains have none, and where receivers wait before they answer, their waits are in
+    /// them.
+    pub fn has_round_trips(&self) -> bool {
+        matches!(self, Self::Ack | Self::Nak { .. } | Self::Ring)
+    }
+
     /// Whether parity can go with it.
     pub fn takes_parity(&self) -> bool {
         self.rounds().is_none() && !matches!(self, Self::Xtp(_) | Self::Cp(_))
@@ -123,6 +130,9 @@ pub enum Share {
     /// As much as a TCP flow takes: it falls for a queue that loses nothing, too. With the policies
     /// `ack`, `nak` and `ring`; the others take all.
     Fair,
+    /// What others leave: it gives way to every queue and every loss until next to nothing is left
+    /// of it, and comes back when they are gone (a scavenger). With the same policies.
+    Rest,
 }
 
 impl RateControl {
@@ -136,13 +146,17 @@ impl RateControl {
         max: None,
         share: Share::All,
     };
+    /// A rate that is found, and takes what others on the link leave.
+    pub const BACKGROUND: Self = Self::Adaptive {
+        max: None,
+        share: Share::Rest,
+    };
 
-    /// What can be had with `policy`: a fair share needs round trips of every receiver by itself.
-    /// Chains have none, and where receivers wait before they answer, their waits are in them.
+    /// What can be had with `policy`: without round trips a fair share is all there is.
     pub(super) fn suited_to(self, policy: Policy) -> Self {
-        match (self, policy) {
-            (Self::Adaptive { .. }, Policy::Ack | Policy::Nak { .. } | Policy::Ring) => self,
-            (Self::Adaptive { max, .. }, _) => Self::Adaptive {
+        match self {
+            Self::Adaptive { .. } if policy.has_round_trips() => self,
+            Self::Adaptive { max, .. } => Self::Adaptive {
                 max,
                 share: Share::All,
             },
@@ -383,7 +397,28 @@ impl BulkConfig {
             );
             return Err(error.with_remedy(remedy));
         }
+        self.check_rate()?;
         self.check_time_outs()
+    }
+
+    fn check_rate(&self) -> Result<(), ConfigError> {
+        let gives_way = matches!(
+            self.rate,
+            RateControl::Adaptive {
+                share: Share::Rest,
+                ..
+            }
+        );
+        if gives_way && !self.policy.has_round_trips() {
+            let remedy = "use ack, nak or ring, or a number of bits a second";
+            return Err(self
+                .refuse(
+                    "rate",
+                    "with a policy that has round trips of each receiver",
+                )
+                .with_remedy(remedy));
+        }
+        Ok(())
     }
 
     fn check_xtp(&self) -> Result<(), ConfigError> {
@@ -501,6 +536,19 @@ mod tests {
     fn the_presets_are_valid() {
         assert_eq!(BulkConfig::lan().validate(), Ok(()));
         assert_eq!(BulkConfig::paper(Policy::Ring, 8192, 50).validate(), Ok(()));
+    }
+
+    #[test]
+    fn what_others_leave_is_found_by_round_trips_only() {
+        let with = |policy| BulkConfig {
+            policy,
+            rate: RateControl::BACKGROUND,
+            ..BulkConfig::lan()
+        };
+        assert_eq!(with(Policy::Ring).validate(), Ok(()));
+        let refused = with(Policy::Tree { height: 2 }).validate();
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("use ack, nak or ring"), "{error}");
     }
 
     #[test]

@@ -27,7 +27,7 @@ Usage: rates [OPTIONS]
 
   --cells A..B         numbers of cells (default: 0..20)
   --half HALF          of those `tuning` (odd), `judging` (even), or `both` (default: tuning)
-  --rates A,B          auto, max, window, or megabits a second (default: max,auto)
+  --rates A,B          auto, background, max, window, or megabits a second (default: max,auto)
   --seed N             draws the cells (default: 1)
   --link N             cells with a shared link of so many megabits a second only
   --list               print the cells, run nothing
@@ -107,6 +107,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
 fn rate(word: &str) -> Result<(String, RateControl), String> {
     let control = match word {
         "auto" => RateControl::FAIR,
+        "background" => RateControl::BACKGROUND,
         "max" => RateControl::ALL,
         "window" => RateControl::Window,
         other => match other.parse::<u64>() {

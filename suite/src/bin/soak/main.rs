@@ -106,8 +106,8 @@ struct Options {
     /// Races are run against this binary instead, which is to lose some
     #[arg(long)]
     against: Option<PathBuf>,
-    /// With which `--rate` the transfers are sent that share a link: auto, max, or megabits a
-    /// second
+    /// With which `--rate` the transfers are sent that share a link: auto, background, max, or
+    /// megabits a second
     #[arg(long, default_value = "auto")]
     transfer_rate: String,
 }

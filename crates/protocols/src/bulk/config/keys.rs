@@ -210,9 +210,10 @@ pub(super) const BLOCK: Setting<BulkConfig> = Setting {
 pub(super) const RATE: Setting<BulkConfig> = Setting {
     name: "rate",
     text: "What bounds the speed besides the window: a rate that is found by itself and leaves TCP its share (`auto`), \
-           one for a link of one's own (`max`), nothing (`window`), or so many bits a second.",
+           one that takes what others leave (`background`), one for a link of one's own (`max`), nothing (`window`), or so many \
+           bits a second.",
     spec: Spec::of(Kind::WordOr(
-        &["auto", "max", "window"],
+        &["auto", "background", "max", "window"],
         &Kind::Bandwidth { least: 8 },
     )),
     wrong: "Faster than the slowest receiver: losses. `max` beside other traffic: TCP is left with nothing.",
@@ -221,6 +222,7 @@ pub(super) const RATE: Setting<BulkConfig> = Setting {
             RateControl::Window => Value::Word("window"),
             RateControl::Adaptive { share, .. } => Value::Word(match share {
                 Share::Fair => "auto",
+                Share::Rest => "background",
                 Share::All => "max",
             }),
             RateControl::Fixed { bytes_per_second } => {
@@ -232,6 +234,7 @@ pub(super) const RATE: Setting<BulkConfig> = Setting {
         config.rate = match value {
             Value::Word("window") => RateControl::Window,
             Value::Word("max") => RateControl::ALL,
+            Value::Word("background") => RateControl::BACKGROUND,
             Value::Word(_) => RateControl::FAIR,
             Value::Integer(bits) => RateControl::Fixed {
                 bytes_per_second: bits / 8,

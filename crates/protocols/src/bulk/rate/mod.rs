@@ -27,6 +27,9 @@
 //!   twentieth of the rate.
 //! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
 //!   receiver, and falls when that lasts.
+//!
+//! One that takes what others leave differs in one thing more: a queue that stays is never taken for
+//! one that others may keep. The rate falls on, down to its least, until the queue is gone.
 
 mod path;
 
@@ -60,6 +63,8 @@ pub(super) struct Rate {
     adaptive: bool,
     /// Whether queues count where nothing is lost.
     yields: bool,
+    /// Whether it takes what others leave: it falls for their queue, too.
+    gives_way: bool,
     /// Bytes that may be sent now; below zero after a send that was larger.
     tokens: f64,
     filled: Time,
@@ -123,6 +128,8 @@ impl Rate {
     /// And this one, if it yields and there is a queue: as TCP's window (CUBIC's), because a single
     /// loss is not yet congestion here, so it must not cost less.
     const DECREASE_YIELDING: f64 = 0.7;
+    /// And this one, if it gives way: more than any TCP.
+    const DECREASE_GIVING_WAY: f64 = 0.5;
     /// A queue that is no shorter after so many decreases is kept full by others.
     const VAIN_MAX: u32 = 5;
     /// Less than this part of the rate was sent: the host takes no more.
@@ -168,13 +175,17 @@ impl Rate {
     const PROBE: f64 = 0.7;
 
     pub(super) fn new(control: RateControl, now: Time) -> Self {
+        let share = match control {
+            RateControl::Adaptive { share, .. } => Some(share),
+            RateControl::Window | RateControl::Fixed { .. } => None,
+        };
         let (rate, max) = match control {
             RateControl::Window => (None, f64::MAX),
             RateControl::Fixed { bytes_per_second } => (Some(bytes_per_second as f64), f64::MAX),
             RateControl::Adaptive { max, share } => {
                 let max = max.map_or(f64::MAX, |max| max as f64);
                 let initial = match share {
-                    Share::Fair => Self::INITIAL_YIELDING,
+                    Share::Fair | Share::Rest => Self::INITIAL_YIELDING,
                     Share::All => Self::INITIAL,
                 };
                 (Some(initial.min(max)), max)
@@ -185,14 +196,9 @@ impl Rate {
             rate,
             max,
             bound: None,
-            adaptive: matches!(control, RateControl::Adaptive { .. }),
-            yields: matches!(
-                control,
-                RateControl::Adaptive {
-                    share: Share::Fair,
-                    ..
-                }
-            ),
+            adaptive: share.is_some(),
+            yields: matches!(share, Some(Share::Fair | Share::Rest)),
+            gives_way: share == Some(Share::Rest),
             tokens: 0.0,
             filled: now,
             used: 0,
@@ -468,10 +474,10 @@ impl Rate {
         self.starting = false;
         self.settling = true;
         self.draining = None;
-        let decrease = if queued && self.yields {
-            Self::DECREASE_YIELDING
-        } else {
-            Self::DECREASE
+        let decrease = match queued {
+            true if self.gives_way => Self::DECREASE_GIVING_WAY,
+            true if self.yields => Self::DECREASE_YIELDING,
+            _ => Self::DECREASE,
         };
         rate * decrease.min(1.0 - excess)
     }
@@ -485,6 +491,9 @@ impl Rate {
             false => through,
         };
         self.settling = true;
+        if self.gives_way {
+            return through * Self::DECREASE_GIVING_WAY;
+        }
         let mut draining = self.draining.take().unwrap_or(Draining {
             rate: through,
             shortest: Duration::MAX,

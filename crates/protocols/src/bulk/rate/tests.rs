@@ -77,10 +77,14 @@ fn the_links_own_loss_is_not_taken_for_congestion() {
 /// A link of 12.5 MB/s that loses nothing and queues everything, and round trips that others make
 /// longer by what `others` says for each epoch: for each of `epochs` epochs the rate, and how long
 /// the queue is.
-fn queue(epochs: u32, others: impl Fn(u32) -> Duration) -> Vec<(f64, Duration)> {
+fn queue(
+    control: RateControl,
+    epochs: u32,
+    others: impl Fn(u32) -> Duration,
+) -> Vec<(f64, Duration)> {
     let (packet, capacity) = (1400, 12.5e6);
     let mut now = Time::ZERO;
-    let mut rate = Rate::new(adaptive(true), now);
+    let mut rate = Rate::new(control, now);
     let mut queued = 0.0_f64;
     let mut epoch = |index| {
         let allowed = rate.pace().expect("it is adaptive");
@@ -99,7 +103,7 @@ fn queue(epochs: u32, others: impl Fn(u32) -> Duration) -> Vec<(f64, Duration)> 
 
 #[test]
 fn a_queue_that_loses_nothing_is_kept_short_and_not_empty() {
-    let run = queue(1000, |_| Duration::ZERO);
+    let run = queue(RateControl::FAIR, 1000, |_| Duration::ZERO);
     let second = &run[500..];
     let rate = second.iter().map(|(rate, _)| rate).sum::<f64>() / 500.0;
     assert!((0.85..1.0).contains(&(rate / 12.5e6)), "{rate}");
@@ -113,12 +117,30 @@ fn a_queue_that_others_keep_full_does_not_take_the_rate_away() {
         0..500 => Duration::ZERO,
         _ => Duration::from_millis(30),
     };
-    let run = queue(2000, others);
+    let run = queue(RateControl::FAIR, 2000, others);
     let mean = |part: &[(f64, Duration)]| {
         part.iter().map(|(rate, _)| rate).sum::<f64>() / part.len() as f64
     };
     let (before, after) = (mean(&run[300..500]), mean(&run[500..]));
     assert!(after > 0.7 * before, "{after} after {before}");
+}
+
+/// Goal: what gives way is next to nothing while others keep a queue, and as much as the link takes
+/// before and after. The others come and go.
+#[test]
+fn what_gives_way_waits_until_the_others_are_gone() {
+    let others = |epoch| match epoch {
+        500..1000 => Duration::from_millis(30),
+        _ => Duration::ZERO,
+    };
+    let run = queue(RateControl::BACKGROUND, 3000, others);
+    let mean = |part: &[(f64, Duration)]| {
+        part.iter().map(|(rate, _)| rate).sum::<f64>() / part.len() as f64 / 12.5e6
+    };
+    let (before, beside) = (mean(&run[300..500]), mean(&run[550..1000]));
+    let after = mean(&run[2500..]);
+    assert!(before > 0.7 && after > 0.7, "{before} and {after}");
+    assert!(beside < 0.02, "{beside} beside others");
 }
 
 #[test]
