@@ -16,7 +16,7 @@ use groupcast_net::{
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice, TransferId};
 use groupcast_protocols::channel::{BULK, RELAY, XGM};
 use groupcast_protocols::managed::Glue;
-use groupcast_protocols::relay::{AccountEvent, Accounts};
+use groupcast_protocols::relay::{AccountEvent, Accounts, Word};
 use groupcast_protocols::xgm::{
     Key as MemberKey, Membership, Subgroups, WatchFrom, Xgm, XgmConfig,
 };
@@ -202,6 +202,25 @@ impl BulkHost {
     pub(crate) fn poll_account(&mut self) -> Option<AccountEvent> {
         let heard = self.accounts.pop_front();
         heard.or_else(|| self.accounts().poll_event())
+    }
+
+    /// Those that a relay of transfer `id` serves count as receivers that have come, and a relay
+    /// among them that others stand for does not.
+    pub(crate) fn count_behind(&mut self, id: TransferId, event: &AccountEvent) {
+        let now = self.now();
+        match event.word {
+            Word::Registered { node, .. } => {
+                self.bulk().stands_for(now, id, event.relay, node);
+            }
+            Word::Aside { row } => {
+                let account = self.accounts().account(event.number, event.relay);
+                let row = account.and_then(|account| account.rows().get(row as usize));
+                if let Some(node) = row.map(|row| row.node) {
+                    self.bulk().stands_no_more_for(now, id, event.relay, node);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// Where its sockets are waited for, for a caller that waits for another host.

@@ -15,7 +15,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::MemberId;
 use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, STOPPED, Transfer, Wanted};
-use groupcast_protocols::relay::Word;
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, Content};
@@ -151,11 +150,8 @@ fn send(
     loop {
         while let Some(event) = host.poll_account() {
             // Who is below a relay has come; what is held there, the relay says in one.
-            if let Word::Registered { node, .. } = event.word
-                && event.number == id.number
-            {
-                let now = host.now();
-                host.bulk().stands_for(now, id, event.relay, node);
+            if event.number == id.number {
+                host.count_behind(id, &event);
             }
         }
         while let Some(notice) = host.poll_event() {

@@ -380,6 +380,7 @@ impl Sender {
                 Notice::Started { receivers, .. } => {
                     self.begun = Some(Instant::now());
                     tell(SendEvent::Started { receivers });
+                    self.give_up_if_one_below_has_gone();
                 }
                 Notice::Settled {
                     receiver,

@@ -22,6 +22,19 @@ impl Bulk {
         });
     }
 
+    /// The node `behind` is not served by `relay` after all: others behind it stand in its place.
+    pub fn stands_no_more_for(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        relay: MemberId,
+        behind: NodeId,
+    ) {
+        self.with_sender(now, id, |sender, _| {
+            sender.stands_no_more_for(relay, behind);
+        });
+    }
+
     /// Bytes of a transfer that waits for its receivers which none of those that have registered
     /// needs. Whole packets, and never the first one: something is always sent.
     pub fn held_by_all(&self, id: TransferId) -> Vec<Range<u64>> {

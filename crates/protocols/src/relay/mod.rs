@@ -174,8 +174,13 @@ pub struct Relay {
     beside: BTreeMap<TransferId, Bytes>,
     /// Who answered the last list of these senders.
     known: VecDeque<(MemberId, BTreeSet<NodeId>)>,
+    /// Transfers that are over, and of which senders may hold a part of the account.
+    past: VecDeque<TransferId>,
     events: VecDeque<RelayEvent>,
 }
+
+/// What it has told of a transfer is told: it cannot begin another account under the same number.
+const LOST: &str = "the relay has lost this sender, or was given up by it: send it again";
 
 /// A transfer that leads back, or comes twice.
 const LOOP: &str = "the group below has the same from another sender: if relays form a loop, or two serve one group, end one \
@@ -184,6 +189,10 @@ const LOOP: &str = "the group below has the same from another sender: if relays 
 impl Relay {
     /// Senders whose lists are remembered.
     const KNOWN_MAX: usize = 16;
+    /// Transfers that are over and remembered.
+    const PAST_MAX: usize = 256;
+    /// A transfer that nobody below has answered for so long makes room for another.
+    const UNANSWERED: Duration = Duration::from_secs(10);
 
     /// A relay without transfers.
     pub fn new(config: RelayConfig) -> Self {
@@ -192,6 +201,7 @@ impl Relay {
             passages: BTreeMap::new(),
             beside: BTreeMap::new(),
             known: VecDeque::new(),
+            past: VecDeque::new(),
             events: VecDeque::new(),
         }
     }
@@ -208,20 +218,26 @@ impl Relay {
         length: Option<u64>,
         carries: Carries,
     ) {
+        if self.passages.contains_key(&id) || self.past.contains(&id) {
+            return self.refuse(now, sides, id, LOST);
+        }
         let is_same = |passage: &Passage| passage.about == *about && !passage.is_concluded();
-        let under_way = self.passages.iter_mut().find(|(_, it)| is_same(it));
         let mut is_loop = self.beside.values().any(|other| other == about);
-        if let Some((former, passage)) = under_way {
-            if former.sender.node == id.sender.node {
-                // Its sender was restarted: receivers below go on with what they have.
-                passage.give_up(now, sides, "the same content is sent anew");
-            } else {
+        for (former, passage) in self.passages.iter_mut().filter(|(_, it)| is_same(it)) {
+            if former.sender.node != id.sender.node {
                 is_loop = true;
+            } else if carries != Carries::Stream {
+                // Its sender was restarted: receivers below go on with what they have. Of a stream
+                // they have nothing, and streams of one sender are all called the same.
+                passage.give_up(now, sides, "the same content is sent anew");
             }
         }
         let refusal = match is_loop {
             true => Some(LOOP),
-            false => self.cannot(sides, id),
+            false => {
+                self.make_room(now, sides);
+                self.cannot(sides, id)
+            }
         };
         if let Some(reason) = refusal {
             return self.refuse(now, sides, id, reason);
@@ -254,6 +270,26 @@ impl Relay {
             }
             Err(error) => self.refuse(now, sides, id, &alloc::format!("{error}")),
         }
+    }
+
+    /// If there are as many transfers as it takes, it lets go of the one that nobody below has
+    /// answered for longest. Its sender has not heard of the relay, and waits for it no more than
+    /// before.
+    fn make_room(&mut self, now: Time, sides: &mut Sides<'_>) {
+        if self.passages.len() < self.config.transfers_max {
+            return;
+        }
+        let waits = |passage: &&mut Passage| passage.is_unanswered(now, Self::UNANSWERED);
+        let unanswered = self.passages.values_mut().filter(waits);
+        let Some(passage) = unanswered.min_by_key(|passage| passage.since()) else {
+            return;
+        };
+        let (id, lower) = (passage.id, passage.lower);
+        sides.lower.cancel(now, lower, "nobody has answered");
+        sides.kept.close(lower.number);
+        self.passages.remove(&id);
+        let reason = "nobody below has answered, and others need the room".into();
+        self.events.push_back(RelayEvent::Refused { id, reason });
     }
 
     /// Why a relay cannot take a transfer.
@@ -364,6 +400,8 @@ impl Relay {
         for (id, passage) in self.passages.extract_if(.., is_over) {
             sides.told.forget(id);
             sides.kept.close(passage.lower.number);
+            self.past.truncate(Self::PAST_MAX - 1);
+            self.past.push_front(id);
         }
     }
 

@@ -20,6 +20,7 @@ impl Sender {
     pub(super) fn take_accounts(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
         while let Some(event) = self.host.poll_account() {
             if event.number == self.id.number {
+                self.host.count_behind(self.id, &event);
                 self.take_account(&event, tell);
             }
         }
@@ -28,17 +29,13 @@ impl Sender {
     fn take_account(&mut self, event: &AccountEvent, tell: &mut dyn FnMut(SendEvent<'_>)) {
         let relay = self.names.get(&event.relay).cloned().unwrap_or_default();
         match &event.word {
-            Word::Registered { node, name } => {
+            Word::Registered { name, .. } => {
                 let receiver = format!("{relay}/{}", printable(name));
                 let address = None;
                 tell(SendEvent::Registered {
                     receiver: &receiver,
                     address,
                 });
-                let now = self.host.now();
-                self.host
-                    .bulk()
-                    .stands_for(now, self.id, event.relay, *node);
             }
             Word::Settled { row, outcome } => {
                 let number = self.id.number;
@@ -51,15 +48,28 @@ impl Sender {
                     receiver: &receiver,
                     outcome,
                 });
-                if self.is_strict && self.begun.is_some() && *outcome != Outcome::Complete {
-                    self.is_strict = false;
-                    self.give_up(&format!(
-                        "{STOPPED}: a receiver that is required has gone: {receiver}"
-                    ));
-                }
+                self.give_up_if_one_below_has_gone();
             }
             _ => {}
         }
+    }
+
+    /// If the transfer is strict: ends it for all, once it has begun, for a receiver below a relay
+    /// that has failed and has no other life. Those that came late are not required.
+    pub(super) fn give_up_if_one_below_has_gone(&mut self) {
+        if !self.is_strict || self.begun.is_none() {
+            return;
+        }
+        let number = self.id.number;
+        let accounts: Vec<_> = self.host.accounts().accounts(number).collect();
+        let Some((relay, row)) = gone_below(&accounts) else {
+            return;
+        };
+        let receiver = named(self.names.get(&relay).map_or("", String::as_str), row);
+        self.is_strict = false;
+        self.give_up(&format!(
+            "{STOPPED}: a receiver that is required has gone: {receiver}"
+        ));
     }
 
     /// How many receivers have failed, those below relays included.
@@ -69,10 +79,12 @@ impl Sender {
         let mut below = 0;
         let mut spoken_for = Vec::new();
         for (relay, account) in accounts {
-            let failed = |row: &&Row| {
-                row.outcome
-                    .as_ref()
-                    .is_some_and(|it| *it != Outcome::Complete)
+            // Of whom a relay that has failed has said nothing, nothing is known.
+            let mut own = self.settled.iter().filter(|it| it.0 == relay);
+            let has_failed = own.any(|it| it.2 != Outcome::Complete);
+            let failed = |row: &&Row| match &row.outcome {
+                Some(outcome) => *outcome != Outcome::Complete,
+                None => has_failed,
             };
             below += account.receivers().filter(failed).count();
             if stands_aside(account) {
@@ -86,6 +98,22 @@ impl Sender {
             .collect();
         failures(&own, self.names.keys()) + below
     }
+}
+
+/// A receiver below a relay that has failed and has no other life, and its relay. Those that came
+/// late are not required.
+fn gone_below<'a>(accounts: &[(MemberId, &'a Account)]) -> Option<(MemberId, &'a Row)> {
+    let lives = |node: NodeId| {
+        let rows = accounts.iter().flat_map(|(_, account)| account.receivers());
+        let mut rows = rows.filter(|row| row.node == node);
+        rows.any(|row| matches!(row.outcome, None | Some(Outcome::Complete)))
+    };
+    let has_gone = |row: &&Row| {
+        let is_over = !matches!(row.outcome, None | Some(Outcome::Complete | Outcome::Late));
+        is_over && !lives(row.node)
+    };
+    let mut accounts = accounts.iter();
+    accounts.find_map(|(relay, account)| Some((*relay, account.receivers().find(has_gone)?)))
 }
 
 /// Whether those below count in place of their relay.
@@ -261,6 +289,28 @@ mod tests {
         let one = account(&[Some(Outcome::Complete)], true);
         let accounts = BTreeMap::from([(member(1), former), (next, one)]);
         assert_eq!(named(&accounts), ["relay", "relay/r1", "relay@later/r0"]);
+    }
+
+    #[test]
+    fn only_who_has_gone_for_good_is_gone() {
+        let gone = |account: &Account| {
+            let accounts = [(member(1), account)];
+            gone_below(&accounts).map(|(relay, row)| (relay, row.node))
+        };
+        let rows = [
+            Some(Outcome::Complete),
+            None,
+            Some(Outcome::Late),
+            Some(Outcome::Vanished),
+        ];
+        let mut account = account(&rows, false);
+        assert_eq!(gone(&account), Some((member(1), NodeId(103))));
+        // It was started again.
+        assert!(account.add(&Word::Registered {
+            node: NodeId(103),
+            name: Bytes::from_static(b"r3"),
+        }));
+        assert_eq!(gone(&account), None);
     }
 
     #[test]

@@ -28,6 +28,13 @@ impl Sender {
         self.advance(context);
     }
 
+    /// `node` is not served by `relay`, but by those behind it.
+    pub(in crate::bulk) fn stands_no_more_for(&mut self, relay: MemberId, node: NodeId) {
+        if let Some(nodes) = self.behind.get_mut(&relay) {
+            nodes.remove(&node);
+        }
+    }
+
     /// For how many receivers one counts: for those behind it, if there are any.
     pub(super) fn stands_for_count(&self, member: &MemberId) -> usize {
         self.behind.get(member).map_or(1, BTreeSet::len)

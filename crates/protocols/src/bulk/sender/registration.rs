@@ -39,10 +39,15 @@ impl Sender {
             // A node has one incarnation at a time: the one before is gone, unless it is heard
             // again.
             self.peers.remove(&former);
+            self.behind.remove(&former);
             let replaced = Replaced {
                 at: context.now,
                 heard_again: None,
             };
+            // A node that has so many lives is none that was restarted: the others are forgotten.
+            while self.replaced.len() >= context.config.receivers_max {
+                self.replaced.pop_first();
+            }
             self.replaced.insert(former, replaced);
         }
         self.look_for_loss(context, from, report);

@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::text::printable;
@@ -106,6 +107,16 @@ impl Passage {
 
     pub(super) fn is_gathering(&self) -> bool {
         self.state == State::Gathering
+    }
+
+    /// When it was announced.
+    pub(super) fn since(&self) -> Time {
+        self.since
+    }
+
+    /// Whether it was announced so `long` ago, and nobody below has answered.
+    pub(super) fn is_unanswered(&self, now: Time, long: Duration) -> bool {
+        self.is_gathering() && self.answered.is_none() && now - self.since >= long
     }
 
     pub(super) fn is_concluded(&self) -> bool {

@@ -46,12 +46,18 @@ impl Passage {
             [] => Bytes::from(format!("{receiver}")),
             name => Bytes::copy_from_slice(name),
         };
-        if let Some(row) = self.add_row(now, sides, receiver.node, name, events) {
-            self.direct.insert(receiver, row);
+        match self.add_row(now, sides, receiver.node, name, events) {
+            Some(row) => {
+                self.direct.insert(receiver, row);
+            }
+            None => sides
+                .lower
+                .dismiss(now, self.lower, receiver, &Outcome::Late),
         }
     }
 
-    /// The row of one more receiver; `None` if the account is closed already.
+    /// The row of one more receiver; `None` if the account is closed already, or has as many as the
+    /// lower endpoint may have receivers: lives of one node count, too.
     pub(super) fn add_row(
         &mut self,
         now: Time,
@@ -61,6 +67,9 @@ impl Passage {
         events: &mut VecDeque<RelayEvent>,
     ) -> Option<u32> {
         let row = self.account.rows().len() as u32;
+        if row as usize >= sides.lower.config().receivers_max {
+            return None;
+        }
         let registered = RelayEvent::Registered {
             id: self.id,
             name: name.clone(),
@@ -146,6 +155,10 @@ impl Passage {
         let row_of = |row: &u32| behind.and_then(|rows| rows.get(*row as usize)).copied();
         match &event.word {
             Word::Registered { node, name } => {
+                if behind.is_none_or(Vec::is_empty) {
+                    // From now on those behind it stand for it.
+                    self.say(now, sides, Word::Aside { row: own });
+                }
                 let relay = &self.account.rows()[own as usize].name;
                 let name = Bytes::from([relay, &b"/"[..], name].concat());
                 if let Some(row) = self.add_row(now, sides, *node, name, events) {
@@ -162,12 +175,7 @@ impl Passage {
                     self.say(now, sides, Word::Aside { row });
                 }
             }
-            // From now on those behind it stand for it.
-            Word::Final => {
-                if behind.is_some_and(|rows| !rows.is_empty()) {
-                    self.say(now, sides, Word::Aside { row: own });
-                }
-            }
+            Word::Final => {}
         }
     }
 

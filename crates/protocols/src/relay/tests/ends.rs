@@ -12,7 +12,7 @@ use groupcast_core::Time;
 
 use super::net::{Link, Net};
 use crate::bulk::{Failure, Outcome, Wanted};
-use crate::relay::RelayEvent;
+use crate::relay::{Carries, Relay, RelayConfig, RelayEvent};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -60,9 +60,9 @@ fn a_relay_below_a_relay_that_dies_is_named_with_all_behind_it() {
     net.stations[second + 1].dies = death;
     net.send(Wanted::Open);
     net.must_end(MINUTE);
+    // Who is behind it stands in its place.
     let expected = BTreeMap::from([
         (middle, Outcome::Complete),
-        (second, Outcome::Vanished),
         (
             last,
             Outcome::Failed("the relay that it is behind is gone".into()),
@@ -196,6 +196,83 @@ fn a_sender_that_is_started_again_takes_the_place_of_the_former() {
         "{:?}",
         net.events
     );
+}
+
+#[test]
+fn a_sender_that_was_lost_is_told_to_send_again() {
+    let mut net = Net::new(3, 300_000, &[Link::LAN, Link::LAN]);
+    let relay = net.add_relay(0, 1);
+    net.add_receiver(1);
+    net.send(Wanted::Count(3));
+    net.run(Duration::from_secs(1));
+    net.links[0].loss = 1.0;
+    net.run(Duration::from_secs(15));
+    assert!(net.relays[0].0.is_idle());
+    net.links[0].loss = 0.0;
+    net.run(Duration::from_secs(1));
+    let upper = net.stations[relay].bulk.local();
+    let Some((Outcome::Refused(reason), _)) = net.settled.get(&upper) else {
+        panic!("it was taken again: {:?}", net.settled);
+    };
+    assert!(reason.contains("send it again"), "{reason}");
+}
+
+#[test]
+fn streams_of_one_sender_do_not_end_each_other() {
+    let mut net = Net::new(3, 300_000, &[Link::LAN, Link::LAN]);
+    net.carries = Carries::Stream;
+    net.add_relay(0, 1);
+    net.add_receiver(1);
+    net.send(Wanted::Count(9));
+    net.run(Duration::from_secs(1));
+    net.send(Wanted::Count(9));
+    net.run(Duration::from_secs(1));
+    let count = |wanted: fn(&RelayEvent) -> bool| {
+        let events = net.events.iter().filter(|event| wanted(event));
+        events.count()
+    };
+    assert_eq!(count(|it| matches!(it, RelayEvent::Accepted { .. })), 2);
+    assert_eq!(count(|it| matches!(it, RelayEvent::Concluded { .. })), 0);
+}
+
+#[test]
+fn a_relay_behind_a_relay_is_not_counted_beside_those_behind_it() {
+    let mut net = Net::new(3, 300_000, &[Link::LAN; 3]);
+    net.add_relay(0, 1);
+    net.add_relay(1, 2);
+    let near = net.add_receiver(2);
+    net.add_receiver(2);
+    net.send(Wanted::Count(3));
+    net.run(Duration::from_secs(5));
+    assert!(net.receiver(near).data.is_empty(), "two of three are there");
+    let third = net.add_receiver(2);
+    net.must_end(MINUTE);
+    assert!(net.is_whole(near) && net.is_whole(third));
+}
+
+#[test]
+fn what_nobody_below_answers_makes_room_for_what_somebody_does() {
+    let mut net = Net::new(3, 300_000, &[Link::LAN, Link::LAN]);
+    net.add_relay(0, 1);
+    net.carries = Carries::Stream;
+    let below = net.add_receiver(1);
+    net.stations[below].born = Time::from_millis(12_000);
+    let config = RelayConfig {
+        transfers_max: 1,
+        ..RelayConfig::new(b"relay")
+    };
+    net.relays[0].0 = Relay::new(config);
+    net.send(Wanted::Count(9));
+    net.run(Duration::from_secs(11));
+    net.send(Wanted::Count(2));
+    net.run(Duration::from_secs(3));
+    let makes_room = |event: &RelayEvent| match event {
+        RelayEvent::Refused { reason, .. } => reason.contains("need the room"),
+        _ => false,
+    };
+    assert!(makes_room(&net.events[0]), "{:?}", net.events);
+    let accepted = |event: &RelayEvent| matches!(event, RelayEvent::Accepted { .. });
+    assert!(net.events.iter().any(accepted), "{:?}", net.events);
 }
 
 #[test]

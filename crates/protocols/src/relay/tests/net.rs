@@ -328,9 +328,20 @@ impl Net {
                     relay.hear_account(now, sides, &event);
                 }),
                 _ => {
-                    if let (Word::Registered { node, .. }, Some(id)) = (&event.word, self.id) {
-                        let bulk = &mut self.stations[index].bulk;
-                        bulk.stands_for(self.now, id, event.relay, *node);
+                    let Some(id) = self.id else { continue };
+                    let station = &mut self.stations[index];
+                    match &event.word {
+                        Word::Registered { node, .. } => {
+                            let bulk = &mut station.bulk;
+                            bulk.stands_for(self.now, id, event.relay, *node);
+                        }
+                        Word::Aside { row } => {
+                            let account = station.accounts.account(id.number, event.relay);
+                            let node = account.expect("it has said so").rows()[*row as usize].node;
+                            let bulk = &mut station.bulk;
+                            bulk.stands_no_more_for(self.now, id, event.relay, node);
+                        }
+                        _ => {}
                     }
                 }
             }
