@@ -28,8 +28,8 @@
 //! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
 //!   receiver, and falls when that lasts.
 //!
-//! One that takes what others leave differs in one thing more: a queue that stays is never taken for
-//! one that others may keep. The rate falls on, down to its least, until the queue is gone.
+//! One that takes what others leave differs in one thing more: a queue that stays is never taken
+//! for one that others may keep. The rate falls on, down to its least, until the queue is gone.
 
 mod path;
 
