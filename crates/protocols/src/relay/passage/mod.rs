@@ -208,7 +208,7 @@ impl Passage {
                     // It refused without registering.
                     self.registered(now, sides, receiver, &name, events);
                 }
-                self.settled_relay(now, sides, receiver, events);
+                self.settled_relay(now, sides, (receiver, &outcome), events);
                 if let Some(row) = self.direct.get(&receiver).copied() {
                     self.settle(now, sides, row, outcome, events);
                 }

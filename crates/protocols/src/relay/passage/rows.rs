@@ -112,7 +112,7 @@ impl Passage {
         &mut self,
         now: Time,
         sides: &mut Sides<'_>,
-        relay: MemberId,
+        (relay, outcome): (MemberId, &Outcome),
         events: &mut VecDeque<RelayEvent>,
     ) {
         let account = sides.kept.account(self.lower.number, relay);
@@ -120,7 +120,7 @@ impl Passage {
             return;
         }
         for row in self.behind.get(&relay).cloned().unwrap_or_default() {
-            self.settle(now, sides, row, Outcome::Failed(RELAY_GONE.into()), events);
+            self.settle(now, sides, row, behind_one_that_was(outcome), events);
         }
     }
 
@@ -132,11 +132,18 @@ impl Passage {
         sides: &mut Sides<'_>,
         events: &mut VecDeque<RelayEvent>,
     ) {
-        let rows = self.account.rows().iter().enumerate();
-        let open = rows.filter(|(_, row)| row.outcome.is_none() && !row.is_aside);
-        let open: Vec<u32> = open.map(|(number, _)| number as u32).collect();
-        for row in open {
-            self.settle(now, sides, row, Outcome::Failed(RELAY_GONE.into()), events);
+        let rows = self.account.rows();
+        let of_relay = |row: u32| {
+            let mut relays = self.behind.iter();
+            let (relay, _) = relays.find(|(_, rows)| rows.contains(&row))?;
+            rows[*self.direct.get(relay)? as usize].outcome.as_ref()
+        };
+        let open = rows.iter().enumerate().map(|(row, it)| (row as u32, it));
+        let open = open.filter(|(_, it)| it.outcome.is_none() && !it.is_aside);
+        let outcome = |row| of_relay(row).map_or_else(relay_gone, behind_one_that_was);
+        let open: Vec<_> = open.map(|(row, _)| (row, outcome(row))).collect();
+        for (row, outcome) in open {
+            self.settle(now, sides, row, outcome, events);
         }
     }
 
@@ -251,6 +258,18 @@ impl Passage {
             text.push_str(&in_words(outcome));
         }
         text
+    }
+}
+
+fn relay_gone() -> Outcome {
+    Outcome::Failed(RELAY_GONE.into())
+}
+
+/// What becomes of a receiver of which its relay has said nothing more, by what became of that.
+fn behind_one_that_was(outcome: &Outcome) -> Outcome {
+    match outcome {
+        Outcome::Late => Outcome::Late,
+        _ => relay_gone(),
     }
 }
 
