@@ -101,6 +101,8 @@ pub(super) enum Phase {
     Exchanging(Exchange),
     Steady,
     Stopped,
+    /// The ring does not take this daemon's state: the daemon leaves it, and begins anew.
+    Refused,
 }
 
 /// Exchanges that have not been completed, oldest first; the last is the one under way.
@@ -267,6 +269,7 @@ impl Engine {
                     self.check_held(on, now);
                 }
             }
+            Phase::Refused => {}
             Phase::Starting | Phase::Stopped => {
                 self.nonsense(delivery.id.sender, "a message before any configuration");
             }
@@ -287,12 +290,12 @@ impl Engine {
                     segment.together = Some(members);
                 }
             }
-            Phase::Starting | Phase::Stopped => {}
+            Phase::Starting | Phase::Stopped | Phase::Refused => {}
         }
     }
 
     fn handle_regular(&mut self, on: OrderIndex, now: Time, config: Configuration) {
-        if self.orders[on].is_stopped() {
+        if self.orders[on].is_stopped() || self.orders[on].is_refused() {
             return;
         }
         self.close_without_transition(on, now, &config);

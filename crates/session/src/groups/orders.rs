@@ -144,12 +144,17 @@ impl Order {
         self.phase = Phase::Stopped;
     }
 
+    /// Whether the ring does not take this daemon's state, until the daemon begins there anew.
+    pub(super) fn is_refused(&self) -> bool {
+        matches!(self.phase, Phase::Refused)
+    }
+
     pub(super) fn phase_name(&self) -> PhaseName {
         match self.phase {
             Phase::Starting => PhaseName::Starting,
             Phase::Exchanging(_) => PhaseName::Exchanging,
             Phase::Steady => PhaseName::Steady,
-            Phase::Stopped => PhaseName::Stopped,
+            Phase::Stopped | Phase::Refused => PhaseName::Stopped,
         }
     }
 

@@ -141,18 +141,26 @@ impl Engine {
         self.orders[on].submissions.set_state(state);
     }
 
-    /// The ring takes this daemon's state in no form, so its clients would wait for ever. If the
-    /// ring is being left, their connections end with that.
-    pub(super) fn state_refused(&mut self, now: Time, error: &SubmitError) {
+    /// The order takes this daemon's state in no form, so its clients there would wait for ever. If
+    /// it is being left, their connections end with that. A further ring ends for this daemon's
+    /// clients alone: the daemon leaves it, and all else goes on.
+    pub(super) fn state_refused(&mut self, on: OrderIndex, now: Time, error: &SubmitError) {
         let is_leaving = *error == SubmitError::Leaving;
         let error = error.to_string();
+        let what = match self.rings.top(on) {
+            Some(top) => format!("the ring {top:?}"),
+            None => "what orders the messages".to_owned(),
+        };
         let text = format!(
-            "what orders the messages does not take the state of the daemon {}: {error}: connect to another",
+            "{what} does not take the state of the daemon {}: {error}: connect to another",
             self.host
         );
-        self.journal.fact(Fact::StateRefused { error });
-        if !is_leaving {
-            self.stop(now, &text);
+        let refused = Fact::StateRefused { error };
+        self.journal.fact(self.rings.fact(on, refused));
+        match on.ring() {
+            _ if is_leaving => {}
+            Some(index) => self.give_up_ring(now, index, &text),
+            None => self.stop(now, &text),
         }
     }
 }
@@ -276,5 +284,35 @@ mod tests {
         let facts: Vec<Fact> = std::iter::from_fn(|| engine.poll_fact()).collect();
         let refused = |fact: &Fact| matches!(fact, Fact::StateRefused { .. });
         assert!(facts.iter().any(refused), "{facts:?}");
+    }
+
+    #[test]
+    fn a_ring_that_takes_no_state_is_left_and_the_own_order_goes_on() {
+        let config = EngineConfig {
+            rings: vec!["cb".to_owned()],
+            ..EngineConfig::default()
+        };
+        let mut engine = Engine::new(config, member(), "h").unwrap();
+        engine.begin_ring(Time::ZERO, 0, member());
+        engine.submit_state(OrderIndex::of_ring(0), Time::ZERO, state());
+        engine.pump(Time::ZERO, |carrier, _, payload| {
+            assert_eq!(carrier, Carrier::Ring(0));
+            let len = payload.len();
+            Err(SubmitError::TooLarge { len, max: 10 })
+        });
+        let status = engine.status();
+        assert_eq!(status.phase, PhaseName::Starting);
+        assert_eq!(status.rings[0].phase, PhaseName::Stopped);
+        assert!(!engine.uses_ring(0), "so that it is left");
+        let facts: Vec<Fact> = std::iter::from_fn(|| engine.poll_fact()).collect();
+        let refused = |fact: &Fact| match fact {
+            Fact::InRing { ring, fact } => {
+                **ring == *"cb" && matches!(**fact, Fact::StateRefused { .. })
+            }
+            _ => false,
+        };
+        assert!(facts.iter().any(refused), "{facts:?}");
+        engine.begin_ring(Time::ZERO, 0, member());
+        assert_eq!(engine.status().rings[0].phase, PhaseName::Starting);
     }
 }

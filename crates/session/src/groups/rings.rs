@@ -16,6 +16,7 @@ use std::sync::Arc;
 use groupcast_core::{MemberId, Time};
 
 use super::client::{Client, ClientOrder, ClientPhase};
+use super::exchange::Phase;
 use super::fact::RingStatus;
 use super::filters::BELOW;
 use super::orders::{Order, OrderIndex};
@@ -280,8 +281,23 @@ impl Engine {
         }
         let has_been_in = self.orders[on].current.is_some();
         if has_been_in && self.uses_ring(index) {
-            self.cut_off(on, now);
+            let text = "the daemon was another member of the ring, and begins there anew: connect again";
+            self.cut_off(on, now, text);
         }
+        self.begin_anew(on, member);
+    }
+
+    /// The daemon cannot take part in the ring `index`, as `text` says: its clients there are
+    /// disconnected. It leaves the ring, which without its state is held up, and may join again.
+    pub(super) fn give_up_ring(&mut self, now: Time, index: usize, text: &str) {
+        let on = OrderIndex::of_ring(index);
+        self.cut_off(on, now, text);
+        self.begin_anew(on, self.orders[on].local);
+        self.refuse_ring(now, index, text);
+        self.orders[on].phase = Phase::Refused;
+    }
+
+    fn begin_anew(&mut self, on: OrderIndex, member: MemberId) {
         let old = std::mem::replace(&mut self.orders[on], Order::new(member));
         self.orders[on].submissions = old.submissions.begun_anew();
         self.orders[on].guests.plant(self.planted);
@@ -294,14 +310,12 @@ impl Engine {
     }
 
     /// Disconnects the clients for which something is under way, or lasts, in an order.
-    fn cut_off(&mut self, on: OrderIndex, now: Time) {
+    fn cut_off(&mut self, on: OrderIndex, now: Time, text: &str) {
         let is_cut = |client: &Client| {
             client.orders[on].bound && client.unaccepted() > 0 || self.wants(on, client)
         };
         let cut = self.clients.iter().filter(|(_, client)| is_cut(client));
         let cut: Vec<ClientId> = cut.map(|(id, _)| id).collect();
-        let text =
-            "the daemon was another member of the ring, and begins there anew: connect again";
         for id in cut {
             self.disconnect(now, id, Disconnect::Other, text.to_owned());
         }
@@ -330,6 +344,9 @@ impl Engine {
             return false;
         }
         let order = &self.orders[on];
+        if order.is_refused() {
+            return false;
+        }
         let wants = |(_, client): (ClientId, &Client)| self.wants(on, client);
         order.submissions.is_asked()
             || order.submissions.is_under_way()

@@ -222,7 +222,7 @@ impl Engine {
                 self.orders[on].submissions.state = None;
             }
             if let Err(error) = all {
-                self.state_refused(now, &error);
+                self.state_refused(on, now, &error);
             }
             return;
         }
