@@ -31,7 +31,7 @@ const REST_MAX: Duration = Duration::from_millis(50);
 /// The changes of this daemon that have not come back, and the clients that wait for them.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// The ring's numbers of those on their way, in ascending order.
+    /// The order's numbers of those on their way, in ascending order.
     on_their_way: VecDeque<u64>,
     /// The batch that they are of, until all of it are carried out.
     batch: Option<Batch>,
@@ -102,7 +102,7 @@ impl Changes {
         }
     }
 
-    /// The ring took a change as its message `number`.
+    /// The order took a change as its message `number`.
     pub(super) fn handed_over(&mut self, number: u64, views: usize) {
         self.on_their_way.push_back(number);
         let batch = self.batch.get_or_insert(Batch {
@@ -114,7 +114,7 @@ impl Changes {
         batch.views += views;
     }
 
-    /// The ring's messages up to `number` have come back.
+    /// The order's messages up to `number` have come back.
     pub(super) fn came_back(&mut self, number: u64) {
         while self.on_their_way.pop_front_if(|at| *at <= number).is_some() {}
     }

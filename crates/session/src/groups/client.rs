@@ -62,7 +62,7 @@ pub(super) enum ClientPhase {
     Gone,
 }
 
-/// A request that waits for the ring.
+/// A request that waits for the order.
 #[derive(Debug)]
 pub(super) enum Pending {
     Join(Arc<str>),
@@ -235,7 +235,7 @@ impl ClientOrder {
     }
 }
 
-/// Destinations of a message that was checked, and what they became on the ring.
+/// Destinations of a message that was checked, and what they became in the order.
 #[derive(Debug, Default)]
 pub(super) struct Addressed {
     /// Label and destinations as they came from the client; empty before the first.

@@ -254,7 +254,7 @@ impl Engine {
         self.go_on_leaving(now, id);
     }
 
-    /// The client leaves the ring's groups, once nothing of it waits for bimodal ones.
+    /// The client leaves the order's groups, once nothing of it waits for bimodal ones.
     pub(super) fn go_on_leaving(&mut self, now: Time, id: ClientId) {
         let Some(client) = self.clients.get(id) else {
             return;

@@ -1,4 +1,4 @@
-//! From the ring to the subscribers: messages and views, each to whom it concerns.
+//! From the order to the subscribers: messages and views, each to whom it concerns.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::view::{Cause, View};
 use crate::when_slow::WhenSlow;
 
 impl Engine {
-    /// Carries out a message of the ring, in its order, as of the table's state.
+    /// Carries out a message of the order, at its place, as of the table's state.
     pub(super) fn apply(&mut self, on: OrderIndex, now: Time, delivery: &Delivery) {
         if let Some(route) = self.orders[on].routing.take(delivery) {
             return self.follow(on, now, delivery, route);

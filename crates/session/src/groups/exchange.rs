@@ -20,7 +20,7 @@
 //! order, so everything delivered from the moment of installation is *held*. When the states of all
 //! daemons of the configuration have been delivered, which is at the same place for all, the new
 //! state is what they say; every subscriber gets a regular view, named after that place; and what
-//! was held is carried out in its order. As no client's message is handed to the ring meanwhile,
+//! was held is carried out in its order. As no client's message is handed to the order meanwhile,
 //! what has to be held is what the daemons had handed over before.
 //!
 //! **Interrupted exchange.** If the configuration ends before all its states have come, the next
@@ -45,7 +45,7 @@
 //!
 //! # Example: an interrupted exchange
 //! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
-//! cy@h3 are in the group g. h2 has handed bo's message `hello` to the ring when configuration 3,
+//! cy@h3 are in the group g. h2 has handed bo's message `hello` to the order when configuration 3,
 //! of all three, is installed. In its order come the state of h1, `hello` and the state of h2; then
 //! h3 is cut off before its own state is ordered. h1 and h2 install configuration 4, and exchange
 //! states in it, the last at place p; h3 installs configuration 5 alone, with its state at place q.
@@ -132,7 +132,7 @@ struct Segment {
 }
 
 impl Exchange {
-    /// Takes a message of the ring into the exchange under way; whether that was the last state.
+    /// Takes a message of the order into the exchange under way; whether that was the last state.
     fn take(&mut self, delivery: Delivery) -> bool {
         let Some(segment) = self.segments.last_mut() else {
             return false;
@@ -231,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// The ring will not deliver messages that a majority had to hold: own clients are told of
+    /// The order will not deliver messages that a majority had to hold: own clients are told of
     /// theirs. The others see views of the parting at that place.
     fn handle_gap(&mut self, on: OrderIndex, now: Time, gap: Gap) {
         if gap.sender != self.orders[on].local {

@@ -258,7 +258,7 @@ pub enum PhaseName {
     Exchanging,
     /// Groups are as agreed.
     Steady,
-    /// The ring was left.
+    /// The order was left.
     Stopped,
 }
 
@@ -335,7 +335,7 @@ pub struct ClientStatus {
     pub transport: Transport,
     /// Groups that it asked to be in.
     pub groups: usize,
-    /// Bytes of its requests that wait for the ring.
+    /// Bytes of its requests that wait for the order.
     pub input: usize,
     /// Messages that were published and are not accepted yet.
     pub unaccepted: usize,

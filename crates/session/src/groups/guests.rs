@@ -28,7 +28,7 @@ pub(super) struct AsGuest {
     last: u64,
 }
 
-/// Something about requests and roles that waits for the ring.
+/// Something about requests and roles that waits for the order.
 #[derive(Debug)]
 pub(super) enum GuestRequest {
     Ask {
@@ -72,7 +72,7 @@ impl GuestRequest {
     }
 }
 
-/// A request or an answer on its way to the ring.
+/// A request or an answer on its way to the order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OfGuest {
     client: ClientId,
@@ -413,7 +413,7 @@ impl Engine {
         });
     }
 
-    /// The ring took a request or an answer, or it never will.
+    /// The order took a request or an answer, or it never will.
     pub(super) fn guest_handed_over(
         &mut self,
         on: OrderIndex,

@@ -1,11 +1,11 @@
-//! Process groups: the engine of one daemon, between its clients and the ring.
+//! Process groups: the engine of one daemon, between its clients and what orders their messages.
 //!
 //! Sans-IO and deterministic. Three kinds of input: bytes of clients ([`Engine::space`],
-//! [`Engine::received`], [`Engine::closed`]), events of the ring and of bimodal groups
+//! [`Engine::received`], [`Engine::closed`]), events of the order and of bimodal groups
 //! ([`Engine::handle_event`]), time ([`Engine::handle_timeout`]). After any of them, drain in this
 //! order:
 //!
-//! 1. [`Engine::pump`]: messages for the ring and for bimodal groups;
+//! 1. [`Engine::pump`]: messages for the order and for bimodal groups;
 //! 2. [`Engine::poll_question`]: what clients ask about the daemon, answered by [`Engine::answer`];
 //! 3. [`Engine::poll_output`]: clients that have something to be sent, from [`Engine::slices`] to
 //!    the client's socket, and how much it took to [`Engine::consumed`];
@@ -24,11 +24,11 @@
 //!
 //! # Accepted
 //! A message is accepted when it has come back in the order and has been handed to the subscribers
-//! here; an unreliable one when the ring has taken it, one of a bimodal group when its gossip has
+//! here; an unreliable one when the order has taken it, one of a bimodal group when its gossip has
 //! taken it.
 //!
 //! # Bimodal groups
-//! Groups that the configuration names do not touch the ring: their messages and their membership
+//! Groups that the configuration names do not touch the order: their messages and their membership
 //! go through a gossip instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
 //!
 //! # Further rings
@@ -48,7 +48,7 @@
 //! its place among messages and views.
 //!
 //! # Bounds
-//! What a client may have published and not handed to the ring is bounded by its credit; what waits
+//! What a client may have published and not handed to an order is bounded by its credit; what waits
 //! for a client by three steps: publishers of this daemon whose messages it gets are held back, it
 //! misses unreliable messages, it is disconnected. Clients are bounded together, too: over
 //! [`input_max`](EngineConfig::input_max) that with the longest unfinished frame is disconnected,
@@ -56,7 +56,7 @@
 //! have a time to come whole. Changes of groups have a fifth of the time, however many clients make
 //! them (`changes.rs`). The work for one call is bounded by what was read: how much that is
 //! in a turn is for the daemon to bound. While states are exchanged no client's message is handed
-//! to the ring, so what has to be held then is bounded by what the rings' send queues held before.
+//! to the order, so what has to be held then is bounded by what the orders' send queues held.
 
 mod access;
 mod agreed;
@@ -130,7 +130,7 @@ use crate::names::{Implicit, NameService};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// What orders the messages of all groups but the bimodal ones: the ring, or another protocol
-    /// that the daemon runs instead. Comments here call it the ring.
+    /// that the daemon runs instead. It and each further ring is an *order* in the comments here.
     Order,
     /// A further ring: its index in [`EngineConfig::rings`].
     Ring(usize),
@@ -166,7 +166,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine of the daemon `host`, which is `local` on the ring.
+    /// The engine of the daemon `host`, which is `local` in the order.
     pub fn new(
         config: EngineConfig,
         local: MemberId,

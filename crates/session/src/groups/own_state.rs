@@ -16,7 +16,7 @@ use crate::frame::Disconnect;
 /// What a claim to a role takes of a state, at least.
 const CLAIM_LEN: usize = 32;
 
-/// A state on its way to the ring.
+/// A state on its way to the order.
 #[derive(Debug)]
 pub(super) struct OwnState {
     config: ConfigId,
@@ -39,10 +39,10 @@ impl OwnState {
         self.waiting.front()
     }
 
-    /// The ring took what was next, or did not; whether all of it was taken.
+    /// The order took what was next, or did not; whether all of it was taken.
     ///
     /// # Errors
-    /// The ring does not take it in parts either.
+    /// The order does not take it in parts either.
     pub(super) fn submitted<T>(
         &mut self,
         result: Result<T, SubmitError>,
@@ -114,7 +114,7 @@ impl State {
 }
 
 impl Engine {
-    /// Lets this daemon's state go to the ring, before everything else.
+    /// Lets this daemon's state go to the order, before everything else.
     pub(super) fn submit_state(&mut self, on: OrderIndex, now: Time, state: State) {
         self.submit_state_within(on, now, state, STATE_MAX);
     }

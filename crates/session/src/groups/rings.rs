@@ -281,7 +281,8 @@ impl Engine {
         }
         let has_been_in = self.orders[on].current.is_some();
         if has_been_in && self.uses_ring(index) {
-            let text = "the daemon was another member of the ring, and begins there anew: connect again";
+            let text =
+                "the daemon was another member of the ring, and begins there anew: connect again";
             self.cut_off(on, now, text);
         }
         self.begin_anew(on, member);

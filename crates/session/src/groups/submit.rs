@@ -1,5 +1,5 @@
-//! From the clients' requests to the ring: whose turn it is, what is bound to numbers first, what
-//! the ring took.
+//! From the clients' requests to the order: whose turn it is, what is bound to numbers first, what
+//! the order took.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const CHANGE_TURN: usize = TURN / 4;
 const BINDINGS_SHARE: usize = 16;
 const BINDINGS_MIN: usize = 16;
 
-/// What waits for the ring.
+/// What waits for the order.
 #[derive(Debug, Default)]
 pub(super) struct Submissions {
     /// This daemon's state: it goes before everything else.
@@ -42,7 +42,7 @@ pub(super) struct Submissions {
     pub(super) changes: Changes,
     /// Numbers of the groups that this daemon has bound, agreed or on the way.
     numbers: BTreeMap<Arc<str>, u64>,
-    /// The ring takes nothing until it is writable.
+    /// The order takes nothing until it is writable.
     full: bool,
 }
 
@@ -111,7 +111,7 @@ impl Submissions {
         self.state.as_ref()?.next()
     }
 
-    /// The ring has room again.
+    /// The order has room again.
     pub(super) fn writable(&mut self) {
         self.full = false;
     }
@@ -184,7 +184,7 @@ impl Engine {
         }
     }
 
-    /// What goes to the ring next, which stays the next until the ring has answered.
+    /// What goes to the order next, which stays the next until the order has answered.
     fn next_for_order(&mut self, on: OrderIndex) -> Option<(Service, Bytes)> {
         if self.orders[on].submissions.full {
             return None;
@@ -202,7 +202,7 @@ impl Engine {
         Some((front.service, front.payload.clone()))
     }
 
-    /// The ring took what was next, or did not.
+    /// The order took what was next, or did not.
     fn submitted_to_order(
         &mut self,
         on: OrderIndex,
@@ -246,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// A carrier took a client's message, which comes back in the ring's order if it was `placed`
+    /// A carrier took a client's message, which comes back ordered if it was `placed`
     /// there; or the carrier never will take it: the client's message is rejected.
     pub(super) fn handed_over(
         &mut self,

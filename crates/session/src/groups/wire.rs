@@ -1,4 +1,4 @@
-//! What daemons say to each other through the ring: envelopes.
+//! What daemons say to each other through the order: envelopes.
 //!
 //! Every payload that a daemon submits is one envelope. Integers that count or identify are varints
 //! (see `groupcast_core::wire`), a *name* is `u8 length | UTF-8`, a *ref* to a group is its number

@@ -1,11 +1,11 @@
-//! Bimodal groups: gossip carries their messages instead of the ring; what is lost is reported as a
+//! Bimodal groups: gossip carries their messages instead of an order; what is lost is reported as a
 //! gap, and no member is waited for (004).
 //!
 //! Each such group has a gossip instance of its own, which the daemon runs; it is called by its
 //! index in [`EngineConfig::bimodal_groups`](super::EngineConfig::bimodal_groups). A group of its
 //! own makes a gap exact: a lost message cannot say for which group it was.
 //!
-//! **Messages.** A client's message goes to the gossip as soon as there is room, past the ring and
+//! **Messages.** A client's message goes to the gossip as soon as there is room, past the order and
 //! past a ring that is forming. It is accepted then. What is delivered goes to the subscribers here
 //! in its sender's order; what the gossip reports as lost goes to them as a gap in its place.
 //! Numbers count all that one daemon sent to the group, its own announcements included.
