@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::time::Duration;
+use std::vec::Vec;
 
 use bytes::Bytes;
 use groupcast_core::{Contract, Instrumented as _, MessageId, Rng, Service};
@@ -165,4 +166,23 @@ fn k_responses_are_waited_for_and_too_few_fail_after_the_demands() {
     let counts = since(&few, &before);
     assert_eq!((counts("demands"), counts("failed")), (4, 1));
     few.check();
+}
+
+/// 500,000 bytes are 31 transactions. A host of the laboratory takes 256 KiB from its source at
+/// once, which is sixteen of them; what is submitted arrives.
+#[test]
+fn what_needs_many_transactions_reaches_every_server() {
+    let mut cluster = group(12, VmtpConfig::default());
+    let before = counted(&cluster);
+    let ids: Vec<MessageId> = (0..31)
+        .map(|_| ask(&mut cluster, &[7; Vmtp::MESSAGE_MAX]))
+        .collect();
+    cluster.run_for(Duration::from_secs(5));
+    for id in ids {
+        assert!((0..=12).all(|host| cluster.has_delivered(host, id)));
+    }
+    let counts = since(&cluster, &before);
+    assert_eq!((counts("demands"), counts("repairs")), (0, 0));
+    assert_eq!(counts("responses"), 31 * 12);
+    cluster.check();
 }
