@@ -7,6 +7,7 @@
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
 //! - [`managed`]: bulk transfers with group management beside them, as one value.
 //! - [`mtp`]: order by the tokens of a master (000 ch. 4), for comparison.
+//! - [`napp`]: receivers that overhear each other, and poll (003 3.3.4), for comparison.
 //! - [`packing`]: several messages in a packet, and one in several: the records of ordered engines.
 //! - [`relay`]: what passes a bulk transfer on into another group, and the accounts of who got it.
 //! - [`ring`]: the accelerated token ring with Totem's membership and Extended Virtual Synchrony
@@ -37,6 +38,7 @@ pub mod flood;
 pub mod gossip;
 pub mod managed;
 pub mod mtp;
+pub mod napp;
 pub mod packing;
 pub mod planted;
 pub mod registry;

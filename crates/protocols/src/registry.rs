@@ -21,6 +21,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::compared::FAMILY,
     &crate::vmtp::FAMILY,
     &crate::mtp::FAMILY,
+    &crate::napp::FAMILY,
     #[cfg(feature = "example")]
     &crate::example::FAMILY,
 ];
