@@ -30,7 +30,8 @@ groupcast_core::settings! {
         /// P: of a hundred SREJs whose time has come, so many are sent.
         pub probability: u32 = 50 => Spec::count("percent", 1, 100),
             "Too small: repairs come late. Too large: all that miss a packet say so.";
-        /// A receiver that owes something and is silent for so long is lost, and the delivery fails.
+        /// A receiver that owes something and is silent for so long is lost, and the delivery
+        /// fails.
         pub patience: Duration = Duration::from_secs(2) => Spec::interval(),
             "Too small: a pause fails a delivery. Too large: a lost receiver holds it up.";
         /// From one opening to the next; after the last the connection is that of who has answered.

@@ -134,7 +134,7 @@ fn nothing_is_delivered_that_a_required_receiver_does_not_hold() {
     assert!(whole > 300 && undelivered > 100, "{whole} {undelivered}");
 }
 
-/// More: `cargo test -p groupcast-protocols --lib --profile swarm thousand_seeds -- --ignored --nocapture`
+/// More: `cargo test -p groupcast-protocols --lib --profile swarm thousand_seeds -- --ignored`
 #[test]
 #[ignore = "takes a minute: 5,000 seeds"]
 fn five_thousand_seeds_with_crashes_at_both_ends() {

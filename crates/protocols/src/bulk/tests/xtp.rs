@@ -203,7 +203,7 @@ fn whoever_ends_without_all_bytes_is_told_and_named() {
     assert!(outrun > 20, "{outrun}: the schedules outrun hardly anybody");
 }
 
-/// More: `cargo test -p groupcast-protocols --lib --profile swarm thousand_seeds -- --ignored --nocapture`
+/// More: `cargo test -p groupcast-protocols --lib --profile swarm thousand_seeds -- --ignored`
 #[test]
 #[ignore = "takes a minute: other seeds"]
 fn a_thousand_seeds_more_of_early_release() {
