@@ -179,6 +179,11 @@ impl Ring {
         self.trouble.as_deref()
     }
 
+    /// Whether both write the same history.
+    pub(crate) fn shares_history(&self, other: &Self) -> bool {
+        self.history.is_some() && self.history == other.history
+    }
+
     /// Its history, while the daemon is in it.
     pub(crate) fn history(&self) -> Option<&History> {
         self.open()?.history.as_ref()

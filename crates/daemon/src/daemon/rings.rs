@@ -99,13 +99,26 @@ impl Daemon {
         self.phase == RunPhase::Running
             && rings.any(|(index, ring)| {
                 let may = ring.as_ref().is_some_and(|ring| ring.may_join(now));
-                may && self.engine.asks_for_ring(index)
+                may && self.engine.asks_for_ring(index) && !self.is_history_open(index)
             })
+    }
+
+    /// Whether a ring of the same name at another place, which has ended or has been made anew, is
+    /// still being left: its last lines come before the first of this one in the same history.
+    fn is_history_open(&self, index: usize) -> bool {
+        let Some(ring) = &self.rings[index] else {
+            return false;
+        };
+        let mut others = self.rings.iter().enumerate();
+        others.any(|(other, it)| {
+            let it = it.as_ref().filter(|it| other != index && !it.is_out());
+            it.is_some_and(|it| ring.shares_history(it))
+        })
     }
 
     /// Joins a ring that clients ask for.
     fn join_ring(&mut self, now: Time, index: usize) {
-        let running = self.phase == RunPhase::Running;
+        let running = self.phase == RunPhase::Running && !self.is_history_open(index);
         let Some(ring) = &mut self.rings[index] else {
             return;
         };
