@@ -142,11 +142,12 @@ pub(crate) fn explain(error: &TransferError) -> Failure {
     }
 }
 
-/// What to do where nobody is found who runs `command`.
+/// The advice where no host that runs `command` was found.
 pub(crate) fn where_they_are(command: &str) -> String {
     format!(
-        "is `groupcast {command}` running with the same --group and --key, and reachable by multicast? It says so when it \
-         hears another key. --interface IP chooses the network interface; two on one host need --interface lo, both"
+        "check that `groupcast {command}` runs there with the same --group and --key (it prints a line when it hears \
+         another key), and that multicasts reach it. --interface IP chooses the network interface; on one host both \
+         need --interface lo"
     )
 }
 

@@ -422,7 +422,10 @@ fn judge(
     }
     let missing = expected.unwrap_or(0).saturating_sub(report.receivers.len());
     if !bad.is_empty() || missing > 0 {
-        let mut message = match good + bad.len() + missing {
+        let failed = bad.len() + missing;
+        let never_came = |(_, outcome): &&(String, Outcome)| *outcome == Outcome::Absent;
+        let absent = report.receivers.iter().filter(never_came).count() + missing;
+        let mut message = match good + failed {
             1 => "the only receiver is not complete".to_owned(),
             all => format!("{good} of {all} receivers are complete"),
         };
@@ -434,11 +437,15 @@ fn judge(
             message.push_str(&format!("\n  {missing} never came"));
         }
         let failure = Failure::some_receivers(message);
-        return Err(match is_pipe {
-            true => failure,
-            false => failure.help(
-                "the same command goes on with what they have; those that are complete say so at once",
-            ),
+        return Err(match (absent == failed, is_pipe) {
+            (true, _) => failure.help(format!(
+                "{}. `groupcast census --list` shows the receivers that answer",
+                where_they_are("recv")
+            )),
+            (false, true) => failure,
+            (false, false) => {
+                failure.help("the same command again sends only what receivers do not have yet")
+            }
         });
     }
     if !json {
@@ -505,6 +512,31 @@ mod tests {
         let shown = summary(&report, 2);
         let expected = "500.00 GiB to 2 receivers, 2.00 MiB of it sent, in 1.00 s: 17 Mb/s";
         assert!(shown.starts_with(expected), "{shown}");
+    }
+
+    #[test]
+    fn a_receiver_that_never_came_is_looked_for_and_not_said_to_have_something() {
+        let judged = |outcomes: &[Outcome]| {
+            let named = outcomes.iter().enumerate();
+            let report = SendReport {
+                receivers: named.map(|(n, it)| (format!("r{n}"), it.clone())).collect(),
+                bytes: 1000,
+                sent: 1000,
+                packets: 1,
+                repeated: 0,
+                took: Duration::from_secs(1),
+                stopped: false,
+            };
+            format!(
+                "{:?}",
+                judge(&report, None, None, false, false).unwrap_err()
+            )
+        };
+        let nobody = judged(&[Outcome::Complete, Outcome::Absent]);
+        assert!(nobody.contains("--interface lo"), "{nobody}");
+        assert!(!nobody.contains("do not have yet"), "{nobody}");
+        let one_died = judged(&[Outcome::Vanished, Outcome::Absent]);
+        assert!(one_died.contains("do not have yet"), "{one_died}");
     }
 
     #[test]
