@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::table::Table;
 use crate::target::{Target, print};
 
-/// List the groups that have members, and who they are.
+/// List the groups that have members, with their members.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]

@@ -37,10 +37,10 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
 /// Send messages to groups: lines of a file or of stdin, or generated ones.
 ///
-/// One message a line: the newline is taken off, a carriage return stays, an empty line is an empty
-/// message. A message to several groups is one message. Exit code 0 once every message has come
-/// back in order at the daemon; otherwise, also after SIGINT or SIGTERM, the error says how many
-/// were accepted and which line was the first that was not.
+/// Each line is a message, without its newline; a carriage return stays, an empty line is an empty
+/// message. A message to several groups is one message. Exit code 0: the daemon has ordered and
+/// delivered every message. Otherwise, also after SIGINT or SIGTERM, the error says how many were
+/// accepted and which line was the first that was not.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups, or private names (`client@host`), to send to
@@ -51,8 +51,8 @@ pub(crate) struct Args {
     /// This client's name, without `@host` [default: the daemon makes one]
     #[arg(long, value_name = "N")]
     name: Option<String>,
-    /// What is promised: unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority or
-    /// safe; bimodal in the daemon's bimodal groups
+    /// The guarantee of the messages: unreliable, reliable, fifo, causal, agreed, k-resilient:K,
+    /// majority or safe; bimodal in the daemon's bimodal groups
     #[arg(long, value_name = "S", default_value = "agreed")]
     service: Service,
     /// Send the lines of this file instead of stdin

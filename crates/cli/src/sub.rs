@@ -41,11 +41,12 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Join groups and print their messages and views.
 ///
-/// Plain: each message's bytes and a newline on stdout (on a terminal, characters that it would not
-/// show are escaped); views, and what is lost in a bimodal group, on stderr. It ends with exit code
-/// 0 at SIGINT or SIGTERM, when its reader has gone, and after --count messages. When the daemon
-/// goes it connects again, until there is one: what was sent meanwhile is not repeated, and views
-/// stand before and after the gap. With --once it ends with exit code 1 instead.
+/// Without --json it prints each message's bytes and a newline on stdout (on a terminal, characters
+/// that it would not show are escaped), and views and lost messages of bimodal groups on stderr.
+/// Exit code 0 at SIGINT or SIGTERM, when its reader has gone, and after --count messages. A daemon
+/// must run when it starts. When the daemon goes later, it connects again: messages of the time
+/// between are not repeated, and views stand before and after the gap. With --once it ends with
+/// exit code 1 instead.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups to join

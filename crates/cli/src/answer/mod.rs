@@ -17,12 +17,12 @@ use crate::program;
 use crate::request::REQUEST_MAX;
 use crate::transfer::{Network, explain, stop_flag};
 
-/// Answer the requests to a group with what a command prints.
+/// Answer the requests to a group with the output of a command.
 ///
-/// For each request CMD is run, without a shell: the request is its standard input, what it prints
-/// is the reply, and its exit code is told. It has only PATH, HOME, USER, LANG, LC_ALL, TZ and
-/// TMPDIR of the environment, and may print 256 KiB. When it ends, or its request is over, what is
-/// left of it is ended. Every holder of the key can have it run.
+/// Runs CMD for each request, without a shell: the request is its standard input, its standard
+/// output is the reply, and the requester learns its exit code. The command has only PATH, HOME,
+/// USER, LANG, LC_ALL, TZ and TMPDIR of the environment, and may print 256 KiB. When it ends, or
+/// its request is over, its child processes are ended. Every holder of the key can make it run.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -30,11 +30,11 @@ pub(crate) struct Args {
     /// Commands that run at once; four times as many requests wait, and more are refused
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     at_once: u16,
-    /// The subgroups that this member is in: it answers what is asked of all, or of one of these.
+    /// The subgroups of this member: it answers requests to all members, or to one of these.
     /// Numbers from 0 to 63, for example 0,3,8-11 [default: one at random]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
-    /// Print what happens, one JSON object a line
+    /// Print events, one JSON object a line
     #[arg(long)]
     json: bool,
     /// The command with its arguments; the last option

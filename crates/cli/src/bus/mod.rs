@@ -24,17 +24,17 @@ use crate::tls::TlsArgs;
 
 /// Talk to the message bus of a daemon.
 ///
-/// Lines of standard input go to the bus, and what the bus says goes to standard output, until the
-/// bus ends the connection: after `quit`, or at the end of the input when all that was sent is
-/// carried out. At a terminal the line that is typed can be edited: the arrows up and down bring
-/// earlier lines back, and Tab completes commands, tags, domains and ids that were seen. `help` is
-/// a command of the bus; docs/bus.md has all of it.
+/// Lines of standard input go to the bus, and lines of the bus go to standard output, until the bus
+/// ends the connection: after `quit`, or after the end of the input when all commands are carried
+/// out. At a terminal you can edit the line: the arrows up and down bring earlier lines back, and
+/// Tab completes commands, tags, domains and ids that the connection has seen. `help` is a command
+/// of the bus; docs/bus.md describes all of them.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
-    /// Where the daemon listens for clients of the bus: what its --bus says
+    /// The address of the daemon's bus: that of its --bus
     #[arg(long, value_name = "IP:PORT|unix:PATH", required = true)]
     server: Option<BusAddress>,
     #[command(flatten)]

@@ -18,12 +18,12 @@ use crate::failure::{Failure, tell};
 use crate::json;
 use crate::transfer::{Network, explain, stop_flag};
 
-/// Ask all members of a group, and print what each of them replies.
+/// Ask all members of a group, and print the reply of each.
 ///
 /// Members run `groupcast answer` with the same group and key. Each reply is one line, printed when
-/// it is here whole; at the end it is said what became of every member, by name. Exit code 1:
-/// nobody was asked, because fewer than --min came, or nobody; 3: some have not replied, or their
-/// commands ended with another exit code than 0, and are named.
+/// it has come completely. Exit code 1: no member was asked, because none came, or fewer than
+/// --min; 3: some members have not replied, or their commands ended with another exit code than 0;
+/// stderr names them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The file that is the request [default: the standard input]; at most 1 MiB
@@ -31,10 +31,10 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     network: Network,
-    /// Ask nobody if fewer than so many members come within --wait; exit code 1
+    /// Ask no member if fewer than N come within --wait; exit code 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     min: Option<u16>,
-    /// Begin when so many members are there; who comes after them is told, and not asked
+    /// Begin when N members are there; later ones are told that they are not asked
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     max: Option<u16>,
     /// Ask only members in one of these subgroups (`groupcast answer --subgroup`): numbers from 0
@@ -45,15 +45,16 @@ pub(crate) struct Args {
     /// after the first
     #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     wait: Duration,
-    /// Take no longer than so many seconds: who has not replied then has not replied
+    /// End after S seconds: members that have not replied by then count as failed
     #[arg(long, value_name = "S", default_value = "30", value_parser = seconds)]
     timeout: Duration,
-    /// Members see no byte of the request from this one on before all that were there at the start
-    /// hold it whole; with 0 no command runs anywhere before. If one is gone before, none does
+    /// Run no command anywhere before all members that were there at the start hold the whole
+    /// request, with any OFFSET; in the protocol, they see no byte from OFFSET on before. If one of
+    /// them is gone before, no command runs
     #[arg(long, value_name = "OFFSET")]
     deliver_to: Option<u64>,
-    /// Spread what members send over a random time: so many milliseconds for each member, a second
-    /// at most [default: when they come 0.05 for each, and for replies none]
+    /// Let each member wait for a random time before it sends: MS for each member, at most a second
+    /// [default: 0.05 for each when they come, and none for replies]
     #[arg(long, value_name = "MS", value_parser = backoff)]
     backoff: Option<Duration>,
     /// Print replies and the account, one JSON object a line

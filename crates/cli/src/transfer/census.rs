@@ -16,10 +16,10 @@ use crate::json::{self, write_line};
 use crate::number::number_of;
 use crate::table::Table;
 
-/// Ask who receives in a group.
+/// Show which receivers are in a group.
 ///
-/// Counts the hosts on which `groupcast recv` runs in the group, and says which subgroups they are
-/// in. Exit code 0 if somebody answered, 1 if nobody did.
+/// Counts the hosts on which `groupcast recv` (or `answer`) runs in the group, and prints their
+/// subgroups. Exit code 0 if a host answered, 1 if none did.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -30,13 +30,13 @@ pub(crate) struct Args {
     /// Take no longer than this many seconds
     #[arg(long, value_name = "S", default_value = "3", value_parser = seconds)]
     timeout: Duration,
-    /// Say who they are, too
+    /// Print names, addresses and members too
     #[arg(long)]
     list: bool,
-    /// Print nothing but a list of their names and subgroups, for `groupcast send --list`
+    /// Print only a list of names and subgroups, for `groupcast send --list`
     #[arg(long, conflicts_with_all = ["list", "json"])]
     as_list: bool,
-    /// Print what was found, one JSON object a line
+    /// Print the result, one JSON object a line
     #[arg(long)]
     json: bool,
 }

@@ -42,8 +42,8 @@ pub(crate) struct Network {
     /// Do without a key: everybody on the network can read and forge what is sent
     #[arg(long)]
     insecure: bool,
-    /// The interface by which the others are reached, by an address or its name [default: where
-    /// multicasts leave this host]
+    /// The interface by which the others are reached, by an address or its name; `lo` at all ends
+    /// if they are on one host [default: where multicasts leave this host]
     #[arg(long, value_name = "IP|NAME", value_parser = interface)]
     interface: Option<Ipv4Addr>,
     /// How many routers multicasts may pass, plus one [default: 1, they stay on the link]

@@ -15,11 +15,12 @@ use crate::failure::{Failure, tell};
 use crate::json;
 use crate::program;
 
-/// Receive what is sent to a group.
+/// Receive the files that are sent to a group.
 ///
-/// Takes any number of transfers until it is stopped. Files appear in DIR when all of a transfer
-/// are complete and verified; what has arrived of one that broke off is kept in DIR/.groupcast
-/// until it is resumed. Every holder of the key can write into DIR, and nowhere else.
+/// Takes any number of transfers until it is stopped. The files of a transfer appear in DIR when
+/// all of them are complete and verified; the parts of a transfer that broke off stay in
+/// DIR/.groupcast until it is resumed. Every holder of the key can write into DIR, and nowhere
+/// else.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -30,24 +31,24 @@ pub(crate) struct Args {
     /// End with the first transfer: exit code 0 if it is complete, 1 if it broke off
     #[arg(long)]
     once: bool,
-    /// Do not wait for the disk before a transfer is complete: faster, and a crash of the machine
-    /// can lose what was complete shortly before
+    /// Do not wait for the disk before a transfer is complete: faster, but a crash of the machine
+    /// can lose transfers that were complete shortly before
     #[arg(long)]
     no_sync: bool,
-    /// Run this command in DIR when a transfer is in place, before its sender hears that it is
+    /// Run this command in DIR when a transfer is in place, before its sender learns that it is
     /// complete; the last option. No shell reads it; GROUPCAST_DIR, GROUPCAST_GROUP,
     /// GROUPCAST_SENDER, GROUPCAST_LABEL, GROUPCAST_LENGTH and GROUPCAST_OUTCOME are in its
-    /// environment. If it fails, its sender is told so
+    /// environment. If it fails, the sender is told
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true)]
     exec: Option<Vec<OsString>>,
-    /// With --exec: kill the command after so many seconds
+    /// With --exec: kill the command after S seconds
     #[arg(long, value_name = "S", requires = "exec", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     exec_limit: u32,
-    /// The subgroups that this receiver is in: it takes what is sent to all, or to one of these.
+    /// The subgroups of this receiver: it takes transfers for all receivers, or for one of these.
     /// Numbers from 0 to 63, for example 0,3,8-11 [default: one at random]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
-    /// Print what happens, one JSON object a line
+    /// Print events, one JSON object a line
     #[arg(long)]
     json: bool,
 }

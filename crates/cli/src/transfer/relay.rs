@@ -14,12 +14,12 @@ use crate::failure::{Failure, tell};
 use crate::json;
 use crate::number;
 
-/// Send on into another group what is sent to one: from one subnet to another.
+/// Relay transfers of files from one group into another, for example into another subnet.
 ///
-/// It is one of the receivers of `groupcast send` in the group of --from, and sends on what comes
-/// to the receivers in the group of --to, as it comes; nothing is written to the disk. The sender
-/// is told what became of each receiver below, as NAME/RECEIVER. It is as fast as the slowest of
-/// them. It runs until it is stopped, and tells both sides then.
+/// It is one of the receivers of `groupcast send` in the group of --from, and sends the data on to
+/// the receivers in the group of --to, as it comes; it writes nothing to the disk. The sender
+/// learns the outcome of each receiver below, as NAME/RECEIVER. The relay is as fast as the slowest
+/// of them. It runs until it is stopped, and then tells both sides.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The multicast address and port of the group that it receives from

@@ -36,7 +36,7 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     network: Network,
-    /// Wait for so many receivers [default: for those that register within a second of the first]
+    /// Wait for N receivers [default: for those that register within a second of the first]
     #[arg(long, value_name = "N", conflicts_with = "require", value_parser = clap::value_parser!(u16).range(1..))]
     receivers: Option<u16>,
     /// Wait for these receivers, by the names of their hosts; others may come, too
@@ -49,46 +49,47 @@ pub(crate) struct Args {
     /// subgroups that it is in, as `groupcast census --as-list` writes them
     #[arg(long, value_name = "FILE", conflicts_with_all = ["receivers", "require", "min", "max"])]
     list: Option<PathBuf>,
-    /// Serve nobody if fewer than so many receivers come within --wait; exit code 1
+    /// Serve no receiver if fewer than N come within --wait; exit code 1
     #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
     min: Option<u16>,
-    /// Begin when so many receivers are there; who comes after them is told, and not served
+    /// Begin when N receivers are there; later ones are told that they are not served
     #[arg(long, value_name = "N", conflicts_with_all = ["receivers", "require"], value_parser = clap::value_parser!(u16).range(1..))]
     max: Option<u16>,
     /// Only for receivers in one of these subgroups (`groupcast recv --subgroup`): numbers from 0
     /// to 63, for example 0,3,8-11 [default: for all]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
-    /// Put nothing in place anywhere before all receivers that are waited for, or were there at the
-    /// start, have verified all of it; if one is gone before, nobody does. Files only
+    /// Put files in place only when all receivers have verified everything: those that the sender
+    /// waits for, and those that were there at the start. If one is gone before, none does. Files
+    /// only
     #[arg(long)]
     together: bool,
-    /// End it for all if a receiver that is waited for is gone, and tell them. Exit code 3
+    /// End the transfer for all if a required receiver is gone, and tell the others. Exit code 3
     #[arg(long)]
     strict: bool,
-    /// End it for all when more than so many receivers have failed; what has come is kept there for
+    /// End the transfer for all when more than N receivers have failed; they keep their parts for
     /// the next attempt. Exit code 3
     #[arg(long, value_name = "N", conflicts_with = "together")]
     max_failed: Option<u16>,
-    /// Leave out what matches; several times for several patterns. `*` and `?` are for a name, `**`
-    /// for any directories, [a-z] for a letter, {a,b} for either. Without `/` it matches a name
-    /// anywhere, with `/` the path that receivers see; at the end, `/` means directories only
+    /// Leave out files that match; several times for several patterns. `*` and `?` are for a name,
+    /// `**` for any directories, [a-z] for a letter, {a,b} for either. Without `/` it matches a
+    /// name anywhere, with `/` the path that receivers see; at the end, `/` means directories only
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<String>,
-    /// Say what would be sent, and send nothing
+    /// List the entries that would be sent, and send nothing
     #[arg(long, conflicts_with = "status")]
     dry_run: bool,
-    /// Keep a JSON file of how far it is and what became of each receiver; it is replaced in one
+    /// Keep the state of the transfer and of each receiver in a JSON file, which is replaced in one
     /// step
     #[arg(long, value_name = "FILE")]
     status: Option<PathBuf>,
-    /// Do not ask receivers what they hold already: send everything but what is resumed
+    /// Do not ask receivers which parts of the files they have: send all that is not resumed
     #[arg(long)]
     no_compare: bool,
-    /// How long to wait for them, in seconds
+    /// How long to wait for receivers, in seconds
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     wait: u32,
-    /// Who acknowledges what: nak is best on most networks, and what auto chooses
+    /// Which receivers acknowledge which packets; auto chooses nak, which is best on most networks
     #[arg(long, value_enum, default_value_t = Protocol::Auto)]
     protocol: Protocol,
     /// Packets that may be under way [default: 1024]
@@ -97,7 +98,7 @@ pub(crate) struct Args {
     /// Bytes of a packet [default: what fits a frame]; above that, datagrams are sent in fragments
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
-    /// With nak: packets from one that everybody acknowledges to the next [default: an eighth of
+    /// With nak: packets from one that all acknowledge to the next [default: an eighth of
     /// the window]; with xtp, multidriver and list: from one request to the next [default: a
     /// sixteenth of it]
     #[arg(long, value_name = "PACKETS")]
@@ -106,8 +107,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     height: Option<u32>,
     /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
-    /// take, and TCP on the same link gets its share), background (what others leave), max (for a
-    /// link of one's own: TCP is left with next to nothing), or window (no limit but the window)
+    /// take, and TCP on the same link gets its share), background (only what other traffic leaves),
+    /// max (for a link without other traffic: TCP gets almost nothing), or window (only the window
+    /// limits the rate)
     #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
 
@@ -119,7 +121,7 @@ pub(crate) struct Args {
     /// What happens to a receiver that holds back all others
     #[arg(long, value_enum, default_value_t = Slow::Demote)]
     slow: Slow,
-    /// Print what happens, one JSON object a line
+    /// Print events, one JSON object a line
     #[arg(long)]
     json: bool,
 }
@@ -133,17 +135,17 @@ enum Protocol {
     Auto,
     /// Every receiver acknowledges every packet
     Ack,
-    /// Receivers ask for what they miss, and are polled
+    /// Receivers ask for packets that they miss, and are polled
     Nak,
     /// Receivers acknowledge in turn
     Ring,
     /// Receivers acknowledge along chains
     Tree,
-    /// Whoever is there answers requests; who misses what was released is served after the others
+    /// Receivers answer requests to the group; one that misses released data is served afterwards
     Xtp,
     /// Every receiver replies to every request, and is acknowledged; no NAKs
     Multidriver,
-    /// The same, with subgroups in every packet and few replies at once
+    /// As multidriver, with subgroups in every packet and few replies at once
     List,
 }
 
