@@ -131,14 +131,14 @@ fn preset(order: &OrderFamily, names: &'static [&'static str]) -> Key {
 fn groups() -> Key {
     Key {
         name: "bimodal.groups".into(),
-        meaning: "The groups that are bimodal: carried by gossip instead of the ring, in each sender's order; what is \
-                  lost is reported, and no member is waited for. Publish to them with `--service bimodal`."
+        meaning: "The bimodal groups: gossip carries them instead of the ring, in each sender's order; lost messages \
+                  are reported, and no member waits for another. Publish to them with `--service bimodal`."
             .into(),
         value: "list of names of groups, at most 64".into(),
         default: "`[]`".into(),
-        wrong: "A group that is not in the lists of all daemons whose clients use it: those without it refuse to \
-                publish as `bimodal`, and to join it once they have heard of it. Each group costs every daemon a few \
-                datagrams a second."
+        wrong: "A group that is not in the lists of all daemons whose clients use it: daemons without it refuse to \
+                publish to it as `bimodal`, and refuse joins once they have heard of it. Each group costs every daemon \
+                a few datagrams a second."
             .into(),
         kind: None,
     }

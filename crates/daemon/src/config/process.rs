@@ -18,6 +18,6 @@ groupcast_core::settings! {
         /// or a limit RLIMIT_MEMLOCK of all that it may take (`LimitMEMLOCK=infinity` of a
         /// service), and refuses to start without.
         pub lock_memory: bool = false => Spec::flag(),
-            "False on a host that swaps: pauses. True: what the daemon takes is not there for others.";
+            "False on a host that swaps: pauses. True: other programs cannot use the daemon's memory.";
     }
 }

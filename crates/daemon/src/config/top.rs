@@ -101,8 +101,8 @@ pub(super) const TOP: &[TopKey] = &[
         value: "`\"IP:PORT\"`; a loopback address, unless there is a `tls_certificate` and clients are asked for a \
                 certificate or a token, or the daemon is `insecure`",
         default: "none",
-        wrong: "Another address without those: the daemon refuses to start, as clients would speak in clear over the \
-                network, or everybody could be one.",
+        wrong: "Another address without those: the daemon refuses to start, since clients would speak in clear over \
+                the network, or everybody on it could be a client.",
     },
     TopKey {
         name: "bus",
@@ -116,8 +116,8 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "bus_trace",
-        meaning: "The directory for traces, which clients of the bus ask for with `tracefile` (docs/bus.md): what their \
-                  connection sends and gets.",
+        meaning: "The directory for traces: records of what a connection of the bus sends and gets, which its client \
+                  asks for with `tracefile` (docs/bus.md).",
         value: "path; relative to the file's directory; only with `bus`",
         default: "none: `tracefile` is refused",
         wrong: "A directory that is not there: the daemon refuses to start. Every client of the bus can fill it, with \
@@ -128,8 +128,8 @@ pub(super) const TOP: &[TopKey] = &[
         meaning: "The file with the token that clients over TCP must have; `groupcast keygen` makes one. Clients name \
                   a copy of it with `--token`.",
         value: "path; relative to the file's directory; only with `client_listen`; not the file of `key`",
-        default: "none: whoever reaches `client_listen` is a client, as a line of the log says",
-        wrong: "None on a host with several users: the permissions of `socket` keep nobody out.",
+        default: "none: every process that reaches `client_listen` can be a client, and the log says so",
+        wrong: "None on a host with several users: TCP clients bypass the permissions of `socket`.",
     },
     TopKey {
         name: "tls_certificate",
@@ -156,30 +156,32 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "access",
-        meaning: "Rules for clients, each a table `[[access]]`: `rights` (`join`, `send`, `rekey`) for `users` (names or \
-                  numbers, of processes at the Unix socket), for `certificates` (DNS names in those that clients show) \
-                  and, with `tcp = true`, for all clients over TCP, in `groups` (names; one that ends in `*` means all \
-                  that begin so). A group that no rule names is everybody's. The change of the key is root's and the \
-                  daemon's own user's, unless a rule gives `rekey`; over TCP it is nobody's. SIGHUP applies a change \
-                  at once: clients leave the groups that they may not be in any more, and are told.",
+        meaning: "Rules for clients, each a table `[[access]]`. A rule gives `rights` (`join`, `send`, `rekey`) in \
+                  `groups` (names; a name that ends in `*` means all names that begin so) to `users` (names or \
+                  numbers, of processes at the Unix socket), to `certificates` (DNS names in the certificates that \
+                  clients show) and, with `tcp = true`, to all clients over TCP. All clients may use a group that no \
+                  rule names. Only root and the daemon's own user may change the key, unless a rule gives `rekey`; no \
+                  client may change it over TCP. SIGHUP applies new rules at once: clients leave the groups that are \
+                  now forbidden to them, and are told.",
         value: "list of tables; `groups` where a rule gives `join` or `send`",
-        default: "none: whoever reaches the socket may do everything but change the key",
+        default: "none: a client that reaches the socket may do everything except change the key",
         wrong: "A rule at one daemon only: clients of the others are not bound by it.",
     },
     TopKey {
         name: "when_slow",
-        meaning: "What the daemon does when a client takes the messages of `groups` (names; one that ends in `*` means \
-                  all that begin so) too slowly, each a table `[[when_slow]]` with a `policy`: `block`, who publishes \
-                  or asks requests at this daemon waits for it once `clients.stop_publishers_at` of such groups waits; \
-                  `drop`, nobody waits, and where that much waits of all groups it misses unreliable messages; \
-                  `disconnect`, nobody waits, and it is disconnected at `clients.drop_unreliable_at`. Of several rules \
-                  that name a group, or one of the groups by which a message comes to the client, the least patient \
-                  holds, and a client may ask for less patience, not for more. SIGHUP applies a change at once, also to publishers that wait already.",
+        meaning: "Rules for clients that read too slowly, each a table `[[when_slow]]` with `groups` (names; a name \
+                  that ends in `*` means all names that begin so) and a `policy`. `block`: when \
+                  `clients.stop_publishers_at` bytes of such groups wait for the client, this daemon's clients that \
+                  publish to them or send them requests wait. `drop`: no publisher waits; when that many bytes of all \
+                  groups wait, the client misses unreliable messages. `disconnect`: no publisher waits; the client is \
+                  disconnected at `clients.drop_unreliable_at`. If several rules name a group, or one of the groups of \
+                  a message, the least patient one applies. A client may ask for less patience, not for more. SIGHUP \
+                  applies a change at once, also to publishers that wait already.",
         value: "list of tables, each with `groups` and `policy`",
         default: "none: all groups block",
         wrong: "`block` for a feed whose publisher must keep its pace: one program that hangs stops it. `drop` and \
-                `disconnect` for messages that none may miss: who is slow is cut off at `clients.disconnect_at` at the \
-                latest.",
+                `disconnect` for messages that no client may miss: a slow client is cut off at `clients.disconnect_at` \
+                at the latest.",
     },
     TopKey {
         name: "key",
@@ -206,15 +208,15 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "rings",
-        meaning: "Rings beside the daemon's own order, each a table `[[rings]]`: `top`, a name of levels such as \
-                  `wb.cb.uiuc`; `multicast`, an address and a port; and settings of RMP, by their names in [rmp]. The \
-                  groups at and below the top are ordered by that ring and not with the others, those of a ring with a \
-                  lower top by that one. The daemon is in a ring only while its clients want something of it \
-                  (docs/names.md). The same at all daemons whose clients use these names.",
+        meaning: "Rings beside the daemon's own order, each a table `[[rings]]`: `top`, a name with dotted levels such \
+                  as `wb.cb.uiuc`; `multicast`, an address and a port; and settings of RMP, by their names in [rmp]. \
+                  The ring orders the groups at and below its top, except those of a ring with a lower top. The daemon \
+                  is in a ring only while its clients use it (docs/names.md). All daemons whose clients use these \
+                  names must have the same ring.",
         value: "tables",
         default: "none",
-        wrong: "Where daemons have different ones, groups of one name are two. Two with one address: both get the \
-                datagrams of both.",
+        wrong: "Different rings at different daemons: groups of one name are two groups. Two rings with one address: \
+                the members of both get the datagrams of both.",
     },
     TopKey {
         name: "ring_pool",
@@ -242,7 +244,8 @@ pub(super) const TOP: &[TopKey] = &[
                   once.",
         value: "`off`, `error`, `warn`, `info`, `debug` or `trace`, or a list such as `warn,groupcast_net=debug`",
         default: "info",
-        wrong: "Too little: nobody learns why a daemon was cut off. Too much: `debug` and `trace` slow the daemon down.",
+        wrong: "Too little: the log does not say why a daemon was cut off. Too much: `debug` and `trace` slow the \
+                daemon down.",
     },
     TopKey {
         name: "log_file",

@@ -107,8 +107,8 @@ groupcast_core::settings! {
         /// How many members each gossips to in a round (004: sub-gsize). Fan-out is this times
         /// `stable_threshold`.
         pub sub_gsize: u32 = 1 => Spec::count("members", 0, 1000),
-            "Too small: what is lost is found later, or not at all. Too large: digests, and more repairs from members \
-             that are well.";
+            "Too small: losses are found later, or not at all. Too large: more digests, and more repairs from healthy \
+             members.";
         /// Length of a round (004: step-interval).
         pub step_interval: Duration = Duration::from_millis(100) => Spec::interval(),
             "Below a round trip: requests come too late to be served. Too large: repairs come late.";

@@ -99,7 +99,7 @@ groupcast_core::settings! {
              member.";
         /// Whether the token stays where it is after a rotation without packets (000 ch. 8).
         pub quiet: bool = false => Spec::flag(),
-            "True: neither crash nor silence is noticed until somebody sends.";
+            "True: neither crash nor silence is noticed until a member sends.";
         /// The shortest timer of a packet, a token pass or a request.
         pub timer_min: Duration = Duration::from_millis(5) => Spec::interval(),
             "Too small: needless copies. Too large: losses are noticed late.";

@@ -62,10 +62,10 @@ groupcast_core::settings! {
         /// exceeds it is disconnected.
         pub group_requests_max: usize = 10_000 => Spec::count("requests", 1, 1 << 20),
             "Too small: clients that join many groups at once are disconnected. Too large: memory.";
-        /// Bytes of groups that block that wait for one client before those publishers of this
-        /// daemon are held back whose messages of such groups it gets, until half of them are
-        /// taken. At full speed it is this full, and every message waits behind it. With
-        /// `disconnect_at` or more, publishers are never held back.
+        /// How many bytes of groups with `block` may wait for one client before the daemon holds
+        /// back those of its publishers whose messages the client gets; it lets them go on when
+        /// half of the bytes are taken. At full speed this much waits, and delays every message.
+        /// With `disconnect_at` or more, publishers are never held back.
         pub stop_publishers_at: usize = MIB => Spec::size(0, u64::MAX),
             "Too small: one slow subscriber slows publishers down at once. Too large: memory for each slow subscriber.";
         /// Bytes that wait for one client before it misses unreliable messages.
