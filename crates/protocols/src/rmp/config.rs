@@ -117,7 +117,8 @@ groupcast_core::settings! {
         pub poll_interval: Duration = Duration::from_millis(15)
             => Spec::interval().rule("at most a quarter of poll_wait"),
             "Too small: traffic. Too large: a lost poll delays the group.";
-        /// Who has not answered polls for this long is not part of the next configuration.
+        /// A member that has not answered polls for this long is not part of the next
+        /// configuration.
         pub poll_wait: Duration = Duration::from_millis(140) => Spec::time(),
             "Too small: members that pause are left out. Too large: a crash stops the group for longer.";
         /// How long the members of a proposed configuration have to exchange what they lack and

@@ -71,8 +71,9 @@ groupcast_core::settings! {
         /// Bytes that wait for one client before it misses unreliable messages.
         pub drop_unreliable_at: usize = 32 * MIB => Spec::size(0, u64::MAX),
             "Too small: short pauses of a subscriber cost messages. Too large: memory for each slow subscriber.";
-        /// Bytes that wait for one client before it is disconnected. What comes right after a
-        /// message or two of the greatest length is no sign of a slow client.
+        /// Bytes that wait for one client before it is disconnected. The default is three
+        /// times the longest message, since a client is not slow because one or two messages of the
+        /// greatest length wait for it.
         pub disconnect_at: usize = 192 * MIB => Spec::size(4096, u64::MAX),
             "Too small: short pauses cost the connection. Too large: memory for each slow subscriber.";
         /// Memory of all that waits for clients, together; beyond it the client for which most

@@ -68,12 +68,12 @@ pub(super) const WINDOW: Setting<BulkConfig> = Setting {
 
 pub(super) const POLICY: Setting<BulkConfig> = Setting {
     name: "policy",
-    text: "Who acknowledges: every receiver every packet (`ack`), all what is flagged and each what it misses (`nak`), \
-           receivers in turn (`ring`), chains of receivers (`tree`), whoever hears a request, of a sender that knows \
-           only the group (`xtp`), or every receiver each request (`multidriver`; `list`, with a list of receivers that \
-           changes by subgroups); these three are of 003: go-back-N unless told otherwise, and no parity. As `nak`, by a \
-           few that collect what the others say (`collectors`), or with a window and a timer for each receiver (`cp`): \
-           both of 003 too.",
+    text: "Which receivers acknowledge which packets. `ack`: every receiver, every packet. `nak`: all receivers \
+           acknowledge flagged packets, and each asks for packets that it misses. `ring`: receivers in turn. `tree`: \
+           chains of receivers. `xtp`: receivers that hear a request; the sender knows only the group. `multidriver`: \
+           every receiver, each request; `list`: the same, with a list of receivers that changes by subgroups. (These \
+           three are of 003: go-back-N by default, and no parity.) `collectors`: as `nak`, through a few receivers \
+           that collect the others' reports. `cp`: a window and a timer for each receiver. (Both are of 003 too.)",
     spec: Spec::word(POLICIES),
     wrong: "`ack` with many receivers: more acknowledgements than the sender takes.",
     get: |config| {
@@ -264,8 +264,8 @@ pub(super) const NAK_DELAY: Setting<BulkConfig> = Setting {
 
 pub(super) const RECEIVE_RATE: Setting<BulkConfig> = Setting {
     name: "receive_rate",
-    text: "What this receiver takes, as it tells a sender that asks (policy `multidriver`): no receiver of a transfer \
-           gets more than the least of all.",
+    text: "The rate that this receiver reports to a sender that asks (policy `multidriver`): the least rate of all \
+           receivers limits the transfer.",
     spec: Spec::of(Kind::Bandwidth { least: 12_000 }).unset("no limit"),
     wrong: "Too small: all receivers of a transfer wait. Too large: losses at a receiver that is slow to read.",
     get: |config| {
