@@ -209,7 +209,11 @@ class Screen:
 
 def main() -> None:
     """Edit."""
+    if len(sys.argv) != 4:
+        sys.exit("usage: editor.py ADDRESS[,ADDRESS…] DOMAIN NICK")
     addresses, domain, nick = sys.argv[1:]
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        sys.exit("error: the editor needs a terminal")
     lines = Text()
     told: list[str] = []
     member = Member(addresses.split(","), domain, nick, lines, told.append)
@@ -225,4 +229,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        hint = "" if error.filename else ": is a daemon running with --bus and this address?"
+        sys.exit(f"error: {error}{hint}")

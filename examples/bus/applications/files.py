@@ -164,6 +164,8 @@ class Receiver:
 
 def main() -> int:
     """Send or receive."""
+    if len(sys.argv) != 5 or sys.argv[1] not in ("send", "receive"):
+        sys.exit("usage: files.py receive ADDRESS DOMAIN DIRECTORY, or files.py send ADDRESS DOMAIN FILE")
     what, address, domain, path = sys.argv[1:]
     if what == "receive":
         receiver = Receiver(address, domain, Path(path))
@@ -182,4 +184,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as error:
+        hint = "" if error.filename else ": is a daemon running with --bus and this address?"
+        sys.exit(f"error: {error}{hint}")

@@ -305,6 +305,8 @@ def unmasked(data: bytes, mask: bytes) -> bytes:
 
 def main() -> None:
     """Serve."""
+    if len(sys.argv) not in (4, 5) or not all(port.isdecimal() for port in sys.argv[4:]):
+        sys.exit("usage: whiteboard.py ADDRESS[,ADDRESS…] DOMAIN NICK [PORT]")
     addresses, domain, nick, *port = sys.argv[1:]
     server = Server(addresses.split(","), domain, nick, int(port[0]) if port else 0)
     print(f"http://{server.address}/", flush=True)
@@ -312,4 +314,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        hint = "" if error.filename else ": is a daemon running with --bus and this address, and is PORT free?"
+        sys.exit(f"error: {error}{hint}")
