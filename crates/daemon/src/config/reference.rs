@@ -68,29 +68,29 @@ fn presets(order: &OrderFamily) -> String {
 const HEAD: &str = "\
 # Configuration of the daemon
 
-`groupcast daemon -c FILE` reads a TOML file. Every option of the command line is a key too, called the same with `_`
-for `-`; the command line wins over the file. Unknown keys, values out of range and contradictions are errors that name
-the line. All daemons of a cluster need the same `key`, and the same `multicast`, or `peer` lists where a host has no multicast.
+`groupcast daemon -c FILE` reads a TOML file. Every option of the command line is a key of the file too, with `_` for `-`; the command line has priority over the file.
+Unknown keys, values out of range and contradictions are errors that name the line. All daemons of a cluster need the same `key`, and the same `multicast` address (or
+`peer` lists, for hosts without multicast). Nothing else is required:
 
 ```toml
 name = \"host-1\"
 key = \"cluster.key\"
 ```
 
-`groupcast daemon --check -c FILE` reads and checks the file and the key, and runs nothing.
+`groupcast daemon --check -c FILE` reads and checks the file and the key, and runs nothing. Each key below has its meaning, its values, its default, and the effect of a wrong
+value.
 
 ## Environment, log and signals
 
-The log goes to stderr, or to `log_file`. `GROUPCAST_LOG` says what is logged, or else `log`: `off`, `error`, `warn`, `info` (the default), `debug` or `trace`,
-or a list such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe, one that is not read, a full disk)
-are lost and counted, and nothing else happens. `GROUPCAST_SOCKET` stands for `--socket`, with the daemon and with the commands
-that talk to it.
+The log goes to stderr, or to `log_file`. `GROUPCAST_LOG`, or else the key `log`, sets the level: `off`, `error`, `warn`, `info` (the default), `debug` or `trace`, or a list
+such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe, a pipe that is not read, a full disk) are lost and counted; they have no other effect.
+`GROUPCAST_SOCKET` replaces `--socket`, for the daemon and for the commands that talk to it.
 
-| signal | what the daemon does |
+| signal | the daemon |
 |---|---|
 | SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once |
-| SIGHUP | opens `log_file` again and reads this file again. New values of `log`, `access` and `[clients]`, and what is in the files of `tls_certificate`, `tls_key` and `tls_client_ca`, hold from then on; the log names the other keys that have changed, which take effect when the daemon starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
-| SIGUSR1 | writes what `groupcast status --json` prints into the log |
+| SIGHUP | opens `log_file` again and reads this file again. New values of `log`, `access`, `when_slow` and `[clients]`, and the contents of the files of `tls_certificate`, `tls_key` and `tls_client_ca`, take effect at once; the log names the other keys that have changed, which take effect when the daemon starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
+| SIGUSR1 | writes the output of `groupcast status --json` into the log |
 
 ## Values
 
