@@ -173,6 +173,20 @@ fn a_tcp_address_serves_whoever_is_on_the_host_and_the_log_says_so() {
 }
 
 #[test]
+fn the_tool_finds_a_bus_by_its_hosts_name() {
+    let host = Host::new();
+    let port = free_port();
+    let _daemon = host.daemon("h1", &["--insecure", "--bus", &format!("127.0.0.1:{port}")]);
+    let script = host.write("script", "info\n");
+    let server = format!("localhost:{port}");
+    let ran = host.run(&bus_with(&server, &["--file", &script]));
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    assert!(ran.stdout.contains("ok name="), "{}", ran.stdout);
+    let ran = host.run(&bus_with(&host.path("h1.bus"), &[]));
+    ran.fails_with(2, &["unix:/"]);
+}
+
+#[test]
 fn an_open_address_needs_certificates() {
     let host = Host::new();
     let key = host.path("cluster.key");

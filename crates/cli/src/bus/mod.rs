@@ -3,6 +3,7 @@
 
 mod file;
 mod lines;
+mod place;
 mod relay;
 mod socket;
 mod terminal;
@@ -15,9 +16,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use groupcast_core::text::printable;
-use groupcast_daemon::config::BusAddress;
 
 use self::lines::Line;
+use self::place::Place;
 use self::socket::Socket;
 use crate::failure::Failure;
 use crate::tls::TlsArgs;
@@ -35,8 +36,8 @@ pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
     /// The address of the daemon's bus: that of its --bus
-    #[arg(long, value_name = "IP:PORT|unix:PATH", required = true)]
-    server: Option<BusAddress>,
+    #[arg(long, value_name = "IP:PORT|NAME:PORT|unix:PATH", required = true)]
+    server: Option<Place>,
     #[command(flatten)]
     tls: TlsArgs,
     /// Send the commands and messages of this file, each after the reply to the one before it, and
@@ -77,19 +78,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Connects to the bus; by TLS, a thread stands between.
-fn connect(
-    server: &BusAddress,
-    tls: &TlsArgs,
-) -> Result<(Socket, Option<JoinHandle<()>>), Failure> {
+fn connect(server: &Place, tls: &TlsArgs) -> Result<(Socket, Option<JoinHandle<()>>), Failure> {
     let Some(client) = tls.load()? else {
         return Ok((Socket::connect(server)?, None));
     };
-    let BusAddress::Tcp(address) = server else {
+    let Place::Tcp(server) = server else {
         return Err(Failure::usage(
             "a Unix socket needs no TLS: leave --tls-ca out",
         ));
     };
-    let (socket, relay) = relay::connect(*address, &client, tls.name())?;
+    let (socket, relay) = relay::connect(server, &client, tls.name())?;
     Ok((Socket::Unix(socket), Some(relay)))
 }
 

@@ -4,7 +4,7 @@
 //! So a process that has the bus as its standard input and output needs to know nothing of TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -14,29 +14,32 @@ use groupcast_tls::TlsStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::GREETING_WITHIN;
+use super::socket::connect_tcp;
 use crate::failure::Failure;
+use crate::server::Server;
 
 /// Bytes that are on their way in each direction, at most.
 const CHUNK: usize = 64 << 10;
 
-/// Connects to the bus at `address`; the socket that speaks with it, and the thread between them,
+/// Connects to the bus at `server`, whose certificate is for `name` if not for the name or the
+/// address that was given; the socket that speaks with it, and the thread between them,
 /// which ends when the daemon has ended the connection.
 pub(super) fn connect(
-    address: SocketAddr,
+    server: &Server,
     tls: &tls::Client,
     name: Option<&str>,
 ) -> Result<(UnixStream, JoinHandle<()>), Failure> {
     let failed = |error: &dyn std::fmt::Display| {
-        Failure::failed(format!("cannot connect to the bus at {address}: {error}"))
+        Failure::failed(format!("cannot connect to the bus at {server}: {error}"))
             .help("name an address of the daemon's --bus, and the authority of its certificate")
     };
-    let socket = TcpStream::connect(address).and_then(|socket| {
-        socket.set_nodelay(true)?;
+    let connected = connect_tcp(server)?.and_then(|socket| {
         socket.set_nonblocking(true)?;
-        Ok(socket)
+        let address = socket.peer_addr()?;
+        Ok((socket, address))
     });
-    let socket = socket.map_err(|error| failed(&error))?;
-    let stream = tls.connect(socket, address.ip(), name);
+    let (socket, address) = connected.map_err(|error| failed(&error))?;
+    let stream = tls.connect(socket, address.ip(), name.or(server.name()));
     let mut relay = Relay::new(stream.map_err(|error| failed(&error))?);
     relay.greet().map_err(|error| failed(&error))?;
     let pair = UnixStream::pair().and_then(|(here, there)| {

@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use groupcast_daemon::config::BusAddress;
-
+use super::place::Place;
 use crate::failure::Failure;
+use crate::server::Server;
 
 #[derive(Debug)]
 pub(super) enum Socket {
@@ -18,16 +18,13 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    pub(super) fn connect(address: &BusAddress) -> Result<Self, Failure> {
-        let connected = match address {
-            BusAddress::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            BusAddress::Tcp(address) => TcpStream::connect(address).and_then(|stream| {
-                stream.set_nodelay(true)?;
-                Ok(Self::Tcp(stream))
-            }),
+    pub(super) fn connect(place: &Place) -> Result<Self, Failure> {
+        let connected = match place {
+            Place::Unix(path) => UnixStream::connect(path).map(Self::Unix),
+            Place::Tcp(server) => connect_tcp(server)?.map(Self::Tcp),
         };
         connected.map_err(|error| {
-            Failure::failed(format!("cannot connect to the bus at {address}: {error}"))
+            Failure::failed(format!("cannot connect to the bus at {place}: {error}"))
                 .help("start the daemon with `--bus` and this address")
         })
     }
@@ -67,6 +64,19 @@ impl Socket {
         };
         Ok((stdio(input), stdio(self)))
     }
+}
+
+/// Connects to the first address of `server` where somebody listens; what the last of them said if
+/// there is none.
+///
+/// # Errors
+/// Its name has no address.
+pub(super) fn connect_tcp(server: &Server) -> Result<io::Result<TcpStream>, Failure> {
+    let addresses = server.addresses()?;
+    Ok(TcpStream::connect(&addresses[..]).and_then(|stream| {
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }))
 }
 
 impl AsFd for Socket {
