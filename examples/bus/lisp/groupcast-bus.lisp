@@ -82,7 +82,7 @@
                    (t (vector-push-extend octet line))))))
 
 (defun take (bus)
-  "Read a line. A delivery is kept, and its place in the events returned; another line is returned."
+  "Read a line. One of a reply is returned; a delivery is kept, and all else passed over."
   (let ((line (read-line-of bus)))
     (cond ((begins "msg " line)
            (let* ((words (words line))
@@ -100,8 +100,10 @@
                                   :data data))))
              nil))
           ((begins "closed " line) (error 'closed :line line))
-          ((or (begins "view " line) (begins "left " line)) nil)
-          (t line))))
+          ((or (equal line "ok") (null (bus-name bus))
+               (some (lambda (it) (begins it line)) '("ok " "error " " ")))
+           line)
+          (t nil))))
 
 (defun begins (prefix line)
   (let ((size (length prefix)))

@@ -133,7 +133,8 @@ export class Bus {
         this.#event({ view: words(line) });
       } else if (line.startsWith("closed ")) {
         this.#ended(new Error(line));
-      } else {
+      } else if (!this.name || /^(ok|error)?( |$)/.test(line)) {
+        // What a newer bus says of itself is for newer programs.
         this.#line(line);
       }
       this.#input = this.#input.subarray(behind);

@@ -16,7 +16,7 @@ bus_connect() {
     [[ $word == bus && $version == 1 ]]
 }
 
-# Reads a line. A delivery is kept in `bus_waiting`, its head and its bytes; any other line is in `bus_line`.
+# Reads a line. A delivery is kept in `bus_waiting`, its head and its bytes; a line of a reply is in `bus_line`.
 bus_read() {
     local data=
     IFS= read -r bus_line <&"$bus_socket" || return
@@ -27,8 +27,9 @@ bus_read() {
         bus_waiting+=("$bus_line" "${data%?}")
         bus_line=
         ;;
-    'view '* | 'left '*) bus_line= ;;
     'closed '*) return 1 ;;
+    ok | 'ok '* | 'error '* | ' '*) ;;
+    *) bus_line= ;;
     esac
 }
 

@@ -133,6 +133,8 @@ class Bus:
         self._events: deque[Message | View] = deque()
         #: The bytes of the deliveries among them.
         self._kept = 0
+        #: The private name; empty until the greeting.
+        self.name = ""
         word, _, name = self._line().partition(" ")
         if word != "bus":
             raise Closed("other", f"this is no bus: {word} {name}")
@@ -281,7 +283,7 @@ class Bus:
                     del self._unsent[: self._socket.send(self._unsent[: 1 << 16])]
 
     def _line(self) -> str:
-        """The next line that is no delivery and no view; those are kept."""
+        """The next line of a reply; deliveries and views are kept."""
         while True:
             line = self._read()
             if line is not None:
@@ -312,8 +314,9 @@ class Bus:
         elif word == "closed":
             code, _, text = rest.partition(" ")
             raise Closed(code, text)
-        elif word != "left":
+        elif not self.name or word in ("", "ok", "error"):
             return line
+        # What a newer bus says of itself is for newer programs.
         return None
 
     def _fill(self) -> None:
