@@ -103,7 +103,8 @@ typedef enum gcb_event {
     GCB_EVENT_NONE = 0,
     GCB_DELIVERY = 1, /* a message */
     GCB_VIEW = 2,     /* a change of a domain; words: domain, kind, cause, who, members */
-    GCB_LEFT = 3      /* this client is out of a domain; words: domain, code, text */
+    GCB_LEFT = 3,     /* this client is out of a domain; words: domain, code, text */
+    GCB_GAP = 4       /* messages of a bimodal domain are lost; words: domain, daemon, first, last */
 } gcb_event;
 
 /* ---- The connection ---- */
@@ -164,7 +165,7 @@ gcb_code gcb_send(gcb_bus bus, const char *tag, const char *domain, gcb_item ite
 gcb_code gcb_send_data(gcb_bus bus, const char *tag, const char *const *domains, size_t count, gcb_syntax syntax,
                        const void *data, size_t len, gcb_error *error);
 
-/* The next message, view, or end of being in a domain, in the order in which they came. GCB_TIMEOUT if there is none in
+/* The next message, view, gap, or end of being in a domain, in the order in which they came. GCB_TIMEOUT if there is none in
  * time. Free it with gcb_message_free. The bus lets a client go that takes nothing for 30 s. */
 gcb_code gcb_receive(gcb_bus bus, int timeout_ms, gcb_message *message, gcb_error *error);
 
@@ -189,7 +190,7 @@ gcb_code gcb_message_syntax(gcb_message message, gcb_syntax *syntax, gcb_error *
  * with gcb_list_free. */
 gcb_code gcb_message_list(gcb_message message, gcb_list *list, gcb_error *error);
 
-/* How many domains a delivery was sent to, or words a view or an end has. */
+/* How many domains a delivery was sent to, or words a view, a gap or an end has. */
 gcb_code gcb_message_words(gcb_message message, size_t *count, gcb_error *error);
 
 /* One of them, counted from 0. GCB_RANGE. */

@@ -435,6 +435,7 @@ impl Bus {
             }
             "view" => self.keep(Message::line(Event::View, words).ok_or_else(protocol)?),
             "left" => self.keep(Message::line(Event::Left, words).ok_or_else(protocol)?),
+            "gap" => self.keep(Message::line(Event::Gap, words).ok_or_else(protocol)?),
             "ok" | "error" => self.take_line(line)?,
             "closed" => {
                 let (code, text) = words.split_once(' ').unwrap_or((words, ""));

@@ -1,4 +1,4 @@
-//! What came in of itself: a delivery, a view, or the end of being in a domain.
+//! What came in of itself: a delivery, a view, a gap, or the end of being in a domain.
 
 use crate::error::{Code, Error};
 use crate::list::List;
@@ -17,6 +17,8 @@ pub enum Event {
     View,
     /// This client is out of a domain.
     Left,
+    /// Messages of a bimodal domain are lost.
+    Gap,
 }
 
 /// One of them. Each text has a NUL behind it.
@@ -88,7 +90,7 @@ impl Message {
         }
     }
 
-    /// A view or the end of being in a domain, by the words behind `view` or `left`.
+    /// A view, a gap or the end of being in a domain, by the words behind the first.
     pub(crate) fn line(event: Event, rest: &str) -> Option<Self> {
         let words = match event {
             // Its last part is a text for people.
@@ -162,7 +164,7 @@ impl Message {
         match self.event {
             Event::Delivery => Ok(()),
             _ => Err(Error::kind(
-                "this is a view or the end of being in a domain",
+                "this is a view, a gap or the end of being in a domain",
             )),
         }
     }
@@ -211,6 +213,8 @@ mod tests {
             (left.word(0), left.word(2)),
             (Ok(&b"a b"[..]), Ok(&b"so"[..]))
         );
+        let gap = Message::line(Event::Gap, "d h1 4 7").expect("well-formed");
+        assert_eq!((gap.words(), gap.word(3)), (4, Ok(&b"7"[..])));
         let view = Message::line(Event::View, "d regular,x join from=a c").expect("well-formed");
         assert_eq!(view.words(), 5);
         assert_eq!(view.word(3), Ok(&b"from=a"[..]));

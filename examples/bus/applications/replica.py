@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from groupcast_bus import Bus, Closed, Message, Symbol, View
+from groupcast_bus import Bus, Closed, Event, Message, Symbol, View
 
 #: Edits that may wait for a copy; it is the same at all members, and so is what is left out.
 WAITING_MAX = 100_000
@@ -78,11 +78,11 @@ class Replica:
         """Whether there is a copy that is everybody's."""
         return bool(self.members) and self._round is None
 
-    def handle(self, event: Message | View) -> None:
+    def handle(self, event: Event) -> None:
         """Take the next delivery or view."""
         if isinstance(event, View):
             self._view(event)
-        elif isinstance(event.value, list) and event.sender is not None:
+        elif isinstance(event, Message) and isinstance(event.value, list) and event.sender is not None:
             self._message(event.tag, event.value, event.sender)
 
     def decide(self) -> None:
@@ -223,7 +223,7 @@ class Member:
         bus.accept("edit|have|decide|copy", self._domain)
         return bus
 
-    def _poll(self) -> Message | View | None:
+    def _poll(self) -> Event | None:
         try:
             return self.bus.poll()
         except Closed as closed:

@@ -90,7 +90,7 @@ export class Bus {
     return this.#answer(false);
   }
 
-  // The next message: {tag, domains, syntax, data, value}; `value` is its list, or undefined. Views are {view: words}.
+  // The next message: {tag, domains, syntax, data, value}; `value` is its list, or undefined. Views and gaps are {view: words}.
   receive() {
     if (this.#events.length) return Promise.resolve(this.#events.shift());
     if (this.#end) return Promise.reject(this.#end);
@@ -129,7 +129,7 @@ export class Bus {
         behind += length + 1;
         if (this.#input.length < behind) return;
         this.#event(message(line, Buffer.from(this.#input.subarray(end + 1, behind - 1))));
-      } else if (/^(view|left) /.test(line)) {
+      } else if (/^(view|left|gap) /.test(line)) {
         this.#event({ view: words(line) });
       } else if (line.startsWith("closed ")) {
         this.#ended(new Error(line));

@@ -21,7 +21,9 @@ __all__ = [
     "Character",
     "Closed",
     "Dotted",
+    "Event",
     "Full",
+    "Gap",
     "Message",
     "Quoted",
     "Symbol",
@@ -109,6 +111,18 @@ class View:
     members: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Gap:
+    """Of a bimodal domain: of what a daemon sent, these are lost to this client."""
+
+    domain: str
+    daemon: str
+    first: int
+    last: int
+
+
+#: What comes in of itself.
+Event = Message | View | Gap
 #: What is sent as it is, and what is sent as a list.
 Data = bytes | bytearray | memoryview
 Items = list[Any] | tuple[Any, ...] | Dotted
@@ -130,7 +144,7 @@ class Bus:
         self._unsent = bytearray()
         #: Replies that nobody waits for any more.
         self._late = 0
-        self._events: deque[Message | View] = deque()
+        self._events: deque[Event] = deque()
         #: The bytes of the deliveries among them.
         self._kept = 0
         #: The private name; empty until the greeting.
@@ -205,8 +219,8 @@ class Bus:
         count = int(self._command("clients"))
         return [words(self._line()) for _ in range(count)]
 
-    def receive(self, timeout: float | None = None) -> Message | View:
-        """The next message or view; waits for it, for ``timeout`` seconds at most if that is given."""
+    def receive(self, timeout: float | None = None) -> Event:
+        """The next message, view or gap; waits for it, for ``timeout`` seconds at most if that is given."""
         before = self._socket.gettimeout()
         self._socket.settimeout(timeout)
         try:
@@ -219,8 +233,8 @@ class Bus:
             self._kept -= len(event.data)
         return event
 
-    def poll(self) -> Message | View | None:
-        """The next message or view that has come, if there is one; never waits."""
+    def poll(self) -> Event | None:
+        """The next message, view or gap that has come, if there is one; never waits."""
         before = self._socket.gettimeout()
         self._socket.settimeout(0)
         try:
@@ -283,7 +297,7 @@ class Bus:
                     del self._unsent[: self._socket.send(self._unsent[: 1 << 16])]
 
     def _line(self) -> str:
-        """The next line of a reply; deliveries and views are kept."""
+        """The next line of a reply; deliveries, views and gaps are kept."""
         while True:
             line = self._read()
             if line is not None:
@@ -314,6 +328,9 @@ class Bus:
         elif word == "closed":
             code, _, text = rest.partition(" ")
             raise Closed(code, text)
+        elif word == "gap":
+            domain, daemon, first, last = words(rest)
+            self._events.append(Gap(domain, daemon, int(first), int(last)))
         elif not self.name or word in ("", "ok", "error"):
             return line
         # What a newer bus says of itself is for newer programs.

@@ -24,6 +24,8 @@ pub(super) enum Pending {
     /// The daemon has to answer the request of this token, whose tag and domain stand in these
     /// columns.
     Request { token: u64, at: (usize, usize) },
+    /// The same, and if it says `ok` the client is called so. Commands after it wait for that.
+    Identify { token: u64, id: String, at: usize },
 }
 
 impl Pending {
@@ -55,14 +57,18 @@ impl Bus {
                     None if *number <= self.accepted => b"ok\n".to_vec(),
                     None => return,
                 },
-                Pending::Request { token, .. } => match self.replies.remove(token) {
-                    Some(line) => line,
-                    None => return,
-                },
+                Pending::Request { token, .. } | Pending::Identify { token, .. } => {
+                    match self.replies.remove(token) {
+                        Some(line) => line,
+                        None => return,
+                    }
+                }
             };
             self.reply_with(&line);
-            if let Some(Pending::Trace { name: None, .. }) = self.pending.pop_front() {
-                self.end_trace();
+            match self.pending.pop_front() {
+                Some(Pending::Trace { name: None, .. }) => self.end_trace(),
+                Some(Pending::Identify { id, .. }) if line == b"ok\n" => self.settings.id = id,
+                _ => {}
             }
         }
     }
@@ -75,7 +81,10 @@ impl Bus {
             let line = match pending {
                 Pending::Reply(line) => line,
                 Pending::Toggle(..) | Pending::Syntax(_) => b"ok\n".to_vec(),
-                Pending::Message(_) | Pending::Request { .. } | Pending::Trace { .. } => {
+                Pending::Message(_)
+                | Pending::Request { .. }
+                | Pending::Identify { .. }
+                | Pending::Trace { .. } => {
                     let text = "the connection ends, and it is not known whether this was done";
                     Refusal::new("other", 0, text).line()
                 }
@@ -137,16 +146,17 @@ impl Bus {
     }
 
     fn refusal(&self, token: u64, code: Reject, text: String) -> Refusal {
-        let at = self.pending.iter().find_map(|pending| match pending {
-            Pending::Request { token: of, at } if *of == token => Some(*at),
+        let found = self.pending.iter().find_map(|pending| match pending {
+            Pending::Request { token: of, at } if *of == token => Some((*at, "domain")),
+            Pending::Identify { token: of, at, .. } if *of == token => Some(((*at, *at), "name")),
             _ => None,
         });
-        let (tag, domain) = at.unwrap_or_default();
+        let ((tag, domain), name) = found.unwrap_or(((0, 0), "domain"));
         let column = match code {
             Reject::Pattern | Reject::NotAccepted => tag,
             _ => domain,
         };
-        Refusal::new(word(code, "domain"), column, text)
+        Refusal::new(word(code, name), column, text)
     }
 }
 

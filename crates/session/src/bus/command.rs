@@ -209,14 +209,10 @@ fn switch(words: &mut Words<'_>) -> Result<bool, Refusal> {
 fn service(words: &mut Words<'_>) -> Result<Service, Refusal> {
     let word = words.need("the service")?;
     match word.text.parse() {
-        Ok(Service::Bimodal) => {
-            let text = "the messages of bimodal groups have no tags: the bus does not carry them";
-            Err(Refusal::new("unsupported", word.column, text))
-        }
         Ok(service) => Ok(service),
         Err(UnknownService::Word) => {
             let text = "not a service: use unreliable, reliable, fifo, causal, agreed, \
-                        k-resilient:K, majority or safe";
+                        k-resilient:K, majority, safe or bimodal";
             Err(Refusal::new("usage", word.column, text))
         }
         Err(error) => Err(Refusal::new("usage", word.column, error.to_string())),

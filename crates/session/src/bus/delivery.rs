@@ -1,4 +1,4 @@
-//! What a client of the bus is sent unasked: messages and views.
+//! What a client of the bus is sent unasked: messages, gaps and views.
 
 use std::borrow::Cow;
 
@@ -53,13 +53,22 @@ fn converted(message: &Message, own: Syntax) -> (Option<Syntax>, Cow<'_, [u8]>) 
     }
 }
 
+/// Appends a gap: messages of a bimodal domain that are lost to this client.
+pub(super) fn write_gap(out: &mut Vec<u8>, domain: &str, daemon: &str, first: u64, last: u64) {
+    let line = format!("gap {} {} {first} {last}\n", quoted(domain), quoted(daemon));
+    out.extend_from_slice(line.as_bytes());
+}
+
 /// Appends a view.
 pub(super) fn write_view(out: &mut Vec<u8>, view: &View) {
     let changed = view.changed.as_deref().unwrap_or_default();
     let mut line = format!(
         "view {} {} {} {}",
         quoted(&view.group),
-        view.kind.name(),
+        match view.approximate {
+            true => "approximate",
+            false => view.kind.name(),
+        },
         view.cause.name(),
         quoted(changed)
     );

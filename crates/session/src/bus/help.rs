@@ -22,7 +22,7 @@ const COMMANDS: [(&str, &str); 15] = [
     ("loop-back on|off", "whether own messages come back"),
     (
         "service WORD",
-        "unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority or safe",
+        "unreliable, reliable, fifo, causal, agreed, k-resilient:K, majority, safe or bimodal",
     ),
     (
         "syntax sexp|cstream|raw",

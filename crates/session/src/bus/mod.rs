@@ -214,7 +214,12 @@ impl Bus {
         // What changes deliveries does so between those of the messages before and after it.
         let changes = matches!(
             self.pending.back(),
-            Some(Pending::Toggle(..) | Pending::Syntax(_) | Pending::Trace { .. })
+            Some(
+                Pending::Toggle(..)
+                    | Pending::Syntax(_)
+                    | Pending::Trace { .. }
+                    | Pending::Identify { .. }
+            )
         );
         changes
             || self.paused
@@ -284,6 +289,16 @@ impl Bus {
                     Told::Unasked(view.changed.as_deref().unwrap_or_default()),
                     at,
                 );
+            }
+            ClientEvent::Gap {
+                group,
+                sender,
+                first,
+                last,
+            } => {
+                let at = self.out.len();
+                delivery::write_gap(&mut self.out, &group, &sender, first, last);
+                self.note_got(Told::OfItself, at);
             }
             ClientEvent::Accepted { up_to } => self.accepted = up_to,
             ClientEvent::Disconnected { code, text } => {

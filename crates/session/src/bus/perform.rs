@@ -74,8 +74,13 @@ impl Bus {
             | Command::Reject { request, at }
             | Command::Ping { request, at } => return self.ask(request, at),
             Command::Id { id, at } => {
-                self.settings.id.clone_from(&id);
-                return self.ask(BusRequest::Identify { id }, (at, at));
+                let called = id.clone();
+                let identify = |token| Pending::Identify {
+                    token,
+                    id: called,
+                    at,
+                };
+                return self.ask_as(BusRequest::Identify { id }, identify);
             }
             Command::Clients => return self.ask(BusRequest::Clients, (0, 0)),
             Command::Toggle(toggle, on) => {
@@ -107,10 +112,14 @@ impl Bus {
     }
 
     fn ask(&mut self, request: BusRequest, at: (usize, usize)) {
+        self.ask_as(request, |token| Pending::Request { token, at });
+    }
+
+    fn ask_as(&mut self, request: BusRequest, pending: impl FnOnce(u64) -> Pending) {
         self.token += 1;
         let token = self.token;
         let pending = match self.connection.ask_bus(token, request) {
-            Ok(()) => Pending::Request { token, at },
+            Ok(()) => pending(token),
             Err(error) => Pending::reply(Refusal::new("other", 0, error.to_string()).line()),
         };
         self.pending.push_back(pending);

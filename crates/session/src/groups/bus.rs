@@ -6,7 +6,7 @@
 //! joins it without a pattern is in the group of that name and nothing else. A client's *id* is a
 //! name that reaches it as a destination, whatever the tag; it makes it a member of nothing.
 //!
-//! All of this is agreed, as joins are, and is part of the daemons' state; a question who would get
+//! All of this is agreed, as joins are (but for bimodal groups, which nothing is agreed of), and is part of the daemons' state; a question who would get
 //! a message is asked in the order and answered at its place. So it is exact there, and equal at
 //! all daemons. The asking daemon answers; the others pass over the question.
 
@@ -61,6 +61,10 @@ impl Engine {
             let clients = self.bus_clients();
             return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
         }
+        if self.take_bimodal_bus(now, id, &request) {
+            let result = Ok(());
+            return self.tell(now, id, &DaemonFrame::Done { token, result });
+        }
         let on = match &request {
             BusRequest::Accept { group, .. }
             | BusRequest::Reject { group, .. }
@@ -108,6 +112,13 @@ impl Engine {
             BusRequest::Who { group, .. } => {
                 check_destination(group).map_err(name)?;
                 self.bad_in_ring(group).map_or(Ok(()), Err)?;
+                if self.bimodal.find(group).is_some() {
+                    let text = format!(
+                        "the group {group:?} is bimodal: its messages have no place in an order at which it is \
+                         known who gets them"
+                    );
+                    return Err((Reject::Unsupported, text));
+                }
             }
             BusRequest::Clients => {}
         }
@@ -120,10 +131,8 @@ impl Engine {
         group: &str,
         pattern: &str,
     ) -> Result<(), (Reject, String)> {
-        if self.bimodal.find(group).is_some() || self.bimodal.is_elsewhere(group) {
-            let text = format!("the group {group:?} is bimodal: its messages have no tags");
-            return Err((Reject::Unsupported, text));
-        }
+        self.not_known_to(id, group).map_or(Ok(()), Err)?;
+        self.only_elsewhere(group).map_or(Ok(()), Err)?;
         self.bad_pattern_group(group).map_or(Ok(()), Err)?;
         self.check_right(id, group)?;
         let Some(client) = self.clients.get(id) else {
@@ -163,11 +172,15 @@ impl Engine {
             let text = format!("there may be {max} {what} at this daemon: take some back first");
             return Err((Reject::TooManyGroups, text));
         }
-        let on = self.order_of(group);
-        match self.orders[on].filters.compiled.get(pattern) {
-            Ok(_) => Ok(()),
-            Err(error) => Err((Reject::Pattern, error)),
-        }
+        let patterns = match self.bimodal.find(group) {
+            Some(_) => self.bimodal.patterns(),
+            None => {
+                let on = self.order_of(group);
+                &mut self.orders[on].filters.compiled
+            }
+        };
+        let compiled = patterns.get(pattern).map(|_| ());
+        compiled.map_err(|error| (Reject::Pattern, error))
     }
 
     fn check_right(&self, id: ClientId, group: &str) -> Result<(), (Reject, String)> {

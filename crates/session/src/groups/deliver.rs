@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    fn knows(&self, id: ClientId, feature: u64) -> bool {
+    pub(super) fn knows(&self, id: ClientId, feature: u64) -> bool {
         let knows = |client: &Client| client.features & feature != 0;
         self.clients.get(id).is_some_and(knows)
     }

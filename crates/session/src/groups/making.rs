@@ -169,16 +169,16 @@ impl Engine {
         if self.rings.top(on).is_some_and(|top| **top == *group) {
             return Ok(None);
         }
+        if self.bimodal.find(group).is_some() || self.bimodal.is_elsewhere(group) {
+            let text = format!("the group {group:?} is bimodal: no ring carries it");
+            return Err((Reject::Unsupported, text));
+        }
         if self.config.ring_pool.is_none() {
             let text = format!(
                 "the daemon {} has no addresses for rings that joins ask for: name some in its configuration, for \
                  example `ring_pool = {{ network = \"239.192.80.0/24\", port = 4809 }}`",
                 self.host
             );
-            return Err((Reject::Unsupported, text));
-        }
-        if self.bimodal.find(group).is_some() || self.bimodal.is_elsewhere(group) {
-            let text = format!("the group {group:?} is bimodal: no ring carries it");
             return Err((Reject::Unsupported, text));
         }
         let client = self.clients.get(id);

@@ -8,7 +8,7 @@ use super::making::RingJoin;
 use super::orders::OrderIndex;
 use super::{ClientId, Engine, Question};
 use crate::frame::{
-    BIMODAL, ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
+    ClientFrame, DaemonFrame, Disconnect, FrameError, Publish, RawFrame, Reject, Request,
     credit_cost, has_credit,
 };
 use crate::name::{check_destination, check_group};
@@ -87,7 +87,10 @@ impl Engine {
     ) {
         let all = self.clients.memberships();
         let may_join = self.may_use(id, Right::Join, &group);
-        let bad_in_ring = self.bad_in_ring(&group);
+        let bad_group = self
+            .bad_in_ring(&group)
+            .or_else(|| self.not_known_to(id, &group))
+            .or_else(|| self.only_elsewhere(&group));
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -99,21 +102,7 @@ impl Engine {
         let bimodal = self.bimodal.find(&group);
         let error = match check_group(&group) {
             Err(error) => Some((Reject::Name, error.to_string())),
-            Ok(()) if bad_in_ring.is_some() => bad_in_ring,
-            Ok(()) if bimodal.is_some() && client.features & BIMODAL == 0 => Some((
-                Reject::Unsupported,
-                format!(
-                    "the group {group:?} is bimodal, which this client does not know: upgrade it"
-                ),
-            )),
-            Ok(()) if self.bimodal.is_elsewhere(&group) => Some((
-                Reject::Unsupported,
-                format!(
-                    "the group {group:?} is bimodal at other daemons and not at {}, where it would be another group: \
-                     name it in bimodal.groups of every daemon, or join it at one of those",
-                    self.host
-                ),
-            )),
+            Ok(()) if bad_group.is_some() => bad_group,
             Ok(()) if client.wanted.len() >= self.config.groups_per_client_max => Some((
                 Reject::TooManyGroups,
                 format!(

@@ -259,6 +259,10 @@ impl Engine {
 
     /// Why a client cannot be called so: ids are of the daemon's own order.
     pub(super) fn bad_id(&self, id: &str) -> Option<(Reject, String)> {
+        if self.bimodal.find(id).is_some() {
+            let text = format!("{id:?} is a bimodal group: choose an id that is none");
+            return Some((Reject::Name, text));
+        }
         let top = self.rings.top(self.rings.order_of(id))?;
         let text = format!("{id:?} is a name of the ring {top:?}: choose an id that is of no ring");
         Some((Reject::Name, text))

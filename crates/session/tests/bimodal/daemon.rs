@@ -6,9 +6,11 @@ use bytes::Bytes;
 use groupcast_core::{
     Delivery, Event, Gap, Incarnation, MemberId, MessageId, NodeId, Service, SubmitError, Time,
 };
+use groupcast_session::bus::Bus;
 use groupcast_session::groups::{Carrier, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
+use crate::world::bus::BusClient;
 use crate::world::client::TestClient;
 use crate::world::take_output;
 
@@ -32,6 +34,7 @@ pub(super) struct Daemon {
     pub(super) member: MemberId,
     pub(super) engine: Engine,
     pub(super) clients: BTreeMap<ClientId, TestClient>,
+    pub(super) buses: BTreeMap<ClientId, BusClient>,
     pub(super) submitted: BTreeMap<usize, u64>,
     /// What the gossip took and nobody else has: the group's index and the message.
     pub(super) sent: Vec<(usize, Delivery)>,
@@ -46,6 +49,7 @@ impl Daemon {
             member,
             engine: Engine::new(config, member, &format!("h{host}")).expect("the limits are right"),
             clients: BTreeMap::new(),
+            buses: BTreeMap::new(),
             submitted: BTreeMap::new(),
             sent: Vec::new(),
             full: false,
@@ -63,6 +67,36 @@ impl Daemon {
         self.clients.insert(id, client);
         self.settle();
         id
+    }
+
+    /// A client of the bus; what it is greeted with is forgotten.
+    pub(super) fn connect_bus(&mut self) -> ClientId {
+        let id = self.engine.connected(self.now, Transport::Unix);
+        let id = id.expect("there is room");
+        let client = BusClient {
+            bus: Bus::new(None),
+            text: Vec::new(),
+            open: true,
+        };
+        self.buses.insert(id, client);
+        self.settle();
+        self.heard(id);
+        id
+    }
+
+    /// A client of the bus says a line; what it is sent then.
+    pub(super) fn say(&mut self, id: ClientId, line: &str) -> String {
+        let client = self.buses.get_mut(&id).expect("the client is known");
+        client.bus.take_text(format!("{line}\n").as_bytes());
+        client.take(&[]);
+        self.settle();
+        self.heard(id)
+    }
+
+    /// What a client of the bus was sent since the last time.
+    pub(super) fn heard(&mut self, id: ClientId) -> String {
+        let client = self.buses.get_mut(&id).expect("the client is known");
+        String::from_utf8(std::mem::take(&mut client.text)).expect("it is text")
     }
 
     pub(super) fn act(&mut self, id: ClientId, act: impl FnOnce(&mut TestClient)) {
@@ -120,6 +154,19 @@ impl Daemon {
                     rest = &rest[len..];
                 }
             }
+            for (id, client) in &mut self.buses {
+                while client.bus.has_frames() && client.open {
+                    let Some(space) = self.engine.space(*id) else {
+                        break;
+                    };
+                    let frames = client.bus.frames();
+                    let len = space.len().min(frames.len());
+                    space[..len].copy_from_slice(&frames[..len]);
+                    client.bus.frames_taken(len);
+                    self.engine.received(self.now, *id, len);
+                    client.take(&[]);
+                }
+            }
             let mut delivered = Vec::new();
             let (member, full, submitted) = (self.member, self.full, &mut self.submitted);
             self.engine.pump(self.now, |carrier, service, payload| {
@@ -145,6 +192,10 @@ impl Daemon {
             }
             let mut wrote = false;
             while let Some(id) = self.engine.poll_output() {
+                if let Some(client) = self.buses.get_mut(&id) {
+                    wrote |= client.take(&take_output(&mut self.engine, self.now, id));
+                    continue;
+                }
                 let client = self.clients.get_mut(&id).expect("it connected");
                 if client.reads {
                     client
@@ -155,7 +206,10 @@ impl Daemon {
                 }
             }
             while let Some(id) = self.engine.poll_close() {
-                self.client(id).open = false;
+                match self.buses.get_mut(&id) {
+                    Some(client) => client.open = false,
+                    None => self.client(id).open = false,
+                }
             }
             if idle && !wrote {
                 return;

@@ -1,6 +1,7 @@
 //! Bimodal groups beside the ring, over a channel that loses what a test says: messages, gaps,
 //! approximate views.
 
+mod bus;
 mod daemon;
 
 use bytes::Bytes;

@@ -14,7 +14,7 @@ const NAMES_MAX: usize = 1000;
 /// Bytes of a name as it is written; a longer one is not kept.
 const NAME_LEN_MAX: usize = 1024;
 /// What `service` takes; `k-resilient` wants a number.
-const SERVICES: [&str; 8] = [
+const SERVICES: [&str; 9] = [
     "unreliable",
     "reliable",
     "fifo",
@@ -23,6 +23,7 @@ const SERVICES: [&str; 8] = [
     "k-resilient:",
     "majority",
     "safe",
+    "bimodal",
 ];
 
 /// Names that were seen.
@@ -61,6 +62,7 @@ impl Seen {
                 self.domains.add(domain);
                 clients.iter().for_each(|client| self.clients.add(client));
             }
+            ["gap", domain, ..] => self.domains.add(domain),
             // Not the numbers of `clients` and `help`, nor what `info` says.
             ["ok", ref clients @ ..] => clients
                 .iter()

@@ -16,7 +16,6 @@ fn what_is_wrong_in_a_line_is_named_with_its_column() {
         ("accept * d rings".into(), "usage", 12),
         ("loop-back maybe".into(), "usage", 11),
         ("service best".into(), "usage", 9),
-        ("service bimodal".into(), "unsupported", 9),
         ("syntax xml".into(), "usage", 8),
         ("msg t d".into(), "usage", 8),
         ("msg t".into(), "usage", 6),

@@ -40,7 +40,7 @@ impl<'a> About<'a> {
                 about.tag = word(&mut words);
                 about.domains.extend(word(&mut words));
             }
-            "view" | "left" => about.domains.extend(word(&mut words)),
+            "view" | "left" | "gap" => about.domains.extend(word(&mut words)),
             _ => {}
         }
         about

@@ -1,10 +1,11 @@
-//! What daemons say to each other in a bimodal group: two kinds of envelope, each one message of
+//! What daemons say to each other in a bimodal group: three kinds of envelope, each one message of
 //! the gossip.
 //!
 //! | envelope | layout |
 //! |---|---|
 //! | 1 data | client number (varint), private name of the client, payload |
 //! | 2 presence | host name; count (varint) and so many clients of that host that are in the group, without `@host` |
+//! | 3 labelled data | as data, but before the payload: syntax `u8`, tag as a name |
 //!
 //! A *name* is `u8 length | UTF-8`. Names travel with every message: nothing is agreed in these
 //! groups, so nothing can be bound to numbers.
@@ -12,10 +13,12 @@
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use crate::frame::text::{put_name, take_name};
+use crate::frame::{Label, Syntax};
 use crate::name::{check_client, check_destination, check_host, is_private};
 
 const DATA: u8 = 1;
 const PRESENCE: u8 = 2;
+const LABELLED: u8 = 3;
 
 /// The most clients that a presence names.
 pub(super) const NAMES_MAX: usize = 256;
@@ -29,6 +32,8 @@ pub(super) enum Envelope<'a> {
         client: u64,
         /// Its private name.
         sender: &'a str,
+        /// Its tag, and what the payload is written in.
+        label: Label<'a>,
         /// Where its payload begins.
         payload_at: usize,
     },
@@ -46,15 +51,23 @@ impl<'a> Envelope<'a> {
     pub(super) fn decode(bytes: &'a [u8]) -> Result<Option<Self>, DecodeError> {
         let reader = &mut Reader::new(bytes);
         match reader.u8("envelope")? {
-            DATA => {
+            kind @ (DATA | LABELLED) => {
                 let client = reader.varint("client number")?;
                 let sender = take_name(reader, "sender")?;
                 if !is_private(sender) || check_destination(sender).is_err() {
                     return Err(reader.invalid("sender", sender.len() as u64));
                 }
+                let label = match kind {
+                    LABELLED => Label {
+                        syntax: Syntax::take(reader)?,
+                        tag: take_name(reader, "tag")?,
+                    },
+                    _ => Label::NONE,
+                };
                 Ok(Some(Self::Data {
                     client,
                     sender,
+                    label,
                     payload_at: reader.position(),
                 }))
             }
@@ -85,9 +98,18 @@ impl<'a> Envelope<'a> {
 }
 
 /// Appends a data envelope up to its payload.
-pub(super) fn encode_data_head(bytes: &mut Vec<u8>, client: u64, sender: &str) {
+pub(super) fn encode_data_head(
+    bytes: &mut Vec<u8>,
+    client: u64,
+    sender: &str,
+    label: Option<Label<'_>>,
+) {
     let writer = &mut Writer::new(bytes);
-    put_name(writer.u8(DATA).varint(client), sender);
+    let kind = label.map_or(DATA, |_| LABELLED);
+    put_name(writer.u8(kind).varint(client), sender);
+    if let Some(label) = label {
+        put_name(writer.u8(label.syntax as u8), label.tag);
+    }
 }
 
 /// Appends the presence of `clients` (names without `@host`) at `host`; the first [`NAMES_MAX`] of
@@ -114,8 +136,28 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let mut bytes = Vec::new();
-        encode_data_head(&mut bytes, 300, "al@h");
+        encode_data_head(&mut bytes, 300, "al@h", None);
         assert_eq!(bytes, [1, 0xac, 2, 4, b'a', b'l', b'@', b'h']);
+        bytes.clear();
+        let label = Label {
+            tag: "up",
+            syntax: Syntax::Sexp,
+        };
+        encode_data_head(&mut bytes, 7, "al@h", Some(label));
+        let syntax = Syntax::Sexp as u8;
+        assert_eq!(
+            bytes,
+            [3, 7, 4, b'a', b'l', b'@', b'h', syntax, 2, b'u', b'p']
+        );
+        assert_eq!(
+            Envelope::decode(&bytes),
+            Ok(Some(Envelope::Data {
+                client: 7,
+                sender: "al@h",
+                label,
+                payload_at: bytes.len(),
+            }))
+        );
         bytes.clear();
         encode_presence(&mut bytes, "h", ["al", "bo"].into_iter());
         assert_eq!(bytes, [2, 1, b'h', 2, 2, b'a', b'l', 2, b'b', b'o']);
@@ -141,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_never_panic(kind in 0u8..4, mut bytes: Vec<u8>) {
+        fn any_bytes_never_panic(kind in 0u8..5, mut bytes: Vec<u8>) {
             bytes.insert(0, kind);
             if let Ok(Some(Envelope::Data { payload_at, .. })) = Envelope::decode(&bytes) {
                 prop_assert!(payload_at <= bytes.len());

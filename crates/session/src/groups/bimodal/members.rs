@@ -203,6 +203,7 @@ impl Engine {
             return;
         }
         group.members.announce(now);
+        self.bimodal.filters.leave(id.0, &group.name);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };

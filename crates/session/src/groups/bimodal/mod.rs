@@ -14,8 +14,10 @@
 //! messages: from [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes on it
 //! misses messages, and gets gaps in their place, once half of what waits has been taken.
 //!
-//! **Members** are approximate; `members` has the rules. Who sends: `envelope` has the bytes.
+//! **Members** are approximate; `members` has the rules. Who sends: `envelope` has the bytes. What
+//! clients of the bus accept: `bus`.
 
+mod bus;
 mod envelope;
 mod members;
 
@@ -29,12 +31,15 @@ use groupcast_core::{
 
 use self::envelope::Envelope;
 use self::members::Members;
+use super::filters::Filters;
 use super::orders::OrderIndex;
 use super::output::Payload;
+use super::patterns::Patterns;
 use super::submit::Published;
 use super::{BimodalStatus, ClientId, Engine, Fact, GroupStatus};
 use crate::frame::{
-    DaemonFrame, Disconnect, MessageHead, Publish, Reject, credit_cost, encode_message_head,
+    BUS, DaemonFrame, Disconnect, Label, MessageHead, Publish, Reject, credit_cost,
+    encode_message_head,
 };
 
 /// The most bimodal groups of a daemon.
@@ -52,6 +57,8 @@ pub(super) type MissedRanges = BTreeMap<(usize, MemberId), (u64, u64)>;
 #[derive(Debug)]
 pub(super) struct Bimodal {
     groups: Vec<Group>,
+    /// What clients of this daemon accept in them.
+    filters: Filters,
     /// Hashes of the names of groups that are bimodal at other daemons, and not here.
     elsewhere: BTreeSet<NodeId>,
 }
@@ -88,6 +95,7 @@ impl Bimodal {
         });
         Self {
             groups: groups.collect(),
+            filters: Filters::default(),
             elsewhere: BTreeSet::new(),
         }
     }
@@ -100,6 +108,11 @@ impl Bimodal {
     /// The index of the group called `name`, if it is bimodal.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.groups.iter().position(|group| *group.name == *name)
+    }
+
+    /// What the clients here accept in these groups, compiled.
+    pub(super) fn patterns(&mut self) -> &mut Patterns {
+        &mut self.filters.compiled
     }
 
     /// Whether the group called `name` is bimodal at other daemons, and not here.
@@ -194,7 +207,8 @@ impl Engine {
         client.bimodal_waiting += 1;
         let mut head = std::mem::take(&mut self.scratch);
         head.clear();
-        envelope::encode_data_head(&mut head, id.0, &client.private);
+        let label = publish.label().filter(|label| *label != Label::NONE);
+        envelope::encode_data_head(&mut head, id.0, &client.private, label);
         self.bimodal.groups[index].queue.push_back(Waiting {
             message,
             payload: publish.into_payload_after(&head),
@@ -271,12 +285,12 @@ impl Engine {
             Ok(Some(Envelope::Data {
                 client,
                 sender,
+                label,
                 payload_at,
             })) => {
                 self.heard_of(now, index, from, sender);
-                let own = (from == self.local).then_some(ClientId(client));
                 let payload = (&delivery.payload, payload_at);
-                self.show_message(now, index, delivery.id, sender, payload, own);
+                self.show_message(now, index, delivery.id, (client, sender), label, payload);
             }
             Ok(Some(Envelope::Presence { host, clients })) => {
                 if from != self.local {
@@ -294,12 +308,18 @@ impl Engine {
         now: Time,
         index: usize,
         id: MessageId,
-        sender: &str,
+        (number, sender): (u64, &str),
+        label: Label<'_>,
         (piece, payload_at): (&Bytes, usize),
-        own: Option<ClientId>,
     ) {
-        let group = &self.bimodal.groups[index];
-        let payload = Payload::new(piece, payload_at, group.subscribers.len());
+        let Bimodal {
+            groups, filters, ..
+        } = &mut self.bimodal;
+        let group = &groups[index];
+        let subscribers = group.subscribers.iter().map(|id| &id.0);
+        let passing = filters.passes(subscribers, &group.name, label.tag);
+        let passing: Vec<ClientId> = passing.map(|id| ClientId(*id)).collect();
+        let payload = Payload::new(piece, payload_at, passing.len());
         let head = MessageHead {
             service: Service::Bimodal,
             place: None,
@@ -310,13 +330,27 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         encode_message_head(&mut bytes, &head, 0, &[&*group.name], payload.len());
-        let subscribers: Vec<ClientId> = group.subscribers.iter().copied().collect();
-        for client in subscribers {
+        // As far as this daemon has heard what its sender is called.
+        let called = self.orders[OrderIndex::OWN].table.id_of(id.sender, number);
+        let mut labelled = Vec::new();
+        if label != Label::NONE || called.is_some() {
+            let head = MessageHead {
+                label: Some((called.map_or("", |it| it), label)),
+                ..head
+            };
+            encode_message_head(&mut labelled, &head, 0, &[&*group.name], payload.len());
+        }
+        let own = (id.sender == self.local).then_some(ClientId(number));
+        for client in passing {
             if own == Some(client) && self.discards_own_bimodal(client, index) {
                 continue;
             }
             self.report_missed_of(client, index, id.sender);
-            if self.offer(client, &bytes, payload) {
+            let head = match !labelled.is_empty() && self.knows(client, BUS) {
+                true => &labelled,
+                false => &bytes,
+            };
+            if self.offer(client, head, payload) {
                 self.journal.counters.delivered += 1;
             } else {
                 self.miss(now, client, index, id.sender, (id.number, id.number));
