@@ -74,6 +74,8 @@ pub(crate) struct Clients {
     resting: VecDeque<(Time, ClientId)>,
     /// The same, to find them.
     rests: BTreeSet<ClientId>,
+    /// Had a pattern compiled; what they sent behind it may be handled.
+    held: BTreeSet<ClientId>,
     /// When the last of them has rested.
     rested_at: Time,
     /// Have output that may be written, in the order of their turns.
@@ -124,6 +126,7 @@ impl Clients {
             readable: Turns::default(),
             resting: VecDeque::new(),
             rests: BTreeSet::new(),
+            held: BTreeSet::new(),
             rested_at: Time::ZERO,
             writable: Turns::default(),
             blocked: BTreeSet::new(),
@@ -396,6 +399,7 @@ impl Clients {
         // Its place among the readable is skipped when its turn comes.
         self.blocked.remove(&id);
         self.ended.remove(&id);
+        self.held.remove(&id);
         self.streams.remove(&id)
     }
 }

@@ -410,6 +410,7 @@ fn session_counters(counters: &SessionCounters) -> Value {
         "frames_bad": counters.frames_bad,
         "frames_unknown": counters.frames_unknown,
         "published": counters.published,
+        "patterns_compiled": counters.patterns_compiled,
         "rejected": counters.rejected,
         "delivered": counters.delivered,
         "unreliable_dropped": counters.unreliable_dropped,

@@ -285,7 +285,7 @@ impl Groups {
             let len = bytes.len().min(space.len());
             space[..len].copy_from_slice(&bytes[..len]);
             self.connection.handle_transmitted(len);
-            self.engine.received(now, self.client, len);
+            self.engine.received_all(now, self.client, len);
             moved = true;
         }
         moved

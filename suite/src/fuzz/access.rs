@@ -137,7 +137,7 @@ impl FuzzStage {
             let len = space.len().min(bytes.len());
             space[..len].copy_from_slice(&bytes[..len]);
             bytes = &bytes[len..];
-            self.engine.received(self.now, id, len);
+            self.engine.received_all(self.now, id, len);
         }
     }
 

@@ -189,7 +189,7 @@ impl FuzzStage {
             let (arrived, rest) = bytes.split_at(len);
             space[..len].copy_from_slice(arrived);
             bytes = rest;
-            engine.received(self.now, client, len);
+            engine.received_all(self.now, client, len);
         }
     }
 

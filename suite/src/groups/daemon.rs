@@ -276,7 +276,7 @@ impl Daemon {
             let len = bytes.len().min(space.len()).min(CHUNK);
             space[..len].copy_from_slice(&bytes[..len]);
             connection.handle_transmitted(len);
-            self.engine.received(now, id, len);
+            self.engine.received_all(now, id, len);
             moved = true;
         }
         if client.witness && client.lives.len() == 1 && !client.joined && client.is_welcome() {

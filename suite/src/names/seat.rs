@@ -275,7 +275,7 @@ fn write(engine: &mut Engine, now: Time, id: ClientId, connection: &mut Connecti
         let len = bytes.len().min(space.len()).min(CHUNK);
         space[..len].copy_from_slice(&bytes[..len]);
         connection.handle_transmitted(len);
-        engine.received(now, id, len);
+        engine.received_all(now, id, len);
         moved = true;
     }
     moved

@@ -160,7 +160,7 @@ impl Loop {
                 }
                 Ok(len) => {
                     busy = true;
-                    self.engine.received(now, *id, len);
+                    self.engine.received_all(now, *id, len);
                     true
                 }
                 Err(_) => true,

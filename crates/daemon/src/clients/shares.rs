@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
 use std::time::Duration;
 
 use groupcast_core::Time;
+use groupcast_session::groups::Handled;
 use groupcast_session::{ClientId, Engine};
 
 use super::{Clients, READ_TOTAL, token_of};
@@ -25,6 +26,10 @@ const HANDSHAKE_COST: usize = 64 << 10;
 const TRACE_COST: usize = READ_TOTAL;
 /// Who began a trace rests for so long.
 const TRACE_REST: Duration = Duration::from_millis(5);
+/// What compiling a pattern counts: as much as all that a turn reads, or less.
+const PATTERN_COST: usize = READ_TOTAL;
+/// Who had one compiled rests for so long: three times what that takes at most.
+pub(super) const PATTERN_REST: Duration = Duration::from_millis(3);
 /// Bytes that one client is written in one turn; the last call may exceed it.
 pub(super) const WRITE_SHARE: usize = 512 << 10;
 /// Slices that are written in one call.
@@ -44,6 +49,13 @@ impl Clients {
             return share;
         };
         while share.taken < max {
+            // What waited behind a pattern in a turn before.
+            if self.held.remove(&id) {
+                if share.count(engine.received(now, id, 0)) {
+                    self.held.insert(id);
+                }
+                continue;
+            }
             let Some(space) = engine.space(id) else {
                 break;
             };
@@ -70,11 +82,11 @@ impl Clients {
                     return share;
                 }
                 Ok(len) => {
-                    let handled = engine.received(now, id, len);
-                    let requests = handled.frames - handled.messages;
-                    share.taken += len + handled.moved;
-                    share.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
-                    share.requests += requests;
+                    share.taken += len;
+                    if share.count(engine.received(now, id, len)) {
+                        self.held.insert(id);
+                        continue;
+                    }
                     // The kernel gives all that there is: the next event tells of more.
                     if len < room && stream.is_plain() && !self.ended.contains(&id) {
                         return share;
@@ -158,18 +170,33 @@ pub(super) struct ReadShare {
     requests: usize,
     /// Traces that were begun.
     begins: usize,
+    /// Patterns that were compiled.
+    patterns: usize,
     /// There may be more to read.
     pub(super) more: bool,
 }
 
 impl ReadShare {
+    /// Counts what the engine has handled; whether it left something for a later turn.
+    fn count(&mut self, handled: Handled) -> bool {
+        let requests = handled.frames - handled.messages;
+        self.taken += handled.moved;
+        self.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
+        self.requests += requests;
+        if handled.compiled {
+            self.taken += PATTERN_COST;
+            self.patterns += 1;
+        }
+        handled.compiled
+    }
+
     /// How long the client is not read after it.
     pub(super) fn rest(&self) -> Duration {
         let requests = match self.requests > REQUESTS_FREE {
             true => REQUEST_REST * self.requests as u32,
             false => Duration::ZERO,
         };
-        requests + TRACE_REST * self.begins as u32
+        requests + TRACE_REST * self.begins as u32 + PATTERN_REST * self.patterns as u32
     }
 }
 

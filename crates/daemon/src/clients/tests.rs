@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use groupcast_session::EngineConfig;
-use groupcast_session::frame::{ClientFrame, ClientKind, Hello, MAGIC, VERSION};
+use groupcast_session::frame::{BusRequest, ClientFrame, ClientKind, Hello, MAGIC, VERSION};
 use groupcast_session::groups::Question;
 
-use super::shares::{REQUEST_COST, REQUEST_REST, REQUESTS_FREE, WRITE_SHARE};
+use super::shares::{PATTERN_REST, REQUEST_COST, REQUEST_REST, REQUESTS_FREE, WRITE_SHARE};
 use super::*;
 use crate::config::BusAddress;
 
@@ -154,6 +154,47 @@ fn a_little_is_read_before_the_network_and_the_rest_behind_it() {
     // Both halves of the turn may exceed their shares by a read.
     assert!(both > first && both <= (READ_TOTAL / REQUEST_COST) as u64 + 2 * one_read);
     drop(floods);
+}
+
+#[test]
+fn a_turn_compiles_one_pattern_of_a_client_and_what_stands_behind_it_waits() {
+    const PATTERNS: u64 = 20;
+    let path = std::env::temp_dir().join(format!("gc-patterns-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine();
+    let mut now = Time::ZERO;
+    let mut dear = StdUnixStream::connect(&path).unwrap();
+    let mut bytes = hello();
+    for token in 0..PATTERNS {
+        // Twice each: the second is known.
+        for _ in 0..2 {
+            let request = BusRequest::Accept {
+                group: "g".into(),
+                pattern: format!("{token}(a|b|c|d|e|f|g|h|){{40}}"),
+                ring: false,
+            };
+            ClientFrame::Bus { token, request }.encode(&mut bytes);
+        }
+    }
+    bytes.extend_from_slice(&UNKNOWN);
+    dear.write_all(&bytes).unwrap();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let id = *clients.streams.keys().next().unwrap();
+    clients.handle_ready(now, token_of(id), READABLE);
+    for compiled in 1..=PATTERNS {
+        clients.take_input(now, &mut engine);
+        assert_eq!(engine.counters().patterns_compiled, compiled);
+        assert_eq!(engine.counters().frames_unknown, 0);
+        // Whatever it sends meanwhile, it rests.
+        clients.handle_ready(now, token_of(id), READABLE);
+        clients.take_input(now, &mut engine);
+        assert_eq!(engine.counters().patterns_compiled, compiled);
+        now += PATTERN_REST;
+    }
+    clients.take_input(now, &mut engine);
+    assert_eq!(engine.counters().frames_unknown, 1, "the last frame");
 }
 
 #[test]

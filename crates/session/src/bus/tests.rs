@@ -93,7 +93,7 @@ impl Solo {
             let len = frames.len().min(space.len());
             space[..len].copy_from_slice(&frames[..len]);
             self.bus.frames_taken(len);
-            self.engine.received(Time::ZERO, self.id, len);
+            self.engine.received_all(Time::ZERO, self.id, len);
             busy = true;
         }
         busy

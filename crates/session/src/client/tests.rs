@@ -249,7 +249,7 @@ fn carry(connection: &mut Connection, engine: &mut Engine, id: ClientId) {
         {
             let len = space.len().min(rest.len());
             space[..len].copy_from_slice(&rest[..len]);
-            engine.received(now, id, len);
+            engine.received_all(now, id, len);
             rest = &rest[len..];
         }
         let mut to_client = Vec::new();

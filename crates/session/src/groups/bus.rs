@@ -29,6 +29,10 @@ use super::{ClientId, Engine};
 use crate::frame::{BusClient, BusRequest, DaemonFrame, Reject};
 use crate::name::{check_destination, check_group};
 
+/// So many patterns of others a question compiles, that came with their daemons' states and not one
+/// by one.
+const ASKED_WORK_MAX: usize = 256;
+
 impl Engine {
     pub(super) fn handle_bus(&mut self, now: Time, id: ClientId, token: u64, request: BusRequest) {
         let request = match request {
@@ -179,8 +183,17 @@ impl Engine {
                 &mut self.orders[on].filters.compiled
             }
         };
-        let compiled = patterns.get(pattern).map(|_| ());
-        compiled.map_err(|error| (Reject::Pattern, error))
+        if patterns.is_work(pattern) {
+            self.journal.counters.patterns_compiled += 1;
+        }
+        match patterns.admit(pattern) {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                let text = "the patterns of this daemon's clients take as much memory as they may: take some back first";
+                Err((Reject::TooManyGroups, text.into()))
+            }
+            Err(error) => Err((Reject::Pattern, error)),
+        }
     }
 
     fn check_right(&self, id: ClientId, group: &str) -> Result<(), (Reject, String)> {
@@ -201,6 +214,14 @@ impl Engine {
         let order = &mut self.orders[on];
         let (table, filters) = (&mut order.table, &mut order.filters);
         if sender != order.local {
+            // Whoever asks about the group will want it, and then there may be many.
+            if let Op::Bus {
+                what: BusOp::Accept { pattern, .. },
+                ..
+            } = op
+            {
+                let _ = filters.compiled.get(pattern);
+            }
             return table.apply(sender, op);
         }
         let (Op::Bus { client, .. } | Op::Leave { client, .. } | Op::Disconnect { client }) = *op
@@ -256,9 +277,14 @@ impl Engine {
                 token,
                 result: Err((Reject::Other, error.to_string())),
             },
-            (None, BusOp::Who { tag, group }) => DaemonFrame::WhoReport {
-                token,
-                ids: self.audience(on, tag, group),
+            (None, BusOp::Who { tag, group }) => match self.audience(on, tag, group) {
+                Some(ids) => DaemonFrame::WhoReport { token, ids },
+                None => {
+                    let text =
+                        "this daemon has still to compile many patterns for the group: ask again";
+                    let result = Err((Reject::TooManyGroups, text.into()));
+                    DaemonFrame::Done { token, result }
+                }
             },
             (None, _) => DaemonFrame::Done {
                 token,
@@ -269,20 +295,27 @@ impl Engine {
     }
 
     /// The ids of those whom a message is for, in the order of their private names, which stand for
-    /// those without an id.
-    fn audience(&mut self, on: OrderIndex, tag: &str, group: GroupRef<'_>) -> Vec<String> {
+    /// those without an id; `None` if this daemon knows too few of their patterns yet.
+    fn audience(&mut self, on: OrderIndex, tag: &str, group: GroupRef<'_>) -> Option<Vec<String>> {
         let Ok(group) = self.orders[on].table.group(self.orders[on].local, group) else {
-            return Vec::new();
+            return Some(Vec::new());
         };
         let order = &mut self.orders[on];
         let compiled = &mut order.filters.compiled;
+        let (mut work, mut is_known) = (ASKED_WORK_MAX, true);
         let audience = order.table.audience(&group, |patterns| {
-            tag == ALL || compiled.any_matches(patterns, tag)
+            let matches = match tag {
+                ALL => Some(true),
+                tag => compiled.any_matches(patterns, tag, &mut work),
+            };
+            is_known &= matches.is_some();
+            matches.unwrap_or(false)
         });
         let names = audience
             .into_iter()
             .map(|(private, id)| id.unwrap_or(private));
-        names.map(|name| name.to_string()).collect()
+        let names = names.map(|name| name.to_string()).collect();
+        is_known.then_some(names)
     }
 
     /// All clients of the bus that are known here, with their groups of all orders that this daemon

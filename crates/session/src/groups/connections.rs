@@ -26,6 +26,9 @@ pub struct Handled {
     pub messages: usize,
     /// Bytes of an unfinished frame that were moved to make room for the rest of it.
     pub moved: usize,
+    /// A pattern had to be compiled, and the frames behind it wait, if there are any. It takes up
+    /// to a millisecond: [`Engine::received`] goes on with 0 bytes, better in a later turn.
+    pub compiled: bool,
 }
 
 impl Engine {
@@ -100,6 +103,7 @@ impl Engine {
     /// If that is more than there was room for.
     pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> Handled {
         let published = self.journal.counters.published;
+        let compiled = self.journal.counters.patterns_compiled;
         let moved = self.clients.link_mut(client).map_or(0, |link| {
             link.decoder.filled(len);
             link.decoder.take_moved()
@@ -110,6 +114,15 @@ impl Engine {
             frames,
             messages,
             moved,
+            compiled: self.journal.counters.patterns_compiled > compiled,
+        }
+    }
+
+    /// The same for a caller that does not bound the work of a turn: nothing waits behind it.
+    pub fn received_all(&mut self, now: Time, client: ClientId, len: usize) {
+        let mut handled = self.received(now, client, len);
+        while handled.compiled {
+            handled = self.received(now, client, 0);
         }
     }
 
@@ -126,7 +139,11 @@ impl Engine {
                 Ok(None) => break,
                 Ok(Some(raw)) => {
                     frames += 1;
+                    let compiled = self.journal.counters.patterns_compiled;
                     self.handle_frame(now, client, raw);
+                    if self.journal.counters.patterns_compiled > compiled {
+                        break;
+                    }
                 }
                 Err(error) => {
                     self.violation(now, client, &error);

@@ -231,6 +231,8 @@ pub struct Counters {
     pub frames_unknown: u64,
     /// Messages that clients published.
     pub published: u64,
+    /// Patterns that were compiled for clients of the bus.
+    pub patterns_compiled: u64,
     /// Messages of clients that were rejected.
     pub rejected: u64,
     /// Messages handed to subscribers, counted once for each subscriber.

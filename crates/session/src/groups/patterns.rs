@@ -14,10 +14,19 @@ pub(super) const ALL: &str = "*";
 /// The memory that a compiled pattern may take. It is a table with a row a state, so that a tag
 /// costs a step a byte, whatever the pattern is.
 const COMPILED_MAX: usize = 32 << 10;
-/// The memory that compiling one may take.
-const COMPILING_MAX: usize = 256 << 10;
-/// Compiled patterns that are kept though nobody has them now.
-const KEPT_MAX: usize = 1_024;
+/// The memory that the parts of one may take, from which its table is made, and the memory that
+/// making it may take. Together they bound the time: a millisecond or so, where the sets of
+/// parts that go with each state are large.
+const PARTS_MAX: usize = 16 << 10;
+const COMPILING_MAX: usize = 64 << 10;
+/// Classes of Unicode that one may name: to look one up takes longer than all else.
+const CLASSES_MAX: usize = 4;
+/// The memory that all compiled patterns may take.
+const MEMORY_MAX: usize = 64 << 20;
+/// As long as they take no more, those that nobody here has are kept: others ask about them.
+const UNUSED_MAX: usize = 16 << 20;
+/// What keeping one takes beside its text and its table.
+const KEPT_EACH: usize = 256;
 
 /// A pattern for tags.
 #[derive(Debug)]
@@ -38,17 +47,30 @@ impl Pattern {
         if !text.contains(is_special) {
             return Ok(Self::Exactly(text.into()));
         }
+        let classes = text.matches("\\p").count() + text.matches("\\P").count();
+        if classes > CLASSES_MAX {
+            let text = format!("it names more than {CLASSES_MAX} classes of Unicode (`\\p`)");
+            return Err(text);
+        }
         let table = dense::Config::new()
             .match_kind(MatchKind::All)
             .start_kind(StartKind::Anchored)
             .dfa_size_limit(Some(COMPILED_MAX))
             .determinize_size_limit(Some(COMPILING_MAX));
-        let parts = thompson::Config::new().nfa_size_limit(Some(COMPILING_MAX));
+        let parts = thompson::Config::new().nfa_size_limit(Some(PARTS_MAX));
         let mut builder = dense::Builder::new();
         match builder.configure(table).thompson(parts).build(text) {
             Ok(table) => Ok(Self::Regex(Box::new(table))),
             Err(error) if is_too_large(&error) => Err(too_large()),
             Err(error) => Err(reason(&error)),
+        }
+    }
+
+    /// What its table takes.
+    fn table(&self) -> usize {
+        match self {
+            Self::All | Self::Exactly(_) => 0,
+            Self::Regex(table) => table.memory_usage(),
         }
     }
 
@@ -108,36 +130,99 @@ fn reason(error: &dyn std::error::Error) -> String {
 }
 
 /// Compiled patterns, by their text.
-#[derive(Debug, Default)]
-pub(super) struct Patterns(BTreeMap<Arc<str>, Arc<Pattern>>);
+#[derive(Debug)]
+pub(super) struct Patterns {
+    known: BTreeMap<Arc<str>, Arc<Pattern>>,
+    /// What they take, about.
+    memory: usize,
+    /// When they take more, those that nobody here has go.
+    sweep_at: usize,
+}
+
+impl Default for Patterns {
+    fn default() -> Self {
+        Self {
+            known: BTreeMap::new(),
+            memory: 0,
+            sweep_at: UNUSED_MAX,
+        }
+    }
+}
 
 impl Patterns {
-    /// The compiled pattern of `text`.
+    /// The compiled pattern of `text`, which is kept if there is room.
     ///
     /// # Errors
     /// Why it is none, for people.
     pub(super) fn get(&mut self, text: &str) -> Result<Arc<Pattern>, String> {
-        if let Some(pattern) = self.0.get(text) {
+        if let Some(pattern) = self.known.get(text) {
             return Ok(pattern.clone());
         }
         let pattern = Arc::new(Pattern::new(text)?);
-        if self.0.len() >= KEPT_MAX {
-            self.0.retain(|_, pattern| Arc::strong_count(pattern) > 1);
+        let takes = takes(text, &pattern);
+        if self.memory + takes > self.sweep_at {
+            self.sweep();
         }
-        self.0.insert(text.into(), pattern.clone());
+        if self.memory + takes <= MEMORY_MAX {
+            self.memory += takes;
+            self.known.insert(text.into(), pattern.clone());
+        }
         Ok(pattern)
     }
 
+    /// Compiles the pattern of `text`, which a client here wants to have; false if there is no room
+    /// for one more.
+    ///
+    /// # Errors
+    /// Why it is none, for people.
+    pub(super) fn admit(&mut self, text: &str) -> Result<bool, String> {
+        self.get(text)?;
+        Ok(self.known.contains_key(text))
+    }
+
+    /// Whether to get it is work that a turn has room for once: it is not known.
+    pub(super) fn is_work(&self, text: &str) -> bool {
+        !self.known.contains_key(text) && text != ALL && text.contains(is_special)
+    }
+
     /// Whether one of `texts` matches `tag`. A text that is no pattern here, which another daemon
-    /// took, matches nothing.
+    /// took, matches nothing. `None` if more than `work` of them are not known: then so many are
+    /// from now on.
     pub(super) fn any_matches<'a>(
         &mut self,
         texts: impl IntoIterator<Item = &'a Arc<str>>,
         tag: &str,
-    ) -> bool {
-        let mut texts = texts.into_iter();
-        texts.any(|text| self.get(text).is_ok_and(|pattern| pattern.matches(tag)))
+        work: &mut usize,
+    ) -> Option<bool> {
+        for text in texts {
+            if self.is_work(text) {
+                *work = work.checked_sub(1)?;
+            }
+            if self.get(text).is_ok_and(|pattern| pattern.matches(tag)) {
+                return Some(true);
+            }
+        }
+        Some(false)
     }
+
+    /// Lets those go that nobody here has.
+    fn sweep(&mut self) {
+        let memory = &mut self.memory;
+        self.known.retain(|text, pattern| {
+            let is_used = Arc::strong_count(pattern) > 1;
+            if !is_used {
+                *memory -= takes(text, pattern);
+            }
+            is_used
+        });
+        // So that it is worth the work the next time, too.
+        self.sweep_at = (2 * self.memory).clamp(UNUSED_MAX, MEMORY_MAX);
+    }
+}
+
+/// What keeping a pattern takes, about.
+fn takes(text: &str, pattern: &Pattern) -> usize {
+    KEPT_EACH + 2 * text.len() + pattern.table()
 }
 
 #[cfg(test)]
@@ -177,6 +262,9 @@ mod tests {
             r"\w{1000}",
             "(?:a{100}){100}{100}",
             "[ab]*a[ab]{120}q",
+            // To compile these took 30 ms and more.
+            "(a|b|c|d|e|f|g|h|){200}",
+            "(a*b*c*){100}",
         ] {
             let error = Pattern::new(wrong).unwrap_err();
             let counts = wrong.contains("00}") || wrong.contains("120}");
@@ -186,5 +274,48 @@ mod tests {
                 "{wrong}: {error}"
             );
         }
+    }
+    #[test]
+    fn classes_of_unicode_are_few() {
+        assert!(Pattern::new(r"\p{Greek}\p{Greek}").is_ok());
+        let many = Pattern::new(&r"(?i)\pL".repeat(5)).unwrap_err();
+        assert!(many.contains("more than 4 classes"), "{many}");
+    }
+
+    /// A pattern whose table is large, and another for each number.
+    fn large(number: usize) -> String {
+        format!("{number}.{{0,18}}")
+    }
+
+    #[test]
+    fn what_nobody_has_goes_and_what_somebody_has_is_bounded() {
+        let mut patterns = Patterns::default();
+        for number in 0..2_000 {
+            assert_eq!(patterns.admit(&large(number)), Ok(true));
+            assert!(patterns.memory <= UNUSED_MAX, "{}", patterns.memory);
+        }
+        let mut had = Vec::new();
+        let refused = (0..10_000).find(|number| {
+            let text = large(10_000 + number);
+            let has_room = patterns.admit(&text).unwrap();
+            had.extend(has_room.then(|| patterns.get(&text).unwrap()));
+            !has_room
+        });
+        let table = patterns.known.values().map(|it| it.table()).max();
+        let most = MEMORY_MAX / table.unwrap();
+        assert!((most / 2..=most).contains(&refused.unwrap()), "{refused:?}");
+        assert!(patterns.memory <= MEMORY_MAX);
+        had.truncate(100);
+        assert_eq!(patterns.admit(&large(1)), Ok(true), "there is room again");
+        assert!(patterns.known.len() <= 101 && patterns.memory < UNUSED_MAX);
+    }
+
+    #[test]
+    fn asking_compiles_so_many_at_a_time() {
+        let mut patterns = Patterns::default();
+        let texts: Vec<Arc<str>> = (0..10).map(|it| format!("{it}.*").into()).collect();
+        assert_eq!(patterns.any_matches(&texts, "9x", &mut 4), None);
+        assert_eq!(patterns.any_matches(&texts, "9x", &mut 6), Some(true));
+        assert_eq!(patterns.any_matches(&texts, "x", &mut 0), Some(false));
     }
 }

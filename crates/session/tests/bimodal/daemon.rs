@@ -150,7 +150,7 @@ impl Daemon {
                     };
                     let len = space.len().min(rest.len());
                     space[..len].copy_from_slice(&rest[..len]);
-                    self.engine.received(self.now, *id, len);
+                    self.engine.received_all(self.now, *id, len);
                     rest = &rest[len..];
                 }
             }
@@ -163,7 +163,7 @@ impl Daemon {
                     let len = space.len().min(frames.len());
                     space[..len].copy_from_slice(&frames[..len]);
                     client.bus.frames_taken(len);
-                    self.engine.received(self.now, *id, len);
+                    self.engine.received_all(self.now, *id, len);
                     client.take(&[]);
                 }
             }

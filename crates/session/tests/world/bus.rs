@@ -80,7 +80,7 @@ impl World {
             let len = space.len().min(frames.len());
             space[..len].copy_from_slice(&frames[..len]);
             client.bus.frames_taken(len);
-            daemon.engine.received(now, id, len);
+            daemon.engine.received_all(now, id, len);
             client.take(&[]);
         }
         true

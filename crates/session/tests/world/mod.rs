@@ -253,7 +253,7 @@ impl World {
             };
             let len = space.len().min(rest.len());
             space[..len].copy_from_slice(&rest[..len]);
-            daemon.engine.received(now, id, len);
+            daemon.engine.received_all(now, id, len);
             rest = &rest[len..];
         }
     }
