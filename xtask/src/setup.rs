@@ -36,6 +36,10 @@ const BUILD: &[Tool] = &[Tool {
 /// What tests of the bus in other languages call. Without one of them, its test is skipped.
 const LANGUAGES: &[Tool] = &[
     Tool {
+        program: "nc",
+        package: "netcat-openbsd",
+    },
+    Tool {
         program: "make",
         package: "make",
     },

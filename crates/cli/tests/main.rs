@@ -3,6 +3,7 @@
 mod access;
 mod book;
 mod bus;
+mod bus_wrong;
 mod demo;
 mod group;
 mod host;

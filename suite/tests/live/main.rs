@@ -7,6 +7,7 @@
 mod bench;
 mod bimodal;
 mod bus;
+mod bus_book;
 mod capture;
 mod census;
 mod chaos;
