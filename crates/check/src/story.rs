@@ -11,6 +11,8 @@
 //! a regular 1a abc             a transitional 1a ab
 //! a view GROUP VIEW x,y        a gap b 3 5        a leave        a crash
 //! b enrolled a1                (a will account for b)
+//! b held a1                    (b has it, and waits for the others)
+//! a all_hold a1 bc             (a tells b and c that they may deliver it)
 //! a account a1 bc d            (complete at b and c, failed at d; - for nobody)
 //! ```
 
@@ -230,6 +232,11 @@ fn observation(
             place: place(at).unwrap(),
         },
         ("enrolled", [id]) => Observation::Enrolled { id: message(id) },
+        ("held", [id]) => Observation::Held { id: message(id) },
+        ("all_hold", [id, holders]) => Observation::AllHold {
+            id: message(id),
+            holders: letters(holders.trim_start_matches('-')),
+        },
         ("account", [id, complete, failed]) => {
             let list = |members: &&str| letters(members.trim_start_matches('-'));
             Observation::Account {

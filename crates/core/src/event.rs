@@ -21,6 +21,20 @@ pub enum Event {
         /// The id of the message.
         id: MessageId,
     },
+    /// All of a message is here, which may be delivered only when all of its receivers hold it. Only
+    /// of messages that are sent so.
+    Held {
+        /// The id of the message.
+        id: MessageId,
+    },
+    /// All receivers of such a message of this member's own hold it, and are told that they may
+    /// deliver it.
+    AllHold {
+        /// The id of the message.
+        id: MessageId,
+        /// The receivers.
+        holders: Vec<MemberId>,
+    },
     /// It is settled what became of a message of this member's own at every receiver.
     Account(Account),
     /// Messages are lost to this member for good. Only protocols that promise to say so, not to

@@ -81,6 +81,18 @@ pub enum Observation {
         /// The id of the message.
         id: MessageId,
     },
+    /// The member holds all of a message that it may deliver only when all of its receivers hold it.
+    Held {
+        /// The id of the message.
+        id: MessageId,
+    },
+    /// The member told the receivers of such a message of its own that they all hold it.
+    AllHold {
+        /// The id of the message.
+        id: MessageId,
+        /// The receivers.
+        holders: Vec<MemberId>,
+    },
     /// The member learned what became of a message of its own at every receiver.
     Account {
         /// The id of the message.
@@ -168,6 +180,11 @@ impl Observation {
                 members: members.clone(),
             }),
             Event::Enrolled { id } => Some(Self::Enrolled { id: *id }),
+            Event::Held { id } => Some(Self::Held { id: *id }),
+            Event::AllHold { id, holders } => Some(Self::AllHold {
+                id: *id,
+                holders: holders.clone(),
+            }),
             Event::Account(Account {
                 id,
                 complete,

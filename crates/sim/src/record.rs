@@ -101,6 +101,15 @@ impl TraceHash {
                 self.absorb(10);
                 self.message(*id);
             }
+            Observation::Held { id } => {
+                self.absorb(15);
+                self.message(*id);
+            }
+            Observation::AllHold { id, holders } => {
+                self.absorb(16);
+                self.message(*id);
+                holders.iter().for_each(|member| self.member(*member));
+            }
             Observation::Gap(gap) => {
                 self.absorb(9);
                 self.member(gap.sender);

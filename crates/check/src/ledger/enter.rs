@@ -51,6 +51,14 @@ impl Ledger {
             Step::Enrolled { message } => {
                 self.enrolled.entry(message).or_default().insert(observer);
             }
+            Step::Held { message } => {
+                self.held.entry(message).or_default().insert(observer);
+            }
+            Step::AllHold { message, holders } => {
+                self.all_hold
+                    .entry(message)
+                    .or_insert((observer, holders.into()));
+            }
             Step::Account {
                 message,
                 complete,

@@ -44,6 +44,10 @@ pub(crate) struct Ledger {
     accounts: BTreeMap<MessageIx, Account>,
     /// Of each message, who said that its sender counts it among the receivers.
     enrolled: BTreeMap<MessageIx, BTreeSet<MemberIx>>,
+    /// Of each message, who said that it holds all of it and may not deliver it yet.
+    held: BTreeMap<MessageIx, BTreeSet<MemberIx>>,
+    /// Of each message, who said that these hold it.
+    all_hold: BTreeMap<MessageIx, (MemberIx, Box<[MemberId]>)>,
     deliveries: u64,
 }
 
@@ -84,6 +88,13 @@ impl Ledger {
             },
             Observation::Enrolled { id } => Step::Enrolled {
                 message: self.message_ix(*id),
+            },
+            Observation::Held { id } => Step::Held {
+                message: self.message_ix(*id),
+            },
+            Observation::AllHold { id, holders } => Step::AllHold {
+                message: self.message_ix(*id),
+                holders,
             },
             Observation::Account {
                 id,
@@ -279,6 +290,18 @@ impl Ledger {
     pub(crate) fn enrolled(&self, message: MessageIx) -> impl Iterator<Item = MemberId> {
         let members = self.enrolled.get(&message).into_iter().flatten();
         members.map(|member| self.life(*member).id)
+    }
+
+    /// Whether a member said that it holds all of a message before it may deliver it.
+    pub(crate) fn has_held(&self, message: MessageIx, member: MemberIx) -> bool {
+        let held = self.held.get(&message);
+        held.is_some_and(|members| members.contains(&member))
+    }
+
+    /// Each message of which its sender said that all hold it: who said so, and of whom.
+    pub(crate) fn all_hold(&self) -> impl Iterator<Item = (MessageIx, MemberIx, &[MemberId])> {
+        let all = self.all_hold.iter();
+        all.map(|(message, (by, holders))| (*message, *by, &**holders))
     }
 
     pub(crate) fn views(&self) -> &Views {

@@ -141,6 +141,13 @@ pub(crate) enum Step<'a> {
     Enrolled {
         message: MessageIx,
     },
+    Held {
+        message: MessageIx,
+    },
+    AllHold {
+        message: MessageIx,
+        holders: &'a [MemberId],
+    },
     Account {
         message: MessageIx,
         complete: &'a [MemberId],

@@ -50,6 +50,15 @@ pub(super) enum Line<'a> {
         sender: MemberText,
         number: u64,
     },
+    Held {
+        sender: MemberText,
+        number: u64,
+    },
+    AllHold {
+        sender: MemberText,
+        number: u64,
+        holders: Vec<MemberText>,
+    },
     Account {
         sender: MemberText,
         number: u64,
@@ -185,6 +194,17 @@ impl Line<'_> {
             },
             Self::Enrolled { sender, number } => Observation::Enrolled {
                 id: message(sender, number),
+            },
+            Self::Held { sender, number } => Observation::Held {
+                id: message(sender, number),
+            },
+            Self::AllHold {
+                sender,
+                number,
+                holders,
+            } => Observation::AllHold {
+                id: message(sender, number),
+                holders: members_of(holders),
             },
             Self::Account {
                 sender,

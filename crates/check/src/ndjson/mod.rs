@@ -28,7 +28,7 @@ mod tests {
     const EVERYTHING: &str =
         "a start; a regular 1a ab; a submit a1 safe digest=5; a deliver a1 1a:65536;
         a deliver b9 - digest=7; a transitional 1a a; a view chat\"\\ü 1-a x,y;
-        a enrolled b9; a account a1 b c; a gap b 10 12; a asked g:1 chat x@a; a replied g:1 x@a 3;
+        a enrolled b9; a held b9; a all_hold a1 bc; a account a1 b c; a gap b 10 12; a asked g:1 chat x@a; a replied g:1 x@a 3;
         a replied g:2 x@a -; a granted chat lock x@a 1a:65536; a freed chat lock x@a 1a:65537; a leave";
 
     fn everything() -> (MemberId, Vec<Observation>) {
@@ -87,6 +87,8 @@ mod tests {
 {"event":"configuration","kind":"transitional","config":"1-0000000000000061.0000000000006100","members":["0000000000000061.0000000000006100"]}
 {"event":"view","group":"chat\"\\ü","view":"1-a","members":["x","y"]}
 {"event":"enrolled","sender":"0000000000000062.0000000000006200","number":9}
+{"event":"held","sender":"0000000000000062.0000000000006200","number":9}
+{"event":"all_hold","sender":"0000000000000061.0000000000006100","number":1,"holders":["0000000000000062.0000000000006200","0000000000000063.0000000000006300"]}
 {"event":"account","sender":"0000000000000061.0000000000006100","number":1,"complete":["0000000000000062.0000000000006200"],"failed":["0000000000000063.0000000000006300"]}
 {"event":"gap","sender":"0000000000000062.0000000000006200","first":10,"last":12}
 {"event":"asked","request":"g:1","group":"chat","client":"x@a"}
@@ -243,7 +245,7 @@ mod tests {
             what("\"seq\":65536", "\"seq\":null"),
             "h.ndjson:4: \"config\" and \"seq\" belong together: give both, or null for both"
         );
-        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:16: unknown variant `sleep`"));
+        assert!(what("\"leave\"", "\"sleep\"").starts_with("h.ndjson:18: unknown variant `sleep`"));
         assert_eq!(
             what("\"schema\":4", "\"schema\":5"),
             "h.ndjson:1: schema 5 is not known to this version, which reads schemas 1 to 4"

@@ -216,6 +216,24 @@ pub fn write_line(line: &mut String, observation: &Observation) {
                 id.sender, id.number
             ),
         ),
+        Observation::Held { id } => push(
+            line,
+            format_args!(
+                r#"{{"event":"held","sender":"{}","number":{}}}"#,
+                id.sender, id.number
+            ),
+        ),
+        Observation::AllHold { id, holders } => {
+            push(
+                line,
+                format_args!(
+                    r#"{{"event":"all_hold","sender":"{}","number":{},"holders":["#,
+                    id.sender, id.number
+                ),
+            );
+            push_list(line, holders, push_member);
+            line.push_str("]}");
+        }
         Observation::Account {
             id,
             complete,

@@ -14,6 +14,7 @@ mod early;
 mod fifo;
 mod gaps;
 mod group_views;
+mod held;
 mod integrity;
 mod life;
 mod liveness;
@@ -47,6 +48,7 @@ static ORDERED: &[&dyn Rule] = &[
     &resilience::Rule,
     &safe::Rule,
     &refused::Rule,
+    &held::Rule,
     &accounts::Rule,
     &group_views::Rule,
     &requests::Rule,
@@ -68,6 +70,7 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
     &resilience::Rule,
     &safe::Rule,
     &refused::Rule,
+    &held::Rule,
     &accounts::Rule,
     &group_views::Rule,
     &requests::Rule,
@@ -79,7 +82,7 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
 static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule];
 
 /// The rules of messages that are promised nothing. Who accounts for them tells the truth.
-static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &accounts::Rule];
+static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &held::Rule, &accounts::Rule];
 
 /// The rules by which histories under `contract` are judged.
 pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
