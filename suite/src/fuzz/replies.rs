@@ -1,12 +1,13 @@
-//! A request of bulk to two members that reply, under a network that the script controls: every
+//! A request of bulk to two members that reply, or a connection for messages to them, under a network that the script controls: every
 //! datagram delivered, lost, repeated, held back or damaged by choice, time that goes on, users
 //! that say more, end, give up or read nothing.
 //!
 //! Whatever happens: no panic, bounded answers, and no more of the replies than the budget waits
 //! for the sender's user. As long as no datagram was damaged or invented, what the sender's user
-//! was told is what the members' users said: every byte in its place once, the code at the end.
+//! was told is what the members' users said: every byte in its place once, the code at the end. Of
+//! messages each member is given what was offered, in order, and has had what all are said to have.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +25,8 @@ const MEMBERS: usize = 3;
 const WIRE_MAX: usize = 1024;
 /// More than a member may answer to one input.
 const ANSWERS_MAX: usize = 4096;
+/// A script that begins with this bit is about a connection.
+const CONNECTION: u8 = 128;
 /// What the sender lets come of all replies together, in bytes.
 const BUDGET: usize = 6_000;
 
@@ -54,6 +57,12 @@ struct FuzzStage {
     now: Time,
     id: TransferId,
     request: Bytes,
+    /// Messages that were offered, if it is a connection; how many each member was given, and what
+    /// has come of the next.
+    messages: Option<Vec<Bytes>>,
+    given: Vec<(usize, Vec<u8>)>,
+    /// Who is settled.
+    settled: BTreeSet<MemberId>,
     wire: VecDeque<(usize, usize, Bytes)>,
     replies: BTreeMap<MemberId, Reply>,
     /// Bytes that the sender's user was told and is not done with.
@@ -87,14 +96,15 @@ impl FuzzStage {
         let mut members: Vec<Bulk> = (0..MEMBERS).map(endpoint).collect();
         let now = Time::from_millis(1);
         let request = Bytes::from(vec![7; usize::from(choice) * 4]);
+        let is_connection = choice & CONNECTION != 0;
         let transfer = Transfer {
             about: Bytes::new(),
-            length: Some(request.len() as u64),
-            rewindable: choice & 2 != 0,
+            length: (!is_connection).then_some(request.len() as u64),
+            rewindable: choice & 2 != 0 && !is_connection,
             receivers: Wanted::Count(MEMBERS - 1),
             subgroups: Subgroups::ALL,
             confirm: false,
-            deliver_to: match choice & 4 != 0 {
+            deliver_to: match choice & 4 != 0 && !is_connection {
                 true => DeliverTo::UpTo {
                     first: 0,
                     step: None,
@@ -104,12 +114,18 @@ impl FuzzStage {
             replies: true,
             strict: false,
         };
-        let id = members[0].send(now, transfer);
+        let id = match is_connection {
+            true => members[0].open(now, transfer),
+            false => members[0].send(now, transfer),
+        };
         Self {
             members,
             now,
             id: id.expect("it is the first, and within the limits"),
             request,
+            messages: is_connection.then(Vec::new),
+            given: vec![(0, Vec::new()); MEMBERS],
+            settled: BTreeSet::new(),
             wire: VecDeque::new(),
             replies: BTreeMap::new(),
             unread: 0,
@@ -139,6 +155,7 @@ impl FuzzStage {
             10 => self.damage(script),
             11 | 12 => self.say(script),
             13 => self.end(script),
+            14 if self.messages.is_some() && step & 0x30 != 0 => self.offer_message(script),
             14 => {
                 let bytes = self.unread / (1 + u64::from(script.u8() % 4));
                 self.members[0].reply_consumed(self.now, self.id, bytes);
@@ -199,6 +216,16 @@ impl FuzzStage {
         reply.said.extend_from_slice(&bytes[..taken]);
     }
 
+    /// The sender's user says something to all.
+    fn offer_message(&mut self, script: &mut Script<'_>) {
+        let bytes = Bytes::from(vec![script.u8(); usize::from(script.u8()) * 3]);
+        let offered = self.members[0].offer_message(self.now, self.id, bytes.clone());
+        if let (Ok(number), Some(messages)) = (offered, &mut self.messages) {
+            messages.push(bytes);
+            assert_eq!(number, messages.len() as u64);
+        }
+    }
+
     fn end(&mut self, script: &mut Script<'_>) {
         let (index, code) = (1 + script.index(MEMBERS - 1), u32::from(script.u8()));
         if !self.members[index].wants_reply(self.id) {
@@ -213,6 +240,7 @@ impl FuzzStage {
     /// Once in a while: otherwise every script would end early.
     fn give_up(&mut self, step: u8, script: &mut Script<'_>) {
         match step {
+            0xdf if self.messages.is_some() => self.members[0].finish(self.now, self.id),
             0xff => self.members[0].cancel(self.now, self.id, "enough"),
             0xef => {
                 let index = 1 + script.index(MEMBERS - 1);
@@ -254,6 +282,9 @@ impl FuzzStage {
     }
 
     fn offer(&mut self) {
+        if self.messages.is_some() {
+            return;
+        }
         while let Some(wanted) = self.members[0].wanted(self.id) {
             let part = self
                 .request
@@ -276,6 +307,22 @@ impl FuzzStage {
             }
             Notice::Data { id, bytes, .. } => {
                 self.members[index].consumed(self.now, *id, bytes.len() as u64);
+                self.given[index].1.extend_from_slice(bytes);
+            }
+            Notice::MessageEnded { number, .. } => {
+                let (given, part) = &mut self.given[index];
+                *given += 1;
+                assert_eq!(*number, *given as u64, "in order, each once");
+                let message = std::mem::take(part);
+                let offered = self.messages.iter().flatten().nth(*given - 1);
+                assert!(!self.honest || offered.is_some_and(|it| *it == message));
+            }
+            Notice::AllHave { number, .. } => {
+                for to in 1..MEMBERS {
+                    let is_settled = self.settled.contains(&member(to));
+                    let has = self.given[to].0 as u64 >= *number;
+                    assert!(!self.honest || is_settled || has, "all have it");
+                }
             }
             Notice::Reply {
                 receiver,
@@ -309,10 +356,12 @@ impl FuzzStage {
                 }
             }
             Notice::Settled {
-                receiver,
-                outcome: Outcome::Complete,
-                ..
-            } if self.honest => {
+                receiver, outcome, ..
+            } => {
+                self.settled.insert(*receiver);
+                if !self.honest || *outcome != Outcome::Complete {
+                    return;
+                }
                 let reply = self.replies.get(receiver);
                 let whole = reply.is_some_and(|it| it.code.is_some() && it.told == it.said.len());
                 assert!(whole, "none is complete without its reply");
@@ -342,6 +391,19 @@ mod tests {
         }
         let told: Vec<usize> = stage.replies.values().map(|reply| reply.told).collect();
         assert_eq!(told, [1_601, 73]);
+        assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
+        // A connection with three messages, and its end.
+        let talk = [0x1e, 7, 200, 0x1e, 8, 0, 0x2e, 9, 1];
+        let script = [&[129][..], &go_on, &talk, &go_on, &end, &[0xdf], &go_on].concat();
+        let mut script = Script(&script);
+        let mut stage = FuzzStage::new(script.u8());
+        stage.settle();
+        while let Some(step) = script.step() {
+            stage.play(step, &mut script);
+            stage.settle();
+        }
+        let given: Vec<usize> = stage.given.iter().map(|given| given.0).collect();
+        assert_eq!(given, [0, 3, 3]);
         assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
         // Any bytes are a script.
         let mut rng = Rng::new(5);

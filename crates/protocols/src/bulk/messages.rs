@@ -354,10 +354,7 @@ impl Messages {
                 }
             }
             Notice::Enrolled { id } => {
-                if let Some(incoming) = self.incoming.get(&id).filter(|_| !self.left) {
-                    let number = incoming.number;
-                    let sender = id.sender;
-                    let id = MessageId { sender, number };
+                if let Some(id) = self.incoming_id(id).filter(|_| !self.left) {
                     self.events.push_back(Event::Enrolled { id });
                 }
             }
@@ -375,10 +372,19 @@ impl Messages {
             | Notice::Started { .. }
             | Notice::Outrun { .. }
             | Notice::AllHold { .. }
+            | Notice::AllHave { .. }
+            | Notice::MessageEnded { .. }
             | Notice::Undelivered { .. }
             | Notice::ReplyEnded { .. }
             | Notice::ReplyRoom { .. } => {}
         }
+    }
+
+    /// The message that a transfer from another member carries, if it is wanted here.
+    fn incoming_id(&self, id: TransferId) -> Option<MessageId> {
+        let number = self.incoming.get(&id)?.number;
+        let sender = id.sender;
+        Some(MessageId { sender, number })
     }
 
     /// Makes room for a message that was announced: its number, if it is wanted.

@@ -34,6 +34,9 @@
 //! - **Parity.** Where several receivers lose different packets, a block gets as many parity
 //!   packets (Reed–Solomon) as the receiver that misses most of it needs; where much is lost,
 //!   before any receiver has asked. Elsewhere packets are repeated.
+//! - **Messages.** A transfer carries bytes, or messages on a connection that stays
+//!   ([`Bulk::open`]): each begins with a packet of its own, and its last one may be short. The
+//!   sender is told when all have it.
 //! - **Memory** is bounded at both ends. A sender keeps two windows of packets and a block, and
 //!   parity for as many; a receiver `buffer_max` bytes, and besides the packets of incomplete
 //!   blocks, from which it restores others.
@@ -136,7 +139,7 @@ pub use self::inspect::{inspect, inspect_requests};
 pub(crate) use self::messages::Shape;
 pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
-use self::sender::Sender;
+use self::sender::{Carries, Sender};
 pub use self::transfer::{
     Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Order,
     Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Transfer, TransferId,
@@ -196,6 +199,30 @@ impl Bulk {
     /// Nothing is begun then.
     pub fn send(&mut self, now: Time, transfer: Transfer) -> Result<TransferId, SendError> {
         self.check(&transfer)?;
+        Ok(self.start(now, transfer, Carries::Bytes))
+    }
+
+    /// Opens a connection for messages, and begins to announce it: a transfer that stays until it
+    /// is [finished](Self::finish), with the receivers that it begins with. It has no length, is
+    /// not rewindable, so who is late or slow is given up, and delivers at once.
+    ///
+    /// A message is offered whole ([`offer_message`](Self::offer_message)). The sender is told when
+    /// all receivers have it ([`Notice::AllHave`]); under the policy `xtp`, that so many requests
+    /// in a row found nobody that misses it ([`Xtp::agree`]): which receivers have it is known at
+    /// the end.
+    ///
+    /// # Errors
+    /// Nothing is begun then.
+    pub fn open(&mut self, now: Time, transfer: Transfer) -> Result<TransferId, SendError> {
+        self.check(&transfer)?;
+        let is_open = transfer.length.is_none() && !transfer.rewindable;
+        if !is_open || transfer.deliver_to != DeliverTo::AtOnce {
+            return Err(SendError::Messages);
+        }
+        Ok(self.start(now, transfer, Carries::Messages))
+    }
+
+    fn start(&mut self, now: Time, transfer: Transfer, carries: Carries) -> TransferId {
         self.shared.known.begin(now);
         self.begun += 1;
         let number = self.begun;
@@ -203,9 +230,9 @@ impl Bulk {
             sender: self.shared.local,
             number,
         };
-        let sender = Sender::new(&mut self.shared.at(now), id, transfer);
+        let sender = Sender::new(&mut self.shared.at(now), id, transfer, carries);
         self.senders.insert(number, sender);
-        Ok(id)
+        id
     }
 
     fn check(&self, transfer: &Transfer) -> Result<(), SendError> {
@@ -273,6 +300,26 @@ impl Bulk {
         let result = sender
             .ok_or(OfferError::Unknown)?
             .offer(&mut self.shared.at(now), bytes);
+        self.measure();
+        result
+    }
+
+    /// Offers a message to a transfer that carries them, while at least as many bytes are
+    /// [wanted](Self::wanted), and any for an empty one; its number, from 1.
+    ///
+    /// # Errors
+    /// Nothing is taken then.
+    pub fn offer_message(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        bytes: Bytes,
+    ) -> Result<u64, OfferError> {
+        let sender = self.senders.get_mut(&id.number);
+        let sender = sender.filter(|_| id.sender == self.shared.local);
+        let result = sender
+            .ok_or(OfferError::Unknown)?
+            .offer_message(&mut self.shared.at(now), bytes);
         self.measure();
         result
     }

@@ -98,6 +98,15 @@ impl Bulk {
         self.receivers.get(&id).is_some_and(Receiver::wants_reply)
     }
 
+    /// Whether a transfer that was announced carries messages: data is handed over in order, and
+    /// [`Notice::MessageEnded`] says where they end.
+    ///
+    /// [`Notice::MessageEnded`]: super::Notice::MessageEnded
+    pub fn carries_messages(&self, id: TransferId) -> bool {
+        let receiver = self.receivers.get(&id);
+        receiver.is_some_and(Receiver::carries_messages)
+    }
+
     /// When this receiver delivers what it has of a transfer that was announced; steps are the
     /// sender's alone.
     pub fn deliver_to(&self, id: TransferId) -> Option<DeliverTo> {

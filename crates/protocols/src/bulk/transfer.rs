@@ -213,6 +213,14 @@ pub enum Notice {
         /// Bytes of the reply.
         length: u64,
     },
+    /// Sender: every receiver that is not settled has this message and all before it; under `xtp`,
+    /// every receiver that answers (see [`open`](super::Bulk::open)).
+    AllHave {
+        /// In which transfer.
+        id: TransferId,
+        /// The message's number.
+        number: u64,
+    },
     /// Sender: every receiver is settled, and the transfer forgotten.
     Sent {
         /// The transfer that it concerns.
@@ -239,10 +247,19 @@ pub enum Notice {
     Data {
         /// Of which transfer.
         id: TransferId,
-        /// Their place in the stream.
+        /// Their place in the stream. Of messages each begins at a multiple of the packet's length,
+        /// so that there are places without bytes.
         offset: u64,
         /// The bytes that begin at the offset.
         bytes: Bytes,
+    },
+    /// Receiver: with the bytes that were handed over last a message ends. An empty message has been
+    /// handed over too, as no bytes.
+    MessageEnded {
+        /// In which transfer.
+        id: TransferId,
+        /// The message's number, from 1.
+        number: u64,
     },
     /// Receiver: every byte was handed over, or was held before.
     Received {
@@ -422,6 +439,9 @@ pub enum SendError {
     /// Replies are wanted under another policy than `multidriver`.
     #[error("replies need the policy multidriver")]
     Replies,
+    /// A transfer of messages has a length, may be offered again, or has marks.
+    #[error("messages have no length beforehand, are not offered again, and are delivered at once")]
+    Messages,
     /// It is for no subgroup.
     #[error("a transfer is for one subgroup at least")]
     Subgroups,
@@ -474,6 +494,20 @@ pub enum OfferError {
         len: usize,
         /// Bytes wanted.
         wanted: u64,
+    },
+    /// It carries messages, not bytes.
+    #[error("the transfer carries messages: bytes alone cannot be offered")]
+    Messages,
+    /// It carries bytes, not messages.
+    #[error("the transfer carries bytes: no message can be offered")]
+    NoMessages,
+    /// The message would never find room.
+    #[error("a message of {len} bytes exceeds the limit of {max} bytes, two windows")]
+    TooLong {
+        /// Bytes of the message.
+        len: usize,
+        /// The most bytes.
+        max: u64,
     },
 }
 

@@ -309,6 +309,9 @@ impl Relay {
                  itself",
             );
         }
+        if sides.upper.carries_messages(id) {
+            return Some("a relay passes on files and streams, not the messages of a connection");
+        }
         if sides.upper.deliver_to(id) != Some(DeliverTo::AtOnce) {
             return Some(
                 "a relay cannot hold back what receivers below have verified: send without --together",

@@ -7,7 +7,7 @@ use super::super::numbers::PacketNumber;
 use super::super::transfer::Notice;
 use super::super::wire::{Data, DataHeader, Purpose};
 use super::Receiver;
-use super::store::Taken;
+use super::store::{Piece, Place, Taken};
 
 impl Receiver {
     pub(super) fn handle_data(&mut self, context: &mut Context<'_>, data: Data) {
@@ -38,7 +38,12 @@ impl Receiver {
         }
         let before = store.next();
         let kept = self.blocks.as_ref().map(|_| body.clone());
-        let taken = store.take(header.number, header.last, self.announce.go_back, body);
+        let place = Place {
+            number: header.number,
+            last: header.last,
+            ends: header.ends,
+        };
+        let taken = store.take(place, self.announce.go_back, body);
         let possible = store
             .packets()
             .is_none_or(|packets| header.number < packets);
@@ -107,8 +112,12 @@ impl Receiver {
                     .len_of(number)
                     .unwrap_or(self.announce.packet as usize),
             );
-            let last = packets == number + 1;
-            if store.take(number, last, false, body) == Taken::New {
+            let place = Place {
+                number,
+                last: packets == number + 1,
+                ends: false,
+            };
+            if store.take(place, false, body) == Taken::New {
                 context.counters.packets_restored += 1;
                 any = true;
             }
@@ -125,8 +134,18 @@ impl Receiver {
         let Some(store) = self.state.store_mut() else {
             return;
         };
-        while let Some((offset, bytes)) = store.pop(below) {
+        while let Some(Piece {
+            offset,
+            bytes,
+            ends,
+        }) = store.pop(below)
+        {
             context.notify(Notice::Data { id, offset, bytes });
+            if ends {
+                self.messages += 1;
+                let number = self.messages;
+                context.notify(Notice::MessageEnded { id, number });
+            }
         }
         if store.is_complete() && store.held_back() == 0 && !self.is_received {
             self.is_received = true;

@@ -93,6 +93,8 @@ pub(super) struct Receiver {
     register_wait: Duration,
     /// What it calls itself.
     name: Bytes,
+    /// Messages whose end was handed over.
+    messages: u64,
     timers: Timers<Timer>,
 }
 
@@ -212,6 +214,7 @@ impl Receiver {
             unserved: (PacketNumber::default(), 0),
             heard: context.now,
             usable_at_end: None,
+            messages: 0,
             register_wait: context.config.announce_interval,
             name: Bytes::new(),
             timers,
@@ -242,7 +245,11 @@ impl Receiver {
             return false;
         }
         let Announce { packet, length, .. } = self.announce;
-        let store = Store::new(packet, length, context.config.buffer_max, acceptance);
+        let buffer_max = context.config.buffer_max;
+        let store = match self.announce.messages {
+            true => Store::of_messages(packet, buffer_max),
+            false => Store::new(packet, length, buffer_max, acceptance),
+        };
         self.transition(context, "accepted", |_| State::Registering(store));
         self.blocks = (self.announce.block > 0).then(|| {
             let size = u64::from(self.announce.block);
@@ -485,6 +492,11 @@ impl Receiver {
     /// Whether the sender wants its user to reply.
     pub(super) fn wants_reply(&self) -> bool {
         self.returning.is_some()
+    }
+
+    /// Whether the transfer carries messages.
+    pub(super) fn carries_messages(&self) -> bool {
+        self.announce.messages
     }
 
     /// Whether its user has answered.

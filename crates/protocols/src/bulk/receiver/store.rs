@@ -2,6 +2,7 @@
 //! for more.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
@@ -25,10 +26,34 @@ pub(super) enum Taken {
     Refused,
 }
 
+/// Which packet of the stream it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) number: PacketNumber,
+    /// The stream ends with it.
+    pub(super) last: bool,
+    /// A message ends with it.
+    pub(super) ends: bool,
+}
+
+/// Bytes for the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Piece {
+    pub(super) offset: u64,
+    pub(super) bytes: Bytes,
+    /// A message ends with them.
+    pub(super) ends: bool,
+}
+
 /// The packets of one stream at one receiver.
 #[derive(Debug)]
 pub(super) struct Store {
     packet: u64,
+    /// Of a stream of messages, the lengths of the pieces that were handed over and are not
+    /// consumed. Each counts as a whole packet, however short it is.
+    messages: Option<VecDeque<u64>>,
+    /// Of that stream: bytes that are consumed of the first of them.
+    consumed: u64,
     /// Bytes of the stream, once they are known.
     length: Option<u64>,
     order: Order,
@@ -37,13 +62,13 @@ pub(super) struct Store {
     /// What was held before the transfer, and is not handed over.
     before: RangeSet<PacketNumber>,
     /// In order: packets that wait for those before them.
-    early: BTreeMap<PacketNumber, Bytes>,
+    early: BTreeMap<PacketNumber, Piece>,
     early_bytes: u64,
     /// In order: all packets below were handed over.
     handed: PacketNumber,
     /// Bytes that were handed over and are not consumed.
     unconsumed: u64,
-    ready: VecDeque<(u64, Bytes)>,
+    ready: VecDeque<Piece>,
     /// The lowest packet that is missing.
     next: PacketNumber,
 }
@@ -86,6 +111,8 @@ impl Store {
         }
         Self {
             packet,
+            messages: None,
+            consumed: 0,
             length,
             order: acceptance.order,
             buffer_max: (buffer_max as u64)
@@ -102,20 +129,28 @@ impl Store {
         }
     }
 
-    /// Takes packet `number`, `last` if the stream ends with it. With `in_order`, only the next
-    /// one.
-    pub(super) fn take(
-        &mut self,
-        number: PacketNumber,
-        last: bool,
-        in_order: bool,
-        body: Bytes,
-    ) -> Taken {
+    /// The same for a stream of messages, which are handed over in their order, and of which nothing
+    /// is here before.
+    pub(super) fn of_messages(packet: u32, buffer_max: usize) -> Self {
+        let acceptance = Acceptance {
+            held: Vec::new(),
+            order: Order::InOrder,
+            name: Bytes::new(),
+        };
+        Self {
+            messages: Some(VecDeque::new()),
+            ..Self::new(packet, None, buffer_max, &acceptance)
+        }
+    }
+
+    /// Takes a packet. With `in_order`, only the next one.
+    pub(super) fn take(&mut self, place: Place, in_order: bool, body: Bytes) -> Taken {
+        let Place { number, last, ends } = place;
         let len = body.len() as u64;
         if self.held.contains(number) {
             return Taken::Duplicate;
         }
-        if !self.fits(number, last, len) || in_order && number != self.next {
+        if !self.fits(place, len) || in_order && number != self.next {
             return Taken::Refused;
         }
         let room = match self.order {
@@ -132,23 +167,37 @@ impl Store {
             return Taken::Refused;
         }
         if last {
-            self.end_at(number.offset(self.packet) + len);
+            let end = match self.messages {
+                Some(_) => (number + 1).offset(self.packet),
+                None => number.offset(self.packet) + len,
+            };
+            self.end_at(end);
         }
+        let offset = number.offset(self.packet);
         self.held.insert(number..number + 1);
         if number == self.next {
             self.next = self.held.first_missing(number);
         }
         match self.order {
-            Order::AsTheyCome => self.hand_over(number, body),
+            Order::AsTheyCome => self.hand_over(Piece {
+                offset,
+                bytes: body,
+                ends,
+            }),
             Order::InOrder => {
                 // What waits is copied: a slice would keep all of the memory that was received with
                 // it.
-                let body = match number == self.handed {
+                let bytes = match number == self.handed {
                     true => body,
                     false => Bytes::copy_from_slice(&body),
                 };
-                self.early_bytes += len;
-                self.early.insert(number, body);
+                let piece = Piece {
+                    offset,
+                    bytes,
+                    ends,
+                };
+                self.early_bytes += self.cost(&piece);
+                self.early.insert(number, piece);
                 self.hand_over_in_order();
             }
         }
@@ -162,9 +211,15 @@ impl Store {
         Some(left.min(self.packet) as usize)
     }
 
-    /// Whether a packet of `len` bytes can be number `number` of the stream.
-    fn fits(&self, number: PacketNumber, last: bool, len: u64) -> bool {
+    /// Whether a packet of `len` bytes can have this place in the stream.
+    fn fits(&self, place: Place, len: u64) -> bool {
+        let Place { number, last, ends } = place;
         let start = number.offset(self.packet);
+        if self.messages.is_some() {
+            let is_whole = len == self.packet || ends && len < self.packet;
+            let is_in_time = self.length.is_none_or(|length| start < length);
+            return is_whole && is_in_time && (!last || self.held.end() <= number + 1);
+        }
         match self.length {
             Some(length) => start < length && len == self.packet.min(length - start),
             None if last => len > 0 && len <= self.packet && self.held.end() <= number + 1,
@@ -179,16 +234,27 @@ impl Store {
         }
     }
 
-    fn hand_over(&mut self, number: PacketNumber, body: Bytes) {
-        self.unconsumed += body.len() as u64;
-        self.ready.push_back((number.offset(self.packet), body));
+    /// What a piece counts for in memory.
+    fn cost(&self, piece: &Piece) -> u64 {
+        match self.messages {
+            Some(_) => self.packet,
+            None => piece.bytes.len() as u64,
+        }
+    }
+
+    fn hand_over(&mut self, piece: Piece) {
+        self.unconsumed += self.cost(&piece);
+        if let Some(messages) = &mut self.messages {
+            messages.push_back(piece.bytes.len() as u64);
+        }
+        self.ready.push_back(piece);
     }
 
     fn hand_over_in_order(&mut self) {
         loop {
-            if let Some(body) = self.early.remove(&self.handed) {
-                self.early_bytes -= body.len() as u64;
-                self.hand_over(self.handed, body);
+            if let Some(piece) = self.early.remove(&self.handed) {
+                self.early_bytes -= self.cost(&piece);
+                self.hand_over(piece);
                 self.handed = self.handed + 1;
             } else if let Some(range) = self.before.range_with(self.handed) {
                 self.handed = range.end;
@@ -198,23 +264,35 @@ impl Store {
         }
     }
 
-    /// The next bytes for the user that end no later than byte `below`, with their place in the
-    /// stream. Costs as much as is held back.
-    pub(super) fn pop(&mut self, below: u64) -> Option<(u64, Bytes)> {
-        let fits = |(offset, bytes): &(u64, Bytes)| offset + bytes.len() as u64 <= below;
+    /// The next bytes for the user that end no later than byte `below`. Costs as much as is held
+    /// back.
+    pub(super) fn pop(&mut self, below: u64) -> Option<Piece> {
+        let fits = |piece: &Piece| piece.offset + piece.bytes.len() as u64 <= below;
         let at = self.ready.iter().position(fits)?;
         self.ready.remove(at)
     }
 
     /// Bytes that wait for the user, or for those before them.
     pub(super) fn held_back(&self) -> u64 {
-        let ready = self.ready.iter().map(|(_, bytes)| bytes.len() as u64);
+        let ready = self.ready.iter().map(|piece| piece.bytes.len() as u64);
         ready.sum::<u64>() + self.early_bytes
     }
 
-    /// The user is done with `bytes` that were handed over.
+    /// The user is done with `bytes` that were handed over; of messages, with a piece when it is
+    /// done with all of its bytes, and with an empty one when it says anything after it.
     pub(super) fn consumed(&mut self, bytes: u64) {
-        self.unconsumed = self.unconsumed.saturating_sub(bytes);
+        let Some(messages) = &mut self.messages else {
+            self.unconsumed = self.unconsumed.saturating_sub(bytes);
+            return;
+        };
+        self.consumed += bytes;
+        while let Some(len) = messages.pop_front_if(|len| *len <= self.consumed) {
+            self.consumed -= len;
+            self.unconsumed -= self.packet;
+        }
+        if messages.is_empty() {
+            self.consumed = 0;
+        }
     }
 
     /// Whether a packet is held.
@@ -313,6 +391,21 @@ mod tests {
         )
     }
 
+    fn at(number: u64) -> Place {
+        Place {
+            number: PacketNumber(number),
+            last: false,
+            ends: false,
+        }
+    }
+
+    fn last(number: u64) -> Place {
+        Place {
+            last: true,
+            ..at(number)
+        }
+    }
+
     fn packet(number: u64, length: u64) -> Bytes {
         let len = 10.min(length - number * 10);
         Bytes::from(vec![number as u8; len as usize])
@@ -327,13 +420,13 @@ mod tests {
             let order = if in_order { Order::InOrder } else { Order::AsTheyCome };
             let mut store = store(Some(length), 1000, order, vec![20..33, 33..47]);
             let mut handed = vec![0u32; length as usize];
-            let mut at = 0;
+            let mut reached = 0;
             for number in arrivals.into_iter().chain(0..12) {
-                store.take(PacketNumber(number), false, false, packet(number, length));
-                while let Some((offset, bytes)) = store.pop(u64::MAX) {
-                    prop_assert!(!in_order || offset >= at);
-                    at = offset + bytes.len() as u64;
-                    for index in offset..at {
+                store.take(at(number), false, packet(number, length));
+                while let Some(Piece { offset, bytes, .. }) = store.pop(u64::MAX) {
+                    prop_assert!(!in_order || offset >= reached);
+                    reached = offset + bytes.len() as u64;
+                    for index in offset..reached {
                         handed[index as usize] += 1;
                     }
                 }
@@ -350,18 +443,12 @@ mod tests {
         assert_eq!(store.limit(PacketNumber::ZERO), PacketNumber(4));
         for number in [1, 2, 3] {
             assert_eq!(
-                store.take(PacketNumber(number), false, false, packet(number, 1000)),
+                store.take(at(number), false, packet(number, 1000)),
                 Taken::New
             );
         }
-        assert_eq!(
-            store.take(PacketNumber(4), false, false, packet(4, 1000)),
-            Taken::Refused
-        );
-        assert_eq!(
-            store.take(PacketNumber(0), false, false, packet(0, 1000)),
-            Taken::New
-        );
+        assert_eq!(store.take(at(4), false, packet(4, 1000)), Taken::Refused);
+        assert_eq!(store.take(at(0), false, packet(0, 1000)), Taken::New);
         assert_eq!(
             (store.limit(PacketNumber::ZERO), store.buffered()),
             (PacketNumber(4), 40)
@@ -375,25 +462,18 @@ mod tests {
         let mut far = store(None, 1 << 30, Order::AsTheyCome, Vec::new());
         let mut held = 0;
         for number in 1..200_000 {
-            let taken = far.take(PacketNumber(number * 1000), false, false, packet(0, 1000));
+            let taken = far.take(at(number * 1000), false, packet(0, 1000));
             held += usize::from(taken == Taken::New);
             far.pop(u64::MAX);
             far.consumed(10);
         }
         assert_eq!(held, Store::RANGES_MAX);
-        assert_eq!(
-            far.take(PacketNumber(0), false, false, packet(0, 1000)),
-            Taken::New
-        );
-        assert_eq!(
-            far.take(PacketNumber(1), false, false, packet(0, 1000)),
-            Taken::New
-        );
+        assert_eq!(far.take(at(0), false, packet(0, 1000)), Taken::New);
+        assert_eq!(far.take(at(1), false, packet(0, 1000)), Taken::New);
 
         let mut small = store(None, 1 << 20, Order::AsTheyCome, Vec::new());
-        let taken = (0..1 << 20).filter(|number| {
-            small.take(PacketNumber(*number), false, false, packet(0, 1000)) == Taken::New
-        });
+        let taken = (0..1 << 20)
+            .filter(|number| small.take(at(*number), false, packet(0, 1000)) == Taken::New);
         assert_eq!(taken.count(), (1 << 20) / PACKET_COST);
     }
 
@@ -401,24 +481,19 @@ mod tests {
     fn packets_that_cannot_be_of_this_stream_are_refused() {
         let mut store = store(Some(25), 1000, Order::InOrder, Vec::new());
         assert_eq!(
-            store.take(PacketNumber(3), false, false, Bytes::from_static(b"x")),
+            store.take(at(3), false, Bytes::from_static(b"x")),
             Taken::Refused
         );
         assert_eq!(
-            store.take(
-                PacketNumber(2),
-                false,
-                false,
-                Bytes::from_static(b"1234567890")
-            ),
+            store.take(at(2), false, Bytes::from_static(b"1234567890")),
             Taken::Refused
         );
         assert_eq!(
-            store.take(PacketNumber(2), true, false, Bytes::from_static(b"12345")),
+            store.take(last(2), false, Bytes::from_static(b"12345")),
             Taken::New
         );
         assert_eq!(
-            store.take(PacketNumber::END, false, false, Bytes::from_static(b"x")),
+            store.take(at(PacketNumber::END.0), false, Bytes::from_static(b"x")),
             Taken::Refused
         );
     }
@@ -426,9 +501,63 @@ mod tests {
     #[test]
     fn an_open_stream_ends_with_its_last_packet() {
         let mut store = store(None, 1000, Order::InOrder, Vec::new());
-        store.take(PacketNumber(0), false, false, packet(0, 1000));
+        store.take(at(0), false, packet(0, 1000));
         assert!(!store.is_complete());
-        store.take(PacketNumber(1), true, false, Bytes::from_static(b"end"));
+        store.take(last(1), false, Bytes::from_static(b"end"));
         assert_eq!((store.is_complete(), store.length()), (true, Some(13)));
+    }
+
+    #[test]
+    fn messages_end_with_short_packets_and_come_in_their_order() {
+        let mut store = Store::of_messages(10, 1000);
+        let ends = |number| Place {
+            ends: true,
+            ..at(number)
+        };
+        let arrivals = [
+            (ends(3), ""),
+            (ends(1), "abc"),
+            (at(0), "0123456789"),
+            (ends(2), "one message"),
+            (at(2), "short"),
+            (ends(2), "short"),
+        ];
+        let taken = arrivals.map(|(place, bytes)| store.take(place, false, bytes.into()));
+        // One is longer than a packet, and a short one ends no message.
+        let expected = [
+            Taken::New,
+            Taken::New,
+            Taken::New,
+            Taken::Refused,
+            Taken::Refused,
+            Taken::New,
+        ];
+        assert_eq!(taken, expected);
+        let pieces = core::iter::from_fn(|| store.pop(u64::MAX));
+        let pieces: Vec<_> = pieces.map(|it| (it.offset, it.bytes, it.ends)).collect();
+        let expected = [
+            (0, Bytes::from("0123456789"), false),
+            (10, "abc".into(), true),
+            (20, "short".into(), true),
+            (30, "".into(), true),
+        ];
+        assert_eq!(pieces, expected);
+    }
+
+    #[test]
+    fn empty_messages_take_bounded_memory() {
+        let mut store = Store::of_messages(10, 4 << 10);
+        let ends = |number| Place {
+            ends: true,
+            ..at(number)
+        };
+        let room = store.limit(PacketNumber::ZERO).0;
+        assert_eq!(room, Store::PACKETS_MIN);
+        for number in 0..room {
+            assert_eq!(store.take(ends(number), false, Bytes::new()), Taken::New);
+        }
+        assert_eq!(store.take(ends(room), false, Bytes::new()), Taken::Refused);
+        store.consumed(0);
+        assert_eq!(store.limit(PacketNumber::ZERO), PacketNumber(2 * room));
     }
 }

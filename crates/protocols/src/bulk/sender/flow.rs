@@ -83,6 +83,7 @@ impl Sender {
             answer: self.has_nothing_to_send(limit),
             last: false,
             again: true,
+            ends: false,
             rate: false,
             stamp,
             number: first,
@@ -113,6 +114,12 @@ impl Sender {
     pub(super) fn has_nothing_to_send(&self, limit: PacketNumber) -> bool {
         let has_parity = |sending: &Sending| sending.parities.next().is_some();
         self.stream.next(limit).is_none() && !self.sending().is_some_and(has_parity)
+    }
+
+    /// Whether a message ends with packet `number`, which was sent just now, and nothing else is to
+    /// be sent.
+    pub(super) fn rests_after_message(&self, number: PacketNumber, limit: PacketNumber) -> bool {
+        self.stream.ends_message(number) && self.has_nothing_to_send(limit)
     }
 
     /// What belongs to the pass that is being sent.
@@ -167,13 +174,16 @@ impl Sender {
         }
         let known = known && self.windows().is_none();
         let repairs_end = known && again && selective && self.has_nothing_to_send(limit);
+        // Nothing follows: who has the message is asked now, not when the time-out has passed.
+        let lone = known && self.rests_after_message(number, limit);
         let asks = self.sending_mut();
         let asks = asks.is_some_and(|sending| core::mem::take(&mut sending.asks));
         let header = DataHeader {
             transfer: self.id.number,
-            answer: flagged || repairs_end || asks,
+            answer: flagged || repairs_end || lone || asks,
             last: self.stream.is_last(number),
             again,
+            ends: self.stream.ends_message(number),
             rate: in_rounds && flagged,
             stamp,
             number,

@@ -71,6 +71,15 @@ use super::transfer::{
 };
 use super::wire::{Finish, Message, Purpose};
 
+/// What a transfer carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Carries {
+    /// A stream of bytes.
+    Bytes,
+    /// Messages, each with packets of its own.
+    Messages,
+}
+
 /// One transfer at its sender.
 #[derive(Debug)]
 pub(super) struct Sender {
@@ -162,8 +171,21 @@ impl TimerKey for Timer {
 }
 
 impl Sender {
-    pub(super) fn new(context: &mut Context<'_>, id: TransferId, mut transfer: Transfer) -> Self {
+    pub(super) fn new(
+        context: &mut Context<'_>,
+        id: TransferId,
+        mut transfer: Transfer,
+        carries: Carries,
+    ) -> Self {
         let config = context.config;
+        let (stream, block) = match carries {
+            Carries::Bytes => {
+                let block = config.block.unwrap_or(1);
+                let stream = Stream::new(config.packet, config.window, block, transfer.length);
+                (stream, config.block)
+            }
+            Carries::Messages => (Stream::of_messages(config.packet, config.window), None),
+        };
         let list = TransferList::of(&mut transfer, config.policy);
         let mut timers = Timers::default();
         timers.set(Timer::Announce, context.now);
@@ -188,13 +210,8 @@ impl Sender {
             settled: BTreeMap::new(),
             replaced: BTreeMap::new(),
             behind: BTreeMap::new(),
-            stream: Stream::new(
-                config.packet,
-                config.window,
-                config.block.unwrap_or(1),
-                transfer.length,
-            ),
-            block: config.block,
+            stream,
+            block,
             packet: config.packet,
             rate: Rate::new(config.rate.suited_to(config.policy), context.now),
             round_trip: Estimate::default(),
@@ -379,6 +396,11 @@ impl Sender {
 
     fn end(&mut self, context: &mut Context<'_>) {
         self.settle_replaced(context);
+        if self.stream.has_messages() && self.settled.values().any(|complete| *complete) {
+            // The last word of the last receiver said so of the last messages.
+            self.stream.release(PacketNumber::END);
+            self.tell_all_have(context);
+        }
         // Twice: a receiver that loses both asks, and is told.
         for _ in 0..2 {
             let done = Message::Finish(Finish::Done(self.riding_vector()));
@@ -449,6 +471,9 @@ impl Sender {
         bytes: Bytes,
     ) -> Result<(), OfferError> {
         let len = bytes.len();
+        if self.stream.has_messages() {
+            return Err(OfferError::Messages);
+        }
         let wanted = self.wanted().map_or(0, |range| range.end - range.start);
         if len as u64 > wanted {
             return Err(OfferError::Unwanted { len, wanted });
@@ -456,6 +481,46 @@ impl Sender {
         self.stream.offer(bytes);
         self.arm(context);
         Ok(())
+    }
+
+    /// Takes a message for a transfer that carries them; its number, from 1.
+    pub(super) fn offer_message(
+        &mut self,
+        context: &mut Context<'_>,
+        bytes: Bytes,
+    ) -> Result<u64, OfferError> {
+        let (len, max) = (bytes.len(), self.stream.message_max());
+        if !self.stream.has_messages() {
+            return Err(OfferError::NoMessages);
+        }
+        if len as u64 > max {
+            return Err(OfferError::TooLong { len, max });
+        }
+        let wanted = match self.wanted() {
+            Some(range) if len as u64 <= range.end - range.start => {
+                if self.stream.ahead() == 0
+                    && let Some(backoff) = self.state.backoff_mut()
+                {
+                    // It was asked now and then while nothing was said, which brought nothing.
+                    *backoff = 0;
+                }
+                let number = self.stream.offer_message(bytes);
+                self.arm(context);
+                return Ok(number);
+            }
+            wanted => wanted.map_or(0, |range| range.end - range.start),
+        };
+        Err(OfferError::Unwanted { len, wanted })
+    }
+
+    /// Tells the user which messages all receivers have by now.
+    fn tell_all_have(&mut self, context: &mut Context<'_>) {
+        while let Some(number) = self.stream.next_held() {
+            context.notify(Notice::AllHave {
+                id: self.id,
+                number,
+            });
+        }
     }
 
     /// An open stream ends where the last offer ended.

@@ -50,11 +50,12 @@ impl Sender {
         let last_of_pass = number + 1 == self.stream.pass_end();
         let last_that_goes =
             self.has_nothing_to_send(limit) && (again || self.stream.is_held_back(limit));
+        let rests = self.rests_after_message(number, limit);
         let Some(rounds) = self.rounds_mut() else {
             return false;
         };
         let in_turn = rounds.count_packet();
-        let asks = in_turn || last_of_pass || last_that_goes;
+        let asks = in_turn || last_of_pass || last_that_goes || rests;
         let begins = asks && rounds.current().is_none();
         if begins {
             self.open_round(context, stamp);

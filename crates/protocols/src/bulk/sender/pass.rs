@@ -31,10 +31,12 @@ impl Sender {
             .and_then(|sending| sending.gate.released(self.gating()));
         if let Some(base) = released.filter(|base| *base < end) {
             self.release(base);
+            self.tell_all_have(context);
             return false;
         }
         let was_unknown = self.buckets().is_some();
         self.stream.release(PacketNumber::END);
+        self.tell_all_have(context);
         if was_unknown {
             self.ask_what_became(context);
             return true;

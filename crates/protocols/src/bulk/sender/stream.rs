@@ -60,6 +60,18 @@ pub(super) struct Stream {
     stamp: Stamp,
     /// When the last stamps were given, for round trips.
     times: VecDeque<Time>,
+    /// If it is of messages: those that not all receivers have.
+    messages: Option<Messages>,
+}
+
+/// The messages of a stream. Each begins with a packet of its own, so that its last may be short.
+#[derive(Debug, Default)]
+struct Messages {
+    /// So many were offered, and so many of them all receivers have.
+    offered: u64,
+    held: u64,
+    /// Of the others, one past the last packet of each.
+    ends: VecDeque<PacketNumber>,
 }
 
 impl Stream {
@@ -83,7 +95,56 @@ impl Stream {
             top: PacketNumber::ZERO,
             stamp: Stamp::default(),
             times: VecDeque::new(),
+            messages: None,
         }
+    }
+
+    /// The same, of messages: without parity, and of a length that is open until it ends.
+    pub(super) fn of_messages(packet: usize, window: u32) -> Self {
+        Self {
+            messages: Some(Messages::default()),
+            ..Self::new(packet, window, 1, None)
+        }
+    }
+
+    /// Whether it is of messages.
+    pub(super) fn has_messages(&self) -> bool {
+        self.messages.is_some()
+    }
+
+    /// The most bytes of a message: it has room when nothing else is kept.
+    pub(super) fn message_max(&self) -> u64 {
+        2 * self.window as u64 * self.packet
+    }
+
+    /// Takes a message for which there is room; its number, from 1.
+    pub(super) fn offer_message(&mut self, mut bytes: Bytes) -> u64 {
+        loop {
+            let len = bytes.len().min(self.packet as usize);
+            self.stage(self.fill, bytes.split_to(len));
+            if bytes.is_empty() {
+                break;
+            }
+        }
+        let end = self.fill;
+        let messages = self.messages.get_or_insert_default();
+        messages.ends.push_back(end);
+        messages.offered += 1;
+        messages.offered
+    }
+
+    /// Whether a message ends with this packet, which is kept.
+    pub(super) fn ends_message(&self, number: PacketNumber) -> bool {
+        let messages = self.messages.as_ref();
+        messages.is_some_and(|messages| messages.ends.binary_search(&(number + 1)).is_ok())
+    }
+
+    /// The next message that all receivers have, by what is released.
+    pub(super) fn next_held(&mut self) -> Option<u64> {
+        let messages = self.messages.as_mut()?;
+        messages.ends.pop_front_if(|end| *end <= self.base)?;
+        messages.held += 1;
+        Some(messages.held)
     }
 
     /// Packets of the stream, or more than there will be if its length is not known.

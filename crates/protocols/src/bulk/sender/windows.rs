@@ -258,6 +258,7 @@ impl Sender {
             answer: true,
             last: self.stream.is_last(number),
             again: true,
+            ends: self.stream.ends_message(number),
             rate: false,
             stamp: self.stream.last_stamp(),
             number,

@@ -47,7 +47,8 @@ impl Sender {
             return false;
         };
         let in_turn = (number + 1).starts_block(buckets.rule().every.into());
-        let asks = in_turn || last_of_pass || last_that_goes;
+        let rests = self.rests_after_message(number, limit);
+        let asks = in_turn || last_of_pass || last_that_goes || rests;
         asks && self.open_bucket(context, stamp)
     }
 

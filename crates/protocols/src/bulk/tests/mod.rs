@@ -2,6 +2,7 @@
 //! network of endpoints where transfers are more than messages.
 
 mod collectors;
+mod connection;
 mod cp;
 mod endpoints;
 mod lists;

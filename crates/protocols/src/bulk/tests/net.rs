@@ -43,6 +43,14 @@ pub(super) struct Net {
     pub(super) notices: Vec<Vec<Notice>>,
     /// The data that each user was given.
     pub(super) data: Vec<BTreeMap<u64, Bytes>>,
+    /// The messages that each user was given, and what has come of the next.
+    pub(super) messages: Vec<Vec<Vec<u8>>>,
+    part: Vec<Vec<u8>>,
+    /// Messages that the sender's user has to send.
+    pub(super) to_send: VecDeque<Bytes>,
+    /// When the sender's user learned that all have a message: its number, and how many messages
+    /// each user had been given by then.
+    pub(super) all_had: Vec<(Time, u64, Vec<usize>)>,
     /// How each user answers an announcement; `None`: not at all.
     pub(super) acceptance: Vec<Option<Acceptance>>,
     /// Users that keep whole chunks of so many bytes of what they were given, and take a transfer
@@ -105,6 +113,10 @@ impl Net {
             loses: None,
             notices: std::vec![Vec::new(); endpoints],
             data: std::vec![BTreeMap::new(); endpoints],
+            messages: std::vec![Vec::new(); endpoints],
+            part: std::vec![Vec::new(); endpoints],
+            to_send: VecDeque::new(),
+            all_had: Vec::new(),
             acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
             chunk: None,
             former: std::vec![None; endpoints],
@@ -128,6 +140,20 @@ impl Net {
         let id = self.endpoints[0]
             .send(self.now, transfer)
             .expect("it can be sent");
+        self.id = Some(id);
+        id
+    }
+
+    /// Opens a connection for messages to so many receivers.
+    pub(super) fn open(&mut self, receivers: usize) -> TransferId {
+        let connection = Transfer {
+            about: Bytes::from_static(b"messages"),
+            length: None,
+            rewindable: false,
+            ..file(0, Wanted::Count(receivers))
+        };
+        let id = self.endpoints[0].open(self.now, connection);
+        let id = id.expect("it can be opened");
         self.id = Some(id);
         id
     }
@@ -210,6 +236,13 @@ impl Net {
 
     fn offer(&mut self) {
         let Some(id) = self.id else { return };
+        while let Some(message) = self.to_send.front() {
+            let sender = &mut self.endpoints[0];
+            if sender.offer_message(self.now, id, message.clone()).is_err() {
+                break;
+            }
+            self.to_send.pop_front();
+        }
         while let Some(wanted) = self.endpoints[0].wanted(id) {
             let end = wanted.end.min(self.stream.len() as u64);
             if wanted.start >= end {
@@ -232,6 +265,24 @@ impl Net {
                         let accepted = self.endpoints[index].accept(self.now, *id, acceptance);
                         accepted.expect("it was announced just now");
                     }
+                }
+                Notice::Data { id, bytes, .. } if self.endpoints[index].carries_messages(*id) => {
+                    self.part[index].extend_from_slice(bytes);
+                    if self.consumes[index] {
+                        self.endpoints[index].consumed(self.now, *id, bytes.len() as u64);
+                    }
+                    continue;
+                }
+                Notice::MessageEnded { number, .. } => {
+                    let message = std::mem::take(&mut self.part[index]);
+                    self.messages[index].push(message);
+                    assert_eq!(self.messages[index].len() as u64, *number);
+                    continue;
+                }
+                Notice::AllHave { number, .. } => {
+                    let had = self.messages.iter().map(Vec::len).collect();
+                    self.all_had.push((self.now, *number, had));
+                    continue;
                 }
                 Notice::Data { id, offset, bytes } => {
                     let before = self.data[index].insert(*offset, bytes.clone());
@@ -333,6 +384,8 @@ impl Net {
         self.endpoints[index] = Bulk::new(MemberId { node, incarnation }, config.clone(), rng)
             .expect("the settings fit each other");
         self.notices[index].clear();
+        self.messages[index].clear();
+        self.part[index].clear();
         self.former[index] = None;
         if let Some(chunk) = self.chunk {
             self.keep_chunks(index, chunk);

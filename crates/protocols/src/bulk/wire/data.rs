@@ -30,6 +30,8 @@ pub(in crate::bulk) struct DataHeader {
     pub(in crate::bulk) last: bool,
     /// It was sent before. For measurements.
     pub(in crate::bulk) again: bool,
+    /// A message ends with it: it may be short. Of transfers that carry messages; not of parity.
+    pub(in crate::bulk) ends: bool,
     /// Every receiver is to report the rate that it takes, too (003 5.3.3). Not of parity.
     pub(in crate::bulk) rate: bool,
     /// The sender's count of transmissions.
@@ -74,7 +76,8 @@ impl DataHeader {
             | u8::from(self.again) << 2
             | u8::from(self.rate) << 3
             | u8::from(self.subgroups.is_some()) << 4
-            | u8::from(self.from_arrival) << 5;
+            | u8::from(self.from_arrival) << 5
+            | u8::from(self.ends) << 6;
         bytes[0] = if self.parity.is_some() { 8 } else { 1 };
         bytes[1..5].copy_from_slice(&self.transfer.to_be_bytes());
         bytes[5] = flags;
@@ -98,6 +101,7 @@ pub(super) fn data(
         answer: flags & 1 != 0,
         last: flags & 2 != 0,
         again: flags & 4 != 0,
+        ends: flags & 64 != 0 && !parity,
         rate: flags & 8 != 0,
         stamp: Stamp(reader.u64("stamp")?),
         number: packet(reader, "number")?,

@@ -30,6 +30,8 @@ pub(in crate::bulk) struct Announce {
     /// Receivers register by multicast, so that they know each other.
     pub(in crate::bulk) meet: bool,
     pub(in crate::bulk) confirm: bool,
+    /// It carries messages: its length is open, and it has neither parity nor marks.
+    pub(in crate::bulk) messages: bool,
     pub(in crate::bulk) packet: u32,
     /// Packets of a block; 0 if there is no parity.
     pub(in crate::bulk) block: u16,
@@ -44,6 +46,9 @@ pub(in crate::bulk) struct Announce {
 impl Announce {
     /// Policy codes with this bit have a subgroup vector.
     const FOR_SOME: u8 = 128;
+
+    /// Policy codes with this bit carry messages.
+    const MESSAGES: u8 = 64;
 
     /// Whether it is for a receiver in these subgroups.
     pub(in crate::bulk) fn is_for(&self, own: Subgroups) -> bool {
@@ -76,7 +81,11 @@ pub(in crate::bulk) struct CollectorList {
 
 pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeError> {
     let code = reader.u8("policy")?;
-    let (code, is_for_some) = (code & !Announce::FOR_SOME, code & Announce::FOR_SOME != 0);
+    let (is_for_some, messages) = (
+        code & Announce::FOR_SOME != 0,
+        code & Announce::MESSAGES != 0,
+    );
+    let code = code & !(Announce::FOR_SOME | Announce::MESSAGES);
     let parameter = reader.u32("parameter")?;
     let mut policy = match (code, parameter) {
         (1, _) => Policy::Ack,
@@ -134,6 +143,9 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         (false, true) => DeliverTo::Aside,
         (true, true) => return Err(reader.invalid("flags", u64::from(flags))),
     };
+    if messages && (length.is_some() || block > 0 || deliver_to != DeliverTo::AtOnce) {
+        return Err(reader.invalid("messages", 1));
+    }
     let subgroups = match is_for_some {
         true => Some(subgroups(reader)?),
         false => None,
@@ -151,6 +163,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         go_back: flags & 1 != 0,
         meet: flags & 2 != 0,
         confirm: flags & 4 != 0,
+        messages,
         packet,
         block,
         length,
@@ -212,7 +225,12 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         Some(_) => Announce::FOR_SOME,
         None => 0,
     };
-    writer.u8(code | for_some).u32(parameter).u8(flags);
+    let messages = match announce.messages {
+        true => Announce::MESSAGES,
+        false => 0,
+    };
+    writer.u8(code | for_some | messages);
+    writer.u32(parameter).u8(flags);
     writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));
     writer.varint(announce.nak_delay_us.unwrap_or(0));

@@ -29,6 +29,7 @@ fn examples() -> Vec<Message> {
             answer: true,
             last: false,
             again: true,
+            ends: false,
             rate: false,
             stamp: Stamp(77),
             number: PacketNumber(1 << 33),
@@ -47,6 +48,8 @@ fn examples() -> Vec<Message> {
     vector.header.subgroups = Some(Subgroups(0b110));
     let mut stamped = data.clone();
     stamped.header.from_arrival = true;
+    let mut ending = data.clone();
+    ending.header.ends = true;
     let mut parity = data.clone();
     parity.header.parity = Some(7);
     let announce = Announce {
@@ -57,6 +60,7 @@ fn examples() -> Vec<Message> {
         go_back: true,
         meet: true,
         confirm: false,
+        messages: false,
         packet: 1400,
         block: 64,
         length: Some(0),
@@ -96,6 +100,12 @@ fn examples() -> Vec<Message> {
         }),
         subgroups: Some(Subgroups(0b1001)),
         ..multidriver.clone()
+    };
+    let of_messages = Announce {
+        messages: true,
+        block: 0,
+        length: None,
+        ..announce.clone()
     };
     let start = Start {
         pass: PassNumber(2),
@@ -200,7 +210,9 @@ fn examples() -> Vec<Message> {
     [
         Message::Data(data),
         Message::Data(parity),
+        Message::Data(ending),
         Message::Announce(announce),
+        Message::Announce(of_messages),
         Message::Start(start),
         Message::Report(report),
         Message::Poll(poll),
@@ -303,7 +315,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..33, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0usize..35, at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;
