@@ -17,11 +17,11 @@ pub use self::collectors::Collectors;
 #[cfg(any(test, feature = "planted-bugs"))]
 pub(crate) use self::collectors::PlantedInCollectors;
 pub use self::cp::Cp;
-#[cfg(test)]
-pub(super) use self::multidriver::PlantedInRounds;
+#[cfg(any(test, feature = "planted-bugs"))]
+pub use self::multidriver::PlantedInRounds;
 pub use self::multidriver::{Multidriver, Partial};
-#[cfg(test)]
-pub(super) use self::xtp::Planted;
+#[cfg(any(test, feature = "planted-bugs"))]
+pub use self::xtp::PlantedInBuckets;
 pub use self::xtp::{Control, Damping, Xtp};
 use super::cauchy::SIDE;
 use super::wire::{DATA_HEADER, DataHeader, VECTOR};

@@ -104,10 +104,10 @@ impl Context<'_> {
     }
 
     /// Whether that bug is planted.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted-bugs"))]
     pub(super) fn plants_stale_answers(&self) -> bool {
-        use super::config::{Planted, Policy};
-        let planted = Some(Planted::StaleDamps);
+        use super::config::{PlantedInBuckets, Policy};
+        let planted = Some(PlantedInBuckets::StaleDamps);
         matches!(self.config.policy, Policy::Xtp(xtp) if xtp.planted == planted)
     }
 

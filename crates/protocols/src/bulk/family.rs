@@ -16,6 +16,8 @@ use super::{
     BulkConfig, Control, Damping, Messages, MessagesConfig, Multidriver, NakRule, Partial, Policy,
     RateControl, Repair, SlowPolicy, Xtp, inspect,
 };
+#[cfg(any(test, feature = "planted-bugs"))]
+use super::{PlantedInBuckets, PlantedInRounds};
 
 /// Bulk transfers, a message a transfer: what one sender sends comes in its order, and is accounted
 /// for.
@@ -60,6 +62,10 @@ pub const FAMILY: Family = Family {
     // messages than the ring gets, and progress after healing has to wait until those who are gone
     // are given up.
     trial: Trial {
+        #[cfg(any(test, feature = "planted-bugs"))]
+        plants: &[EMPTY_RELEASES],
+        #[cfg(any(test, feature = "planted-bugs"))]
+        rare_plants: &[STALE_DAMPS, SILENT_FORGOTTEN, FIRST_REPLY_COUNTS],
         messages: 100,
         services: Some(&[Service::Fifo]),
         progress_within: PROGRESS_WITHIN,
@@ -67,6 +73,52 @@ pub const FAMILY: Family = Family {
         ..Trial::new(vary)
     },
 };
+
+/// The planted bug: a bucket without answers releases what was sent before its request. The sender
+/// notices that it releases what nobody has said to have.
+#[cfg(any(test, feature = "planted-bugs"))]
+const EMPTY_RELEASES: &str = "empty-releases";
+/// Another: an answer damps those to other requests, too. So does the setting `damping = "rseq"`,
+/// which keeps the contract: it shows in counters only.
+#[cfg(any(test, feature = "planted-bugs"))]
+const STALE_DAMPS: &str = "stale-damps";
+/// Two more, of rounds, which cost time and no message: what is released too early is sent in a
+/// later pass.
+#[cfg(any(test, feature = "planted-bugs"))]
+const SILENT_FORGOTTEN: &str = "silent-forgotten";
+#[cfg(any(test, feature = "planted-bugs"))]
+const FIRST_REPLY_COUNTS: &str = "first-reply-counts";
+/// One of the marks, which monitored messages have.
+#[cfg(any(test, feature = "planted-bugs"))]
+pub(crate) const MARK_TOO_EARLY: &str = "mark-too-early";
+
+/// The policy of the bug that is planted, with it; else the one that was drawn.
+#[cfg(any(test, feature = "planted-bugs"))]
+fn planted(drawn: Policy, window: u32, situation: &Situation) -> Policy {
+    let in_rounds = |bug| {
+        let mut rule = Multidriver::for_window(window);
+        rule.planted = Some(bug);
+        Policy::Multidriver(rule)
+    };
+    let in_buckets = |bug| {
+        let mut rule = Xtp::for_window(window);
+        rule.planted = Some(bug);
+        Policy::Xtp(rule)
+    };
+    match situation.plant {
+        Some(EMPTY_RELEASES) => in_buckets(PlantedInBuckets::EmptyReleases),
+        Some(STALE_DAMPS) => in_buckets(PlantedInBuckets::StaleDamps),
+        Some(SILENT_FORGOTTEN) => in_rounds(PlantedInRounds::SilentForgotten),
+        Some(FIRST_REPLY_COUNTS) => in_rounds(PlantedInRounds::FirstReplyCounts),
+        Some(MARK_TOO_EARLY) => in_rounds(PlantedInRounds::MarkTooEarly),
+        _ => drawn,
+    }
+}
+
+#[cfg(not(any(test, feature = "planted-bugs")))]
+fn planted(drawn: Policy, _window: u32, _situation: &Situation) -> Policy {
+    drawn
+}
 
 /// Within which time all that was accepted arrives. With go-back-N a message of many packets takes
 /// a round trip for every few of them where any of several receivers loses one (seed 202059).
@@ -214,6 +266,7 @@ pub(crate) fn varied(mut rng: Rng, situation: &Situation) -> BulkConfig {
         true => Policy::List(vary_multidriver(&mut list, window)),
         false => policy,
     };
+    let policy = planted(policy, window, situation);
     let packet = if rng.chance(0.2) {
         rng.range(1..9_000) as usize
     } else {

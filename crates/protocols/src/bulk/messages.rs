@@ -358,6 +358,18 @@ impl Messages {
                     self.events.push_back(Event::Enrolled { id });
                 }
             }
+            Notice::Held { id } => {
+                if let Some(id) = self.incoming_id(id).filter(|_| !self.left) {
+                    self.events.push_back(Event::Held { id });
+                }
+            }
+            Notice::AllMayDeliver { holders, .. } => {
+                if let Some(message) = self.queue.front() {
+                    let (sender, number) = (self.bulk.local(), message.number);
+                    let id = MessageId { sender, number };
+                    self.events.push_back(Event::AllHold { id, holders });
+                }
+            }
             Notice::Received { id, .. } => {
                 self.reply(now, id);
                 self.deliver(id);

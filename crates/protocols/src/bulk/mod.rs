@@ -130,10 +130,14 @@ pub use self::config::{
     BulkConfig, Collectors, ConfigError, Control, Cp, Damping, Multidriver, NakRule, Partial,
     Policy, RateControl, Repair, Share, SlowPolicy, Xtp,
 };
+#[cfg(any(test, feature = "planted-bugs"))]
+pub use self::config::{PlantedInBuckets, PlantedInRounds};
 use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::describe::describe;
 pub use self::family::FAMILY;
+#[cfg(feature = "planted-bugs")]
+pub(crate) use self::family::MARK_TOO_EARLY;
 pub(crate) use self::family::{PROGRESS_WITHIN, for_tests, progress_within, varied};
 pub use self::inspect::{inspect, inspect_requests};
 pub(crate) use self::messages::Shape;

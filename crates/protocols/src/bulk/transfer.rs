@@ -213,6 +213,14 @@ pub enum Notice {
         /// Bytes of the reply.
         length: u64,
     },
+    /// Sender: the last mark is raised. All of these hold everything, and are told that they may
+    /// deliver it.
+    AllMayDeliver {
+        /// The transfer that it concerns.
+        id: TransferId,
+        /// The receivers.
+        holders: Vec<MemberId>,
+    },
     /// Sender: every receiver that is not settled has this message and all before it; under `xtp`,
     /// every receiver that answers (see [`open`](super::Bulk::open)).
     AllHave {
@@ -271,6 +279,12 @@ pub enum Notice {
     /// Receiver: there is room for more of a [reply](super::Bulk::reply) that was not taken whole.
     ReplyRoom {
         /// To which transfer.
+        id: TransferId,
+    },
+    /// Receiver: everything is here, and lies beyond the mark in part: it is handed over when all
+    /// receivers hold it.
+    Held {
+        /// The transfer that it concerns.
         id: TransferId,
     },
     /// Receiver: every receiver holds everything, and has said that it is good: it may be put in

@@ -36,7 +36,7 @@ pub const FAMILY: Family = Family {
     inspect: super::inspect::inspect,
     trial: Trial {
         #[cfg(feature = "planted-bugs")]
-        plants: &crate::xgm::Planted::names(crate::xgm::Planted::ALL),
+        plants: &PLANTS,
         #[cfg(feature = "planted-bugs")]
         rare_plants: &crate::xgm::Planted::names(crate::xgm::Planted::RARE),
         messages: 100,
@@ -73,6 +73,24 @@ fn build_list(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
 /// which all that are there have to get, are shorter.
 const PLAIN_MAX: u64 = 64;
 
+/// The planted bugs: those of group management, and that of the marks.
+#[cfg(feature = "planted-bugs")]
+const PLANTS: [&str; crate::xgm::Planted::ALL.len() + 1] = {
+    let [first, second, third, fourth] = crate::xgm::Planted::names(crate::xgm::Planted::ALL);
+    [first, second, third, fourth, bulk::MARK_TOO_EARLY]
+};
+
+/// Whether all long messages have marks, for the bug of the marks.
+#[cfg(feature = "planted-bugs")]
+fn plants_early_marks(situation: &Situation) -> bool {
+    situation.plant == Some(bulk::MARK_TOO_EARLY)
+}
+
+#[cfg(not(feature = "planted-bugs"))]
+fn plants_early_marks(_situation: &Situation) -> bool {
+    false
+}
+
 /// A policy and settings of its own for each seed.
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut own = rng.fork("managed");
@@ -94,7 +112,7 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
         moves: own
             .chance(0.5)
             .then(|| Duration::from_millis(own.range(50..2_000))),
-        marks: own.chance(0.2),
+        marks: own.chance(0.2) || plants_early_marks(situation),
         plain_max: PLAIN_MAX,
         replies: own.chance(0.5),
         ..ManagedConfig::new(MessagesConfig {

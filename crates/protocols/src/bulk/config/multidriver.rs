@@ -25,8 +25,8 @@ pub struct Multidriver {
     /// [changes](crate::bulk::Bulk::use_backoff) that; registrations always do. Default no.
     pub use_backoff: bool,
     /// A bug for the tests to find.
-    #[cfg(test)]
-    pub(in crate::bulk) planted: Option<PlantedInRounds>,
+    #[cfg(any(test, feature = "planted-bugs"))]
+    pub planted: Option<PlantedInRounds>,
 }
 
 /// What follows when a round's time is over and not all have replied (003 3.2).
@@ -46,9 +46,9 @@ groupcast_core::setting_words! {
 }
 
 /// A rule of the policy that is broken on purpose.
-#[cfg(test)]
+#[cfg(any(test, feature = "planted-bugs"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::bulk) enum PlantedInRounds {
+pub enum PlantedInRounds {
     /// A partial round releases what all that have replied hold, whatever the others hold.
     SilentForgotten,
     /// A round ends with its first reply.
@@ -68,7 +68,7 @@ impl Multidriver {
             partial: Partial::AskSilent,
             backoff: Duration::from_micros(50),
             use_backoff: false,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "planted-bugs"))]
             planted: None,
         }
     }

@@ -25,14 +25,14 @@ pub struct Xtp {
     /// ends. Default 16: ten seconds.
     pub unanswered: u32,
     /// A bug for the tests to find.
-    #[cfg(test)]
-    pub(in crate::bulk) planted: Option<Planted>,
+    #[cfg(any(test, feature = "planted-bugs"))]
+    pub planted: Option<PlantedInBuckets>,
 }
 
 /// A rule of the policy that is broken on purpose.
-#[cfg(test)]
+#[cfg(any(test, feature = "planted-bugs"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::bulk) enum Planted {
+pub enum PlantedInBuckets {
     /// A bucket without answers releases all that was sent before its request.
     EmptyReleases,
     /// An answer damps those to other requests, too.
@@ -85,7 +85,7 @@ impl Xtp {
             buckets: 16,
             agree: 4,
             unanswered: 16,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "planted-bugs"))]
             planted: None,
         }
     }

@@ -192,7 +192,7 @@ impl Receiver {
         let (next, limit) = (store.next(), store.limit(self.top));
         let is_superfluous = |answer: &Answer| match control.damping {
             Damping::Off => false,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "planted-bugs"))]
             Damping::Request if context.plants_stale_answers() => next >= heard.next,
             Damping::Request => {
                 answer.stamp == heard.seen && next >= heard.next && limit >= heard.limit

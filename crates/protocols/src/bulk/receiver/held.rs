@@ -16,6 +16,8 @@ pub(super) struct Held {
     is_in_place: bool,
     /// Its user was told that it may.
     is_told: bool,
+    /// Its user was told that everything is here.
+    is_whole: bool,
 }
 
 impl Held {
@@ -58,6 +60,17 @@ impl Receiver {
     /// Whether it has kept aside what may not be put in place yet.
     pub(super) fn is_kept_aside(&self) -> bool {
         self.announce.deliver_to == DeliverTo::Aside && !self.held.is_in_place
+    }
+
+    /// Tells the user that everything is here, before the sender learns it, if not all of it may be
+    /// delivered yet.
+    pub(super) fn tell_held(&mut self, context: &mut Context<'_>) {
+        let is_bounded = matches!(self.announce.deliver_to, DeliverTo::UpTo { .. });
+        let is_whole = self.state.store().is_some_and(Store::is_complete);
+        if is_bounded && is_whole && !self.held.is_whole {
+            self.held.is_whole = true;
+            context.notify(Notice::Held { id: self.id });
+        }
     }
 
     /// Whether nothing of what has come is held back.

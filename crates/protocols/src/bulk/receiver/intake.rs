@@ -131,6 +131,7 @@ impl Receiver {
     pub(super) fn hand_over(&mut self, context: &mut Context<'_>) {
         let id = self.id;
         let below = self.delivers_below();
+        self.tell_held(context);
         let Some(store) = self.state.store_mut() else {
             return;
         };

@@ -135,8 +135,8 @@ impl Buckets {
         self.due().filter(|due| *due <= now)?;
         let bucket = self.open.pop_front()?;
         if bucket.answers == 0 {
-            #[cfg(test)]
-            if self.rule.planted == Some(super::super::config::Planted::EmptyReleases) {
+            #[cfg(any(test, feature = "planted-bugs"))]
+            if self.rule.planted == Some(super::super::config::PlantedInBuckets::EmptyReleases) {
                 self.released = self.released.max(bucket.top);
             }
             // Requests that were on their way when the first of them was found unanswered tell

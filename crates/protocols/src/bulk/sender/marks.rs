@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::super::context::Context;
 use super::super::numbers::PacketNumber;
-use super::super::transfer::{DeliverTo, Outcome};
+use super::super::transfer::{DeliverTo, Notice, Outcome};
 use super::super::wire::Message;
 use super::peer::Peer;
 use super::{Sender, State, Timer};
@@ -108,12 +108,12 @@ impl Sender {
         };
         let is_new = self.marks.as_ref().is_some_and(|it| it.told < Some(next));
         let mut holds = self.peers.values().map(|peer| self.holds(peer, next));
-        #[cfg(test)]
+        #[cfg(any(test, feature = "planted-bugs"))]
         let all = match self.raises_early() {
             true => holds.any(|holds| holds),
             false => holds.all(|holds| holds),
         };
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "planted-bugs")))]
         let all = holds.all(|holds| holds);
         drop(holds);
         if !is_begun || self.peers.is_empty() {
@@ -131,10 +131,16 @@ impl Sender {
             marks.told = Some(next);
             marks.wait = wait;
         }
+        if Some(next) == length {
+            context.notify(Notice::AllMayDeliver {
+                id: self.id,
+                holders: self.peers.keys().copied().collect(),
+            });
+        }
         self.tell_mark(context);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted-bugs"))]
     fn raises_early(&self) -> bool {
         use super::super::config::PlantedInRounds;
         let planted = self.rounds().and_then(|rounds| rounds.rule().planted);

@@ -117,6 +117,8 @@ pub(super) struct Sender {
     backoff_for: u16,
     packets: u64,
     repeated: u64,
+    /// Any receiver has said that it has all packets below.
+    reported: PacketNumber,
     timers: Timers<Timer>,
 }
 
@@ -224,6 +226,7 @@ impl Sender {
             backoff_for: Self::first_backoff(config.policy, set_size),
             packets: 0,
             repeated: 0,
+            reported: PacketNumber::ZERO,
             timers,
             transfer,
         }
@@ -236,6 +239,7 @@ impl Sender {
             return;
         }
         self.note_collector(context.now, from);
+        self.note_reported(&message);
         if let Message::Composite(composite) = &message {
             return self.handle_composite(context, from, composite);
         }
@@ -285,6 +289,16 @@ impl Sender {
             _ => context.counters.junk += 1,
         }
         self.advance(context);
+    }
+
+    /// What is released has been reported by somebody, under every policy.
+    fn note_reported(&mut self, message: &Message) {
+        let next = match message {
+            Message::Report(report) => Some(report.next),
+            Message::Composite(it) => it.rows.iter().map(|row| row.report.next).max(),
+            _ => None,
+        };
+        self.reported = self.reported.max(next.unwrap_or_default());
     }
 
     /// Takes every step that is due after something has changed.

@@ -224,7 +224,7 @@ impl Sender {
             peer.heard = now;
         }
         let mut moves = self.update_minima();
-        #[cfg(test)]
+        #[cfg(any(test, feature = "planted-bugs"))]
         if !whole && self.forgets_silent() {
             let room = self.limit();
             let rounds = self.rounds_mut();
@@ -238,7 +238,7 @@ impl Sender {
         self.repair_once(context, &round);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "planted-bugs"))]
     fn forgets_silent(&self) -> bool {
         use super::super::config::PlantedInRounds;
         let planted = self.rounds().and_then(|rounds| rounds.rule().planted);

@@ -29,6 +29,10 @@ impl Sender {
         let released = self
             .sending()
             .and_then(|sending| sending.gate.released(self.gating()));
+        debug_assert!(
+            released.is_none_or(|base| base.min(end) <= self.reported),
+            "what is released, some receiver has said that it has"
+        );
         if let Some(base) = released.filter(|base| *base < end) {
             self.release(base);
             self.tell_all_have(context);

@@ -106,7 +106,7 @@ impl Rounds {
         let Some(round) = &self.open else {
             return false;
         };
-        #[cfg(test)]
+        #[cfg(any(test, feature = "planted-bugs"))]
         if self.rule.planted == Some(super::super::config::PlantedInRounds::FirstReplyCounts)
             && !round.replied.is_empty()
         {
