@@ -6,9 +6,9 @@
 //! | field | bytes | meaning |
 //! |---|---|---|
 //! | version | 1 | 1 |
-//! | kind | 1 | 0 files, 1 stream, 2 a request to a group, 3 a list of files (`list.rs`) |
+//! | kind | 1 | 0 files, 1 stream, 2 a request to a group, 3 a list of files (`list.rs`), 4 a connection for messages |
 //! | host | varint, n | the sender's name |
-//! | label | varint, n | what is sent, for people (not of a request) |
+//! | label | varint, n | what is sent, for people (not of a request or a connection) |
 //! | *files:* content id | 32 | hash of the manifest |
 //! | manifest, content, chunk, entries | 4, 8, 4, 4 | lengths in bytes; number of entries |
 //! | *a list:* the same, and hashed | 1 | 1 if hashes follow the manifest, else 0 |
@@ -186,14 +186,7 @@ impl AboutRequest {
 
     /// Its bytes. A name that is too long is cut off.
     pub(crate) fn encode(&self) -> Bytes {
-        let mut bytes = Vec::new();
-        let host = &self.host[..self.host.floor_char_boundary(About::TEXT_MAX)];
-        Writer::new(&mut bytes)
-            .u8(About::VERSION)
-            .u8(Self::KIND)
-            .varint(host.len() as u64)
-            .put(host.as_bytes());
-        bytes.into()
+        of_host(Self::KIND, &self.host)
     }
 
     /// Reads the announcement of a request.
@@ -201,16 +194,65 @@ impl AboutRequest {
     /// # Errors
     /// If it is none.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut reader = Reader::new(bytes);
-        let version = reader.u8("version")?;
-        let kind = reader.u8("kind")?;
-        if (version, kind) != (About::VERSION, Self::KIND) {
-            return Err(reader.invalid("kind", kind.into()));
-        }
-        let host = text(&mut reader, "host")?;
-        reader.finish()?;
+        let host = host_of(Self::KIND, bytes)?;
         Ok(Self { host })
     }
+}
+
+/// What a connection for messages says of itself. Who receives files or answers requests takes no
+/// notice of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AboutConnection {
+    /// The sender's name, for people.
+    pub(crate) host: String,
+}
+
+impl AboutConnection {
+    const KIND: u8 = 4;
+
+    /// Whether an announcement is that of a connection.
+    pub(crate) fn is_announced(bytes: &[u8]) -> bool {
+        bytes.starts_with(&[About::VERSION, Self::KIND])
+    }
+
+    /// Its bytes. A name that is too long is cut off.
+    pub(crate) fn encode(&self) -> Bytes {
+        of_host(Self::KIND, &self.host)
+    }
+
+    /// Reads the announcement of a connection.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let host = host_of(Self::KIND, bytes)?;
+        Ok(Self { host })
+    }
+}
+
+/// An announcement that says nothing but its kind and its sender's name.
+fn of_host(kind: u8, host: &str) -> Bytes {
+    let mut bytes = Vec::new();
+    let host = &host[..host.floor_char_boundary(About::TEXT_MAX)];
+    Writer::new(&mut bytes)
+        .u8(About::VERSION)
+        .u8(kind)
+        .varint(host.len() as u64)
+        .put(host.as_bytes());
+    bytes.into()
+}
+
+/// The sender's name in such an announcement of this kind.
+fn host_of(kind: u8, bytes: &[u8]) -> Result<String, DecodeError> {
+    let mut reader = Reader::new(bytes);
+    let version = reader.u8("version")?;
+    let read = reader.u8("kind")?;
+    if (version, read) != (About::VERSION, kind) {
+        return Err(reader.invalid("kind", read.into()));
+    }
+    let host = text(&mut reader, "host")?;
+    reader.finish()?;
+    Ok(host)
 }
 
 fn files(
@@ -410,6 +452,14 @@ mod tests {
             content: Content::Pipe,
         };
         assert!(!AboutRequest::is_announced(&pipe.encode()));
+        let connection = AboutConnection { host: "a".into() };
+        assert!(!AboutRequest::is_announced(&connection.encode()));
+        assert!(AboutConnection::is_announced(&connection.encode()));
+        assert_eq!(
+            AboutConnection::decode(&connection.encode()).unwrap(),
+            connection
+        );
+        assert!(AboutConnection::decode(&bytes).is_err());
         assert!(AboutRequest::decode(&pipe.encode()).is_err());
     }
 

@@ -70,6 +70,9 @@ pub enum TransferError {
     /// The protocol does not take the transfer.
     #[error(transparent)]
     Send(#[from] groupcast_protocols::bulk::SendError),
+    /// The protocol does not take a message.
+    #[error(transparent)]
+    Offer(#[from] groupcast_protocols::bulk::OfferError),
     /// The census cannot be asked for.
     #[error(transparent)]
     Census(#[from] groupcast_protocols::xgm::CensusError),

@@ -22,6 +22,7 @@
 //! - [`census`](fn@census): who is there to receive.
 //! - [`request`](fn@request) and [`answer`](fn@answer): a request to a group, and what each member
 //!   replies (003 5.3.2).
+//! - [`connect`] and [`listen`]: messages on a connection that stays.
 //!
 //! A program that distributes files needs nothing else: the settings of the protocol
 //! ([`bulk::BulkConfig`]), outcomes and keys are re-exported. `examples/distribute.rs` is one.
@@ -33,9 +34,11 @@ mod about;
 mod answer;
 mod arrival;
 mod assemble;
+mod audience;
 mod beneath;
 mod census;
 mod compare;
+mod connection;
 mod content;
 mod disk;
 mod frames;
@@ -65,6 +68,9 @@ pub use groupcast_protocols::{bulk, xgm};
 pub use self::answer::{AnswerEvent, Answered, Answering, Asked, answer};
 pub use self::arrival::OnArrival;
 pub use self::census::{Counted, CountedHost, census};
+pub use self::connection::{
+    Connected, Connecting, ConnectionEvent, ListenEvent, Listening, Next, connect, listen,
+};
 pub use self::content::ReadError;
 pub use self::host::{TransferError, TransferLink};
 pub use self::manifest::{Exclude, Limits, Manifest, PatternError, Scan, ScanError};

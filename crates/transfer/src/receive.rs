@@ -22,7 +22,7 @@ use groupcast_protocols::xgm::Subgroups;
 
 pub use self::event::{Described, ReceiveEvent, Received};
 use self::lists::Lists;
-use crate::about::{About, AboutRequest, Content, Layout};
+use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
 use crate::arrival::{ArrivalCommand, OnArrival};
 use crate::disk::{Disk, Done, Expected, Job, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
@@ -194,8 +194,8 @@ impl Service {
         length: Option<u64>,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        if AboutRequest::is_announced(about) {
-            // It is for those that answer requests.
+        if AboutRequest::is_announced(about) || AboutConnection::is_announced(about) {
+            // It is for those that answer requests, or listen.
             return;
         }
         let about = match About::decode(about, length, &self.receiving.limits) {

@@ -15,7 +15,7 @@ use groupcast_protocols::bulk::{BulkConfig, Notice, Outcome, SlowPolicy, Transfe
 use groupcast_protocols::relay::{Carries, Relay, RelayConfig, RelayEvent as Passed, Sides};
 use groupcast_protocols::xgm::Subgroups;
 
-use crate::about::{About, AboutRequest, Content};
+use crate::about::{About, AboutConnection, AboutRequest, Content};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::manifest::Limits;
 use crate::receive::Described;
@@ -231,8 +231,8 @@ impl Service {
         length: Option<u64>,
         tell: &mut dyn FnMut(RelayEvent<'_>),
     ) {
-        if AboutRequest::is_announced(about) {
-            // It is for those that answer requests.
+        if AboutRequest::is_announced(about) || AboutConnection::is_announced(about) {
+            // It is for those that answer requests, or listen.
             return;
         }
         let now = self.upper.now();

@@ -11,8 +11,7 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    BulkConfig, DeliverTo, Listed, Multidriver, Notice, Outcome, Policy, STOPPED, Transfer,
-    TransferId, Wanted,
+    BulkConfig, DeliverTo, Multidriver, Notice, Outcome, Policy, STOPPED, Transfer, TransferId,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -231,27 +230,7 @@ impl Requester {
     const PATIENCE: Duration = Duration::from_millis(100);
 
     fn begin(mut host: BulkHost, requesting: Requesting) -> Result<Self, TransferError> {
-        let mut required = BTreeMap::new();
-        let receivers = match requesting.audience {
-            Audience::Anybody => Wanted::Open,
-            Audience::Count(count) => Wanted::Count(count),
-            Audience::Between { min, max } => Wanted::Between { min, max },
-            Audience::Listed(names) => {
-                let listed = |(name, subgroups): &(String, Subgroups)| Listed {
-                    node: NodeId::from_name(name),
-                    subgroups: *subgroups,
-                };
-                let list: Vec<Listed> = names.iter().map(listed).collect();
-                let nodes = list.iter().map(|it| it.node);
-                required = nodes.zip(names.into_iter().map(|it| it.0)).collect();
-                Wanted::Listed(list)
-            }
-            Audience::Required(names) => {
-                let ids = names.iter().map(|name| NodeId::from_name(name));
-                required = ids.clone().zip(names.iter().cloned()).collect();
-                Wanted::Members(ids.collect())
-            }
-        };
+        let (receivers, required) = requesting.audience.wanted();
         let about = AboutRequest {
             host: requesting.link.name,
         };

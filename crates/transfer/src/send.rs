@@ -14,8 +14,8 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    DeliverTo, Listed, Notice, Outcome, PhaseKind, Progress, RateControl, STOPPED, Transfer,
-    TransferId, Wanted,
+    DeliverTo, Notice, Outcome, PhaseKind, Progress, RateControl, STOPPED, Transfer, TransferId,
+    Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -264,27 +264,7 @@ impl Sender {
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) -> Result<Begun, TransferError> {
         let mut pace = Pace::new(sending.rates);
-        let mut required = BTreeMap::new();
-        let mut receivers = match sending.audience {
-            Audience::Anybody => Wanted::Open,
-            Audience::Count(count) => Wanted::Count(count),
-            Audience::Between { min, max } => Wanted::Between { min, max },
-            Audience::Listed(names) => {
-                let listed = |(name, subgroups): &(String, Subgroups)| Listed {
-                    node: NodeId::from_name(name),
-                    subgroups: *subgroups,
-                };
-                let list: Vec<Listed> = names.iter().map(listed).collect();
-                let nodes = list.iter().map(|it| it.node);
-                required = nodes.zip(names.into_iter().map(|it| it.0)).collect();
-                Wanted::Listed(list)
-            }
-            Audience::Required(names) => {
-                let ids = names.iter().map(|name| NodeId::from_name(name));
-                required = ids.clone().zip(names.iter().cloned()).collect();
-                Wanted::Members(ids.collect())
-            }
-        };
+        let (mut receivers, required) = sending.audience.wanted();
         let mut about = About {
             host: sending.link.name.clone(),
             label: sending.label,
