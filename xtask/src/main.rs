@@ -41,9 +41,9 @@ Usage: cargo xtask TASK [OPTIONS]
                        run every schedule of three members and a few messages; options go through
   rates [--cells A..B] [--half tuning|judging|both] [--rates A,B] [...]
                        what a transfer leaves to TCP-like flows on a shared link, in drawn cells; options go through
-  soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, small-files,
+  soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, together, small-files,
                        shares, farewell, large, bus, people, chaos, hostile, flood, insider, races and rekey; options go through
-                       (files: --rounds N --seed N; chaos: --minutes N --hosts N --seed N; bus:
+                       (files, together: --rounds N --seed N; chaos: --minutes N --hosts N --seed N; bus:
                        --minutes N --bus-clients N --seed N; exclusion: --minutes N --compilers N --real-time;
                        hostile: --clients N --seconds N; flood: --kind K --seconds N --flood-rate N; insider:
                        --minutes N --seed N; races: --rounds N --against FILE; rekey: --times N)

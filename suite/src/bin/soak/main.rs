@@ -19,6 +19,7 @@ use groupcast_suite::live::failover::{self, Fault, median_and_max};
 use groupcast_suite::live::files::faults::{Plan, Soak};
 use groupcast_suite::live::files::shares::{self, Shared};
 use groupcast_suite::live::files::small;
+use groupcast_suite::live::files::together::Together;
 use groupcast_suite::live::forged::{self, Attack};
 use groupcast_suite::live::{Outcome, exclusion, farewell, large, transfer};
 use serde_json::{Value, json};
@@ -128,6 +129,8 @@ enum What {
     Transfer,
     /// Transfers of files with processes killed and networks cut: resumed, all is complete
     Files,
+    /// Files that are sent together with processes killed: in place nowhere, or whole everywhere
+    Together,
     /// Many small files beside one of the same size
     SmallFiles,
     /// Two transfers and a TCP flow on one link
@@ -172,9 +175,10 @@ fn main() -> ExitCode {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 17] = [
+    let runs: [(What, &str, Run); 18] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Files, "files", run_files),
+        (What::Together, "together", run_together),
         (What::SmallFiles, "small_files", run_small_files),
         (What::Shares, "shares", run_shares),
         (What::Failover, "failover", run_failover),
@@ -453,6 +457,41 @@ fn run_files(options: &Options) -> Outcome<Value> {
         "cleared_later": kept,
         "median_s": median.as_secs_f64(),
         "worst_s": worst.as_secs_f64(),
+    }))
+}
+
+fn run_together(options: &Options) -> Outcome<Value> {
+    let mut together = Together::new()?;
+    // Rounds in which the tree was in place nowhere, at some hosts, and at all.
+    let (mut nowhere, mut some, mut all) = (0, 0, 0);
+    for seed in options.seed..options.seed + options.rounds {
+        let round = together
+            .round(seed)
+            .map_err(|error| format!("{error}; again: --seed {seed} --rounds 1"))?;
+        println!(
+            "seed {seed}: host {} killed after {:.2} s: in place at {}, kept aside whole at {}",
+            round.host,
+            round.at.as_secs_f64(),
+            round.places.in_place,
+            round.places.aside
+        );
+        match (round.places.in_place, round.places.aside) {
+            (0, _) => nowhere += 1,
+            (_, 0) => all += 1,
+            _ => some += 1,
+        }
+    }
+    together.end();
+    println!(
+        "{} kills: in place nowhere {nowhere}, at some while the others held it {some}, everywhere {all}",
+        options.rounds
+    );
+    Ok(json!({
+        "kills": options.rounds,
+        "seed": options.seed,
+        "nowhere": nowhere,
+        "some": some,
+        "everywhere": all,
     }))
 }
 

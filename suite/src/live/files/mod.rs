@@ -2,12 +2,14 @@
 //! and whether they arrived.
 //!
 //! Host 1 sends, the others receive into `out-HOST`. [`tree`] makes what is sent and compares it;
-//! [`faults`] interrupts transfers at random; [`small`] measures many small files beside one large
+//! [`faults`] interrupts transfers at random; [`together`] kills them while nothing may be in place
+//! yet; [`small`] measures many small files beside one large
 //! one; [`shares`] how a link is shared.
 
 pub mod faults;
 pub mod shares;
 pub mod small;
+pub mod together;
 pub mod tree;
 
 use std::fs;
