@@ -29,7 +29,7 @@ pub(super) struct Bulk {
     #[arg(long, value_enum, default_value_t = Switch::On)]
     encrypt: Switch,
     /// groupcast's protocol, as `groupcast send` takes it
-    #[arg(long, value_name = "P", default_value = "auto", value_parser = ["auto", "ack", "nak", "ring", "tree"])]
+    #[arg(long, value_name = "P", default_value = "auto", value_parser = ["auto", "ack", "nak", "ring", "tree", "xtp", "multidriver", "list"])]
     protocol: String,
     /// Packets that may be under way, as `groupcast send` takes it; so are the next four
     #[arg(long, value_name = "PACKETS")]
