@@ -66,6 +66,14 @@ pub trait Protocol {
     fn dozes_until(&self) -> Option<Time> {
         None
     }
+
+    /// Whether it needs what is sent to the group. While nothing on a host does, the host leaves
+    /// the multicast group, so that the network does not carry it there; what is sent to the host
+    /// alone reaches it all the same. It may change with every input, and before what comes of
+    /// that input is sent.
+    fn listens(&self) -> bool {
+        true
+    }
 }
 
 /// A protocol that carries the messages of a group: the ring, gossip.
@@ -174,6 +182,10 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn dozes_until(&self) -> Option<Time> {
         (**self).dozes_until()
+    }
+
+    fn listens(&self) -> bool {
+        (**self).listens()
     }
 }
 

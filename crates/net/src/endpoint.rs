@@ -54,6 +54,10 @@ pub struct Endpoint<P> {
     /// Whether the control socket is registered for room in its send buffer.
     watches_room: bool,
     may_doze: bool,
+    /// Whether the data socket is in the multicast group.
+    is_member: bool,
+    /// Before this time the membership is not tried to change, because that has failed.
+    rejoin_at: Time,
     /// Times that timers of the node were due.
     timers: u64,
     gaps: u64,
@@ -75,6 +79,8 @@ impl<P: Protocol> Endpoint<P> {
     const BACKLOG_MAX: Duration = Duration::from_millis(50);
     /// Batches that one flush sends at most.
     const BATCHES_MAX: usize = 1024;
+    /// A membership that could not be changed is tried again after this long.
+    const REJOIN_AFTER: Duration = Duration::from_secs(1);
     /// After so many receives of nothing but junk, the other socket has its turn: a flood must not
     /// starve it.
     const JUNK_MAX: usize = 8;
@@ -121,6 +127,8 @@ impl<P: Protocol> Endpoint<P> {
             unsent: false,
             watches_room: false,
             may_doze: true,
+            is_member: true,
+            rejoin_at: Time::ZERO,
             timers: 0,
             gaps: 0,
             gap_longest: Duration::ZERO,
@@ -191,6 +199,7 @@ impl<P: Protocol> Endpoint<P> {
     /// Sends what the node has to send, without waiting: after commands that should not wait for
     /// the next turn.
     pub fn flush(&mut self, now: Time) {
+        self.follow_membership(now);
         if self.sender.is_blocked() && !self.sender.drive(now, self.control.socket.as_fd()) {
             return;
         }
@@ -501,6 +510,34 @@ impl<P: Protocol> Endpoint<P> {
             (Route::Multicast, Group::Mesh(_)) => sender.counters.unroutable += 1,
         }
         sender.copies_from = copies_from;
+    }
+
+    /// Is in the multicast group as long as the node listens. What leaves now may ask for what comes
+    /// to the group, so the group is joined before.
+    fn follow_membership(&mut self, now: Time) {
+        let Group::Multicast(group) = self.config.group else {
+            return;
+        };
+        let listens = self.node.listens();
+        if listens == self.is_member || now < self.rejoin_at {
+            return;
+        }
+        let interface = self.config.listen.ip();
+        let result = match listens {
+            true => self.data.socket.join_multicast_v4(group.ip(), interface),
+            false => self.data.socket.leave_multicast_v4(group.ip(), interface),
+        };
+        match result {
+            Ok(()) => {
+                tracing::debug!(%group, listens, "the membership follows the protocol");
+                self.is_member = listens;
+            }
+            Err(error) => {
+                // The system may have no room for one more membership just now.
+                tracing::warn!(%group, %error, listens, "cannot follow the protocol's membership");
+                self.rejoin_at = now + Self::REJOIN_AFTER;
+            }
+        }
     }
 
     fn watch_room(&mut self) -> io::Result<()> {

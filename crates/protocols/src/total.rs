@@ -226,6 +226,10 @@ impl<P: Ordered> Protocol for Total<P> {
     fn dozes_until(&self) -> Option<Time> {
         self.below.dozes_until()
     }
+
+    fn listens(&self) -> bool {
+        self.below.listens()
+    }
 }
 
 impl<P: Ordered> Ordered for Total<P> {

@@ -486,6 +486,12 @@ impl<P: Protocol> Node<P> {
         each.min().flatten()
     }
 
+    /// Whether the host is to be in the multicast group: unless no instance needs it
+    /// ([`Protocol::listens`]).
+    pub fn listens(&self) -> bool {
+        self.instances.is_empty() || self.instances.iter().any(|(_, it)| it.listens())
+    }
+
     /// Who this is.
     pub fn local(&self) -> MemberId {
         self.config.local

@@ -24,6 +24,7 @@ pub(crate) struct Courier {
     pub(crate) first: SocketClass,
     pub(crate) due: Option<Time>,
     pub(crate) dozes_until: Option<Time>,
+    pub(crate) listens: bool,
     /// When the timer went off, and how much was in the inbox then.
     pub(crate) fired: Vec<(Time, usize)>,
 }
@@ -36,6 +37,7 @@ impl Courier {
             first: SocketClass::Control,
             due: None,
             dozes_until: None,
+            listens: true,
             fired: Vec::new(),
         }
     }
@@ -100,6 +102,10 @@ impl Protocol for Courier {
 
     fn dozes_until(&self) -> Option<Time> {
         self.dozes_until
+    }
+
+    fn listens(&self) -> bool {
+        self.listens
     }
 }
 

@@ -164,3 +164,24 @@ fn in_a_mesh_a_peer_that_was_not_configured_makes_itself_known() {
         assert_eq!(bed.courier(index).from(first), [b"welcome"]);
     }
 }
+
+#[test]
+fn a_member_that_does_not_listen_is_not_in_the_group_and_comes_back() {
+    let mut bed = Bed::multicast(3, |_, _| {}).introduced();
+    let sender = bed.members[0];
+    let got = |bed: &mut Bed, index: usize| bed.courier(index).from(sender).len();
+    // Whether member 1 is in the group, and what it has then of a multicast and of what is sent to
+    // it alone.
+    for (listens, expected) in [(false, 1), (true, 3), (false, 4), (true, 6)] {
+        bed.courier(1).listens = listens;
+        bed.turn(1);
+        bed.courier(0).send_data(vec![b"to all".to_vec()]);
+        let only = Destination::Member(bed.members[1]);
+        bed.courier(0)
+            .send(only, SocketClass::Control, vec![b"to one".to_vec()]);
+        let before = got(&mut bed, 2);
+        bed.drive(|bed| got(bed, 2) > before && got(bed, 1) >= expected);
+        bed.settle();
+        assert_eq!(got(&mut bed, 1), expected, "listens: {listens}");
+    }
+}

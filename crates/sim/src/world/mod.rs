@@ -157,6 +157,9 @@ pub(crate) struct World<P> {
     pub(crate) told: Option<VecDeque<WorldNotice>>,
     /// Which hosts multicasts reach, and which so send some.
     multicast: Vec<bool>,
+    /// Which hosts are in the multicast group, as far as their processes want
+    /// ([`listens`](groupcast_core::Protocol::listens)).
+    listening: Vec<bool>,
     /// Whether the payloads of deliveries are kept for inspection.
     keep_payloads: bool,
     /// Whether the record keeps what processes do, and the checker judges it.
@@ -206,6 +209,7 @@ impl<P: Instrumented> World<P> {
             machines: BTreeMap::new(),
             told: None,
             multicast: vec![multicast; hosts],
+            listening: vec![true; hosts],
             keep_payloads,
             judged: true,
             contract: Contract::default(),

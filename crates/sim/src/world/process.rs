@@ -17,7 +17,7 @@ use groupcast_core::node::Route;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Event, Instrumented, Node, SocketClass, Time, TransmitBuf};
 
-use super::{CHANNEL, RecordedTransition, SPINNING_MAX, Step, World, WorldNotice};
+use super::{CHANNEL, Medium, RecordedTransition, SPINNING_MAX, Step, World, WorldNotice};
 use crate::exponential::exponential;
 use crate::fabric::Target;
 use crate::host::config::{Effect, Processors};
@@ -368,7 +368,27 @@ impl<P: Instrumented> World<P> {
         }
     }
 
+    /// A host joins the multicast group, or leaves it, as its process wants.
+    fn follow_membership(&mut self, index: usize) {
+        let Some(node) = &self.hosts[index].node else {
+            return;
+        };
+        let listens = node.listens();
+        if std::mem::replace(&mut self.listening[index], listens) == listens {
+            return;
+        }
+        let reached = self.multicast[index];
+        if let Medium::Fabric(fabric) = &mut self.medium
+            && reached
+        {
+            fabric.set_joined(index, listens);
+        }
+        let does = if listens { "joins" } else { "leaves" };
+        self.tell(index, format_args!("{does} the multicast group"));
+    }
+
     fn drain_transmits(&mut self, index: usize) {
+        self.follow_membership(index);
         let now = self.agenda.now();
         let mut buf = self.take_buf(index);
         loop {

@@ -127,7 +127,7 @@ impl<P: Instrumented> World<P> {
             Target::Host(to) => self.descend(datagram, to, false),
             Target::All => {
                 for to in 0..self.hosts.len() {
-                    if to != datagram.from && self.multicast[to] {
+                    if to != datagram.from && self.multicast[to] && self.listening[to] {
                         self.descend(datagram, to, true);
                     }
                 }
