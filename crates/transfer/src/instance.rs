@@ -121,4 +121,13 @@ impl Protocol for Instance {
             Self::Relay(_) => SocketClass::Control,
         }
     }
+
+    /// A monitor asks each whom it does not hear, and relays are told one by one: while no transfer
+    /// needs the group, nothing does.
+    fn listens(&self) -> bool {
+        match self {
+            Self::Bulk(bulk) => bulk.listens(),
+            Self::Xgm(_) | Self::Relay(_) => false,
+        }
+    }
 }

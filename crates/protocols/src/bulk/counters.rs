@@ -62,6 +62,8 @@ pub struct Counters {
     pub outrun: u64,
     /// Receivers that were demoted.
     pub demoted: u64,
+    /// Times that a receiver was told to leave the group until its pass.
+    pub stood_by: u64,
     /// Datagrams that did not decode, or came from a member with no part in the transfer.
     pub junk: u64,
 }
@@ -124,6 +126,7 @@ impl Counters {
         each("parts refused", self.parts_refused);
         each("outrun", self.outrun);
         each("demoted", self.demoted);
+        each("stood by", self.stood_by);
         each("junk", self.junk);
     }
 }

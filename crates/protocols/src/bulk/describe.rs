@@ -7,7 +7,9 @@ use alloc::{format, vec};
 use bytes::Bytes;
 
 use super::transfer::DeliverTo;
-use super::wire::{Announce, Data, Finish, Message, Part, Purpose, ReceiverReport, Tag};
+use super::wire::{
+    Announce, Attendance, Data, Finish, Message, Part, Purpose, ReceiverReport, Tag,
+};
 
 /// What a datagram says, in the words of the documents: `data 3, asks for flow, error and rate`.
 pub fn describe(body: &[u8]) -> String {
@@ -28,6 +30,11 @@ pub fn describe(body: &[u8]) -> String {
             let end = if it.ended { ", all of it" } else { "" };
             format!("has {} B of the reply{end}", it.next)
         }
+        Message::Attend(it) => match it.attendance {
+            Attendance::Attends => "is to attend".to_string(),
+            Attendance::StandsBy => "is to stand by".to_string(),
+            Attendance::LooksIn => "is to look in".to_string(),
+        },
         Message::Composite(it) => format!("{} rows of a collector", it.rows.len()),
         Message::Finish(finish) => finished(&finish).to_string(),
         Message::Refuse(_) => "refuses".to_string(),

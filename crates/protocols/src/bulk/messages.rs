@@ -508,6 +508,10 @@ impl Protocol for Messages {
             .flatten()
             .min()
     }
+
+    fn listens(&self) -> bool {
+        self.bulk.listens()
+    }
 }
 
 impl Ordered for Messages {

@@ -31,6 +31,8 @@
 //!   trips are measured without guessing which copy arrived.
 //! - **Passes.** The receivers of a pass move the window. A receiver that comes late or is demoted
 //!   listens, and the next pass goes over what it misses then; a pass for one receiver is unicast.
+//!   One that would get little of what the others get stands by instead: it leaves the multicast
+//!   group until its pass (`receiver/attending.rs`, `sender/attendance.rs`).
 //! - **Parity.** Where several receivers lose different packets, a block gets as many parity
 //!   packets (Reed–Solomon) as the receiver that misses most of it needs; where much is lost,
 //!   before any receiver has asked. Elsewhere packets are repeated.
@@ -464,6 +466,12 @@ impl Bulk {
 
     fn handle_announce(&mut self, now: Time, id: TransferId, announce: Announce) {
         let room = self.receivers.len() < self.shared.config.transfers_max;
+        if !self.receivers.contains_key(&id) && !self.past.contains(&id) {
+            // Those that this endpoint serves later may be wanted there, and do not hear it.
+            for sender in self.senders.values_mut() {
+                sender.beckon(&mut self.shared.at(now));
+            }
+        }
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.handle(&mut self.shared.at(now), Message::Announce(announce));
             if receiver.is_over() {
@@ -566,6 +574,7 @@ impl Protocol for Bulk {
             | Message::Request(_)
             | Message::Tag(_)
             | Message::Mark(_)
+            | Message::Attend(_)
             | Message::Returned(_)
             | Message::Acknowledgement(_)
             | Message::Finish(_) => {
@@ -635,5 +644,12 @@ impl Protocol for Bulk {
         let senders = self.senders.values().filter_map(Sender::poll_timeout);
         let receivers = self.receivers.values().filter_map(Receiver::poll_timeout);
         senders.chain(receivers).min()
+    }
+
+    /// Not while all that it takes part in has told it to stand by.
+    fn listens(&self) -> bool {
+        let mut receivers = self.receivers.values();
+        let stands_by = !self.receivers.is_empty() && receivers.all(Receiver::stands_by);
+        !(stands_by && self.senders.is_empty())
     }
 }

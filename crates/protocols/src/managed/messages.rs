@@ -331,6 +331,10 @@ impl Protocol for ManagedMessages {
         let both = [self.messages.poll_timeout(), self.xgm.poll_timeout()];
         both.into_iter().chain([self.moves_at]).flatten().min()
     }
+
+    fn listens(&self) -> bool {
+        self.messages.listens()
+    }
 }
 
 impl Ordered for ManagedMessages {

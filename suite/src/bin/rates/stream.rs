@@ -105,6 +105,10 @@ impl Protocol for Stream {
     fn poll_timeout(&self) -> Option<Time> {
         self.bulk.poll_timeout()
     }
+
+    fn listens(&self) -> bool {
+        self.bulk.listens()
+    }
 }
 
 impl Instrumented for Stream {}

@@ -1,6 +1,7 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
 //! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
-//! `replies.rs` those of the Multidriver, `collecting.rs` collects for others; `returning.rs` is
+//! `replies.rs` those of the Multidriver, `collecting.rs` collects for others, `attending.rs` says
+//! whether it hears the group; `returning.rs` is
 //! what its user says to the sender's, `held.rs` what it may deliver, `excluded.rs` whether the
 //! transfer is for it still; `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
@@ -15,6 +16,7 @@
 
 mod acknowledge;
 mod answers;
+mod attending;
 mod blocks;
 mod collecting;
 mod excluded;
@@ -35,6 +37,7 @@ use groupcast_core::trace::Transition;
 
 use self::acknowledge::RosterPlace;
 use self::answers::Answers;
+use self::attending::Attending;
 use self::blocks::Blocks;
 use self::collecting::Collecting;
 use self::held::Held;
@@ -61,6 +64,7 @@ pub(super) struct Receiver {
     pass: PassNumber,
     place: RosterPlace,
     collecting: Collecting,
+    attending: Attending,
     answers: Answers,
     /// What the sender has asked and not acknowledged to know (policy `multidriver`).
     reply: Option<Reply>,
@@ -162,6 +166,8 @@ enum Timer {
     Alive,
     /// When to hand on what was collected, though not all have answered.
     Collect,
+    /// When it has heard the group for long enough, and stands by again.
+    LookIn,
 }
 
 impl TimerKey for Timer {
@@ -173,6 +179,7 @@ impl TimerKey for Timer {
         Self::Return,
         Self::Alive,
         Self::Collect,
+        Self::LookIn,
     ];
 
     fn index(self) -> usize {
@@ -200,6 +207,7 @@ impl Receiver {
             pass: PassNumber::default(),
             place: RosterPlace::default(),
             collecting: Collecting::default(),
+            attending: Attending::default(),
             answers: Answers::default(),
             reply: None,
             backs_off: 0,
@@ -294,6 +302,7 @@ impl Receiver {
             Message::Poll(poll) => self.handle_poll(context, poll),
             Message::Request(request) => self.handle_request(context, request),
             Message::Mark(mark) => self.handle_mark(context, mark),
+            Message::Attend(attend) => self.handle_attend(context, attend),
             Message::Tag(tag) => self.handle_tag(context, tag),
             Message::Acknowledgement(stamp) => self.handle_acknowledgement(stamp),
             Message::Returned(returned) => self.handle_returned(context, &returned),
@@ -443,6 +452,7 @@ impl Receiver {
                 Timer::Return => self.return_again(context),
                 Timer::Alive => self.look_for_sender(context),
                 Timer::Collect => self.hand_on_until(context, Some(context.now)),
+                Timer::LookIn => self.end_look(),
             }
         }
     }
@@ -460,6 +470,9 @@ impl Receiver {
             // have been lost.
             if self.is_received && silent >= limit / 8 {
                 self.report(context, Purpose::Acknowledge, false);
+            }
+            if self.stands_by() && silent >= limit / 4 {
+                self.look_in(context);
             }
             self.timers.set(Timer::Alive, context.now + limit / 8);
             return;

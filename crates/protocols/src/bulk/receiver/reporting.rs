@@ -72,7 +72,8 @@ impl Receiver {
             self.timers.cancel(Timer::Nak);
             return;
         }
-        if self.timers.due(Timer::Nak).is_some() || !matches!(self.state, State::Receiving(_)) {
+        let takes_part = matches!(self.state, State::Receiving(_)) && !self.is_set_aside();
+        if self.timers.due(Timer::Nak).is_some() || !takes_part {
             return;
         }
         let earliest = self.asked.map_or(context.now, |(asked, _)| {
@@ -209,6 +210,7 @@ impl Receiver {
             part: None,
             subgroups: (purpose == Purpose::Register && self.announce.subgroups.is_some())
                 .then_some(context.subgroups),
+            attends: self.attending.version(),
             name: if purpose == Purpose::Register {
                 self.name.clone()
             } else {

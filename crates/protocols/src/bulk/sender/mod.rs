@@ -19,10 +19,11 @@
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
 //! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
-//! the others, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
+//! the others, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
 //! `required.rs` who has to stay, `marks.rs` says how far receivers deliver, `returns.rs` takes in
 //! what their users reply.
 
+mod attendance;
 mod behind;
 mod buckets;
 mod collectors;
@@ -119,6 +120,10 @@ pub(super) struct Sender {
     repeated: u64,
     /// Any receiver has said that it has all packets below.
     reported: PacketNumber,
+    /// How often receivers were told in vain whether to hear the group.
+    attend_backoff: u32,
+    /// When those that stand by were last told of another member's transfer.
+    beckoned: Time,
     timers: Timers<Timer>,
 }
 
@@ -156,6 +161,8 @@ enum Timer {
     Pace,
     /// When to tell the mark again.
     Mark,
+    /// When to tell receivers again whether to hear the group.
+    Attend,
 }
 
 impl TimerKey for Timer {
@@ -165,6 +172,7 @@ impl TimerKey for Timer {
         Self::Retransmit,
         Self::Pace,
         Self::Mark,
+        Self::Attend,
     ];
 
     fn index(self) -> usize {
@@ -227,6 +235,8 @@ impl Sender {
             packets: 0,
             repeated: 0,
             reported: PacketNumber::ZERO,
+            attend_backoff: 0,
+            beckoned: Time::ZERO,
             timers,
             transfer,
         }
@@ -441,6 +451,9 @@ impl Sender {
         for _ in 0..2 {
             let cancelled = Message::Finish(Finish::Cancelled(reason.into()));
             context.outbox.multicast(self.id.number, &cancelled);
+            for absent in self.absentees() {
+                context.outbox.unicast(absent, self.id.number, &cancelled);
+            }
         }
     }
 
@@ -463,6 +476,7 @@ impl Sender {
                 Timer::Retransmit => self.ask_again(context),
                 Timer::Pace => {}
                 Timer::Mark => self.tell_mark(context),
+                Timer::Attend => self.tell_again(context),
             }
         }
     }

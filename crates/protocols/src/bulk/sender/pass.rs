@@ -55,6 +55,7 @@ impl Sender {
                     backoff,
                 })
             });
+            self.call_back(context);
             self.ask_after(context);
         }
         true
@@ -169,6 +170,7 @@ impl Sender {
                 backoff: 0,
             })
         });
+        self.call_back(context);
         if receivers == 0 {
             return;
         }

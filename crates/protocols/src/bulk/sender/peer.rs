@@ -8,6 +8,7 @@ use super::super::numbers::{PacketNumber, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, Status};
+use super::attendance::Told;
 use super::returns::PeerReturn;
 use crate::xgm::Subgroups;
 
@@ -52,6 +53,8 @@ pub(super) struct Peer {
     pub(super) takes: Option<(u64, u64)>,
     /// What its packets show to the rate control.
     pub(super) path: Path,
+    /// Whether it is to hear what is sent to the group.
+    pub(super) told: Told,
 }
 
 impl Peer {
@@ -78,6 +81,7 @@ impl Peer {
             sampled: 0,
             takes: None,
             path: Path::default(),
+            told: Told::default(),
         }
     }
 
@@ -123,11 +127,12 @@ impl Peer {
 
     /// It has lost what it had: nothing but `report` is known of it.
     pub(super) fn begin_anew(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) {
-        let (gates, ready, subgroups) = (self.gates, self.ready, self.subgroups);
+        let (gates, ready, subgroups, told) = (self.gates, self.ready, self.subgroups, self.told);
         *self = Self {
             gates,
             ready,
             subgroups,
+            told,
             ..Self::new(now)
         };
         self.read(now, report, stamp);

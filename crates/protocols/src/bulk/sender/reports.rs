@@ -42,6 +42,7 @@ impl Sender {
             return;
         }
         self.look_for_loss(context, from, report);
+        self.note_attendance(context, from, report);
         if let Some(part) = &report.part {
             self.take_part(context, from, part);
         }

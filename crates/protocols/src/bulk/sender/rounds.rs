@@ -206,6 +206,7 @@ mod tests {
             delivers_to: None,
             part: None,
             subgroups: None,
+            attends: None,
             name: Bytes::new(),
         }
     }

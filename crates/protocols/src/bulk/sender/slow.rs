@@ -60,6 +60,7 @@ impl Sender {
         for member in slow {
             self.set_aside(context, member);
         }
+        self.set_apart(context);
     }
 
     /// A slow receiver is demoted, or dropped.

@@ -1,6 +1,7 @@
 //! Behaviour of bulk transfers: over the simulated network, a message a transfer, and over a small
 //! network of endpoints where transfers are more than messages.
 
+mod attendance;
 mod collectors;
 mod connection;
 mod cp;
@@ -13,6 +14,7 @@ mod multidriver;
 mod names;
 mod net;
 mod parity;
+mod port;
 mod rate;
 mod replies;
 mod resume;

@@ -207,7 +207,7 @@ impl Net {
                 for body in buf.iter() {
                     for to in 0..self.endpoints.len() {
                         let reaches = match transmit.destination {
-                            Destination::Group => to != index,
+                            Destination::Group => to != index && self.endpoints[to].listens(),
                             Destination::Member(member) => self.endpoints[to].local() == member,
                         };
                         let lost = self.rng.chance(self.loss[to]);

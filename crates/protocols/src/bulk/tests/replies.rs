@@ -301,6 +301,7 @@ fn with_part(net: &Net, part: Part) -> Bytes {
         delivers_to: None,
         part: Some(part),
         subgroups: None,
+        attends: None,
         name: Bytes::new(),
     };
     Message::Report(report).encode(1)

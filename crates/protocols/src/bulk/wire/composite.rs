@@ -128,6 +128,7 @@ fn row(reader: &mut Reader<'_>, sender: Incarnation, pass: PassNumber) -> Result
             },
             part: None,
             subgroups: None,
+            attends: None,
             name: Bytes::new(),
         },
     })

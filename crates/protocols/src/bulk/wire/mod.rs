@@ -19,6 +19,7 @@
 //! | 12 mark | sender | receivers deliver the bytes below (8) |
 //! | 13 return acknowledgement | sender | (Multidriver) of a return stream, see [`Returned`] |
 //! | 14 composite | receiver | (Collectors) see [`Composite`] |
+//! | 15 attend | sender | to one receiver: version (4), attendance (1): 1 attends, 2 stands by, 3 looks in |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason, of 1 under List the subgroups that it was for (8) |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
@@ -64,8 +65,29 @@ pub(super) enum Message {
     Mark(u64),
     Returned(Returned),
     Composite(Composite),
+    Attend(Attend),
     Finish(Finish),
     Refuse(Refusal),
+}
+
+/// Whether a receiver is to hear what is sent to the group. It says the version in its reports; a
+/// lower one than its last says nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Attend {
+    pub(super) version: u32,
+    pub(super) attendance: Attendance,
+}
+
+/// What a receiver hears of what is sent to the group.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) enum Attendance {
+    /// All.
+    #[default]
+    Attends,
+    /// Nothing: it is served after the others, and told when.
+    StandsBy,
+    /// All for a short time, because others may have something for it; then it stands by again.
+    LooksIn,
 }
 
 /// Every receiver is to report, at once and to the sender.
@@ -194,6 +216,15 @@ impl Message {
                 })
             }
             14 => Self::Composite(composite::composite(&mut reader)?),
+            15 => Self::Attend(Attend {
+                version: reader.u32("version")?,
+                attendance: match reader.u8("attendance")? {
+                    1 => Attendance::Attends,
+                    2 => Attendance::StandsBy,
+                    3 => Attendance::LooksIn,
+                    other => return Err(reader.invalid("attendance", u64::from(other))),
+                },
+            }),
             6 => Self::Finish(match reader.u8("how")? {
                 1 if reader.remaining() > 0 => Finish::Done(Some(subgroups(&mut reader)?)),
                 1 => Finish::Done(None),
@@ -262,6 +293,14 @@ impl Message {
             }
             Self::Composite(it) => {
                 composite::put_composite(writer.u8(14).u32(transfer), it);
+            }
+            Self::Attend(attend) => {
+                writer.u8(15).u32(transfer).u32(attend.version);
+                writer.u8(match attend.attendance {
+                    Attendance::Attends => 1,
+                    Attendance::StandsBy => 2,
+                    Attendance::LooksIn => 3,
+                });
             }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);

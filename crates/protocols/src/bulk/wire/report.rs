@@ -46,7 +46,7 @@ pub(in crate::bulk) enum Status {
 /// |---|---|
 /// | 8 | incarnation of the sender that it is for |
 /// | 1 | purpose: 1 register, 2 ready, 3 acknowledge, 4 NAK |
-/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released, 8 has a reply's tag, 16 has delivered up to a mark, 32 carries a part of the return stream, 64 says its subgroups |
+/// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released, 8 has a reply's tag, 16 has delivered up to a mark, 32 carries a part of the return stream, 64 says its subgroups, 128 has been told whether to attend |
 /// | 2 | pass |
 /// | 1 | status: 1 receiving, 2 holding, 3 concluded, 4 failed |
 /// | varint | next: the lowest packet that it misses |
@@ -61,6 +61,7 @@ pub(in crate::bulk) enum Status {
 /// | varint | with flag 16 the mark, in bytes |
 /// | | with flag 32 a [`Part`] |
 /// | 8 | with flag 64 the subgroups that it is in |
+/// | 4 | with flag 128 the version of the last word on that |
 /// | rest | name, if it registers; else reason, if failed |
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct ReceiverReport {
@@ -88,6 +89,8 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) part: Option<Part>,
     /// The subgroups that it is in, if the transfer is for some.
     pub(in crate::bulk) subgroups: Option<Subgroups>,
+    /// The version of what it was last told of its attendance, if it was.
+    pub(in crate::bulk) attends: Option<u32>,
     pub(in crate::bulk) name: Bytes,
 }
 
@@ -173,6 +176,10 @@ pub(super) fn report(
         true => Some(subgroups(reader)?),
         false => None,
     };
+    let attends = match flags & 128 != 0 {
+        true => Some(reader.u32("version")?),
+        false => None,
+    };
     let name = if purpose == Purpose::Register {
         let name = bytes.slice(reader.position()..);
         reader.rest();
@@ -209,6 +216,7 @@ pub(super) fn report(
         delivers_to,
         part,
         subgroups,
+        attends,
         name,
     })
 }
@@ -284,7 +292,8 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
         | u8::from(report.tag.is_some()) << 3
         | u8::from(report.delivers_to.is_some()) << 4
         | u8::from(report.part.is_some()) << 5
-        | u8::from(report.subgroups.is_some()) << 6);
+        | u8::from(report.subgroups.is_some()) << 6
+        | u8::from(report.attends.is_some()) << 7);
     writer.u16(report.pass.0);
     writer.u8(match report.status {
         Status::Receiving => 1,
@@ -307,6 +316,9 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     }
     if let Some(subgroups) = report.subgroups {
         writer.u64(subgroups.0);
+    }
+    if let Some(version) = report.attends {
+        writer.u32(version);
     }
     match &report.status {
         _ if report.purpose == Purpose::Register => {

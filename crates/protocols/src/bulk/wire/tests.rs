@@ -149,6 +149,7 @@ fn examples() -> Vec<Message> {
         delivers_to: None,
         part: None,
         subgroups: None,
+        attends: None,
         name: Bytes::new(),
     };
     let reply = ReceiverReport {
@@ -175,6 +176,7 @@ fn examples() -> Vec<Message> {
             bytes: Bytes::new(),
         }),
         status: Status::Holding,
+        attends: Some(u32::MAX),
         ..report.clone()
     };
     let in_some = ReceiverReport {
@@ -272,6 +274,10 @@ fn examples() -> Vec<Message> {
         Message::Finish(Finish::Excluded),
         Message::Announce(for_some),
         Message::Report(in_some),
+        Message::Attend(Attend {
+            version: 70_000,
+            attendance: Attendance::LooksIn,
+        }),
         Message::Refuse(Refusal {
             reason: "no".into(),
             name: Bytes::new(),
@@ -307,7 +313,7 @@ fn the_layout_of_a_data_packet_is_pinned() {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..16, bytes: Vec<u8>) {
+    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..17, bytes: Vec<u8>) {
         let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
         if let Ok((transfer, message)) = Message::decode(&body) {
             prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);
