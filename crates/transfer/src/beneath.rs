@@ -220,6 +220,26 @@ impl Root {
         Ok(names)
     }
 
+    /// Tells `each` what is in this directory, links not followed, until it says no. What goes
+    /// meanwhile is left out.
+    pub(crate) fn each_entry(&self, mut each: impl FnMut(&[u8], &Stat) -> bool) -> io::Result<()> {
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let last = entry.file_name().to_bytes();
+            if last == b"." || last == b".." {
+                continue;
+            }
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            let Ok(stat) = rustix::fs::statat(&self.directory, name(last), flags) else {
+                continue;
+            };
+            if !each(last, &stat) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what is called `last` in this directory, and all below it; that nothing is there is
     /// no error.
     pub(crate) fn remove(&self, last: &[u8]) -> io::Result<()> {

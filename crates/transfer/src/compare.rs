@@ -2,10 +2,10 @@
 //! the sender's hashes.
 //!
 //! A file that is there whole is *kept*: it stays where it is, and is looked at once more before
-//! the transfer is complete. Of a file that is there in part, what is equal is copied to the
-//! staging tree. A chunk of the stream is held if all of it is of one or the other. Equal means the
-//! same bytes by their hash; sizes and times only say what is not worth a look, or has changed
-//! since it was looked at.
+//! the transfer is complete. Of a file that is there in part, or under another name (`moved.rs`),
+//! what is equal is copied to the staging tree. A chunk of the stream is held if all of it is of
+//! one or the other. Equal means the same bytes by their hash; sizes and times only say what is not
+//! worth a look, or has changed since it was looked at.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -18,8 +18,9 @@ use rustix::fs::{FileType, Stat};
 
 use crate::about::{HASH, Layout};
 use crate::beneath::{FileIdentity, Root};
-use crate::content::FilePlaces;
+use crate::content::{FilePlace, FilePlaces};
 use crate::manifest::Manifest;
+use crate::moved::{Bounds, Missing, Source, Sources, Wanted};
 
 /// What changes with a file's content, as far as the file system says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,13 +42,20 @@ impl Stamp {
     }
 }
 
-/// Whether a file of `manifest` may be in `target`: one of its name.
-pub(crate) fn may_hold(manifest: &Manifest, target: &mut Root) -> bool {
-    manifest.files().any(|(index, size)| {
-        let there = target.stat(&manifest.entries()[index].path);
+/// Whether something of the files of `manifest` may be in `target`: a file of a name of theirs, or
+/// one that may have been moved.
+pub(crate) fn may_hold(manifest: &Manifest, target: &mut Root, stop: &AtomicBool) -> bool {
+    let mut wanted = Wanted::default();
+    for (index, size) in manifest.files() {
+        let path = &manifest.entries()[index].path;
+        let there = target.stat(path);
         let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        size > 0 && matches!(there, Ok(Some(stat)) if is_file(&stat) && stat.st_size > 0)
-    })
+        if size > 0 && matches!(there, Ok(Some(stat)) if is_file(&stat) && stat.st_size > 0) {
+            return true;
+        }
+        wanted.insert(path, size);
+    }
+    !wanted.is_empty() && wanted.may_be_in(target, stop)
 }
 
 /// What is in the target of the files of a manifest.
@@ -55,23 +63,12 @@ pub(crate) fn may_hold(manifest: &Manifest, target: &mut Root) -> bool {
 pub(crate) struct Found {
     /// The files that are there whole, by their entries.
     pub(crate) kept: BTreeMap<usize, Stamp>,
-    /// Of others: which blocks are there.
-    parts: BTreeMap<usize, Part>,
+    /// Of the others: the number of the first block of each.
+    firsts: BTreeMap<usize, usize>,
+    /// Where each block of them is, by its number in the manifest.
+    blocks: Vec<Option<Source>>,
+    sources: Sources,
     places: FilePlaces,
-}
-
-#[derive(Debug)]
-struct Part {
-    file: File,
-    stamp: Stamp,
-    blocks: Vec<bool>,
-}
-
-impl Part {
-    fn covers(&self, range: &Range<u64>) -> bool {
-        let (first, last) = (range.start / BLOCK, (range.end - 1) / BLOCK);
-        (first..=last).all(|block| self.blocks.get(block as usize) == Some(&true))
-    }
 }
 
 /// Bytes that have a hash of their own, from the start of each file.
@@ -83,95 +80,141 @@ pub(crate) fn blocks(manifest: &Manifest) -> u64 {
 }
 
 impl Found {
-    /// Reads what is in `target` of `manifest`, whose blocks have these `hashes`.
+    /// Reads what is in `target` of `manifest`, whose blocks have these `hashes`: in the files of
+    /// its names, and then in others that may have been moved, as far as `bounds` let.
     pub(crate) fn look(
         manifest: &Manifest,
         hashes: &[u8],
         target: &mut Root,
+        bounds: &Bounds,
         stop: &AtomicBool,
     ) -> Self {
         let mut found = Self {
             kept: BTreeMap::new(),
-            parts: BTreeMap::new(),
+            firsts: BTreeMap::new(),
+            blocks: Vec::with_capacity(hashes.len() / HASH as usize),
+            sources: Sources::default(),
             places: FilePlaces::new(manifest),
         };
         let mut rest = hashes;
         let mut block = vec![0; BLOCK as usize];
+        let (mut wanted, mut missing, mut bytes) = (Wanted::default(), Vec::new(), 0);
         for (entry, size) in manifest.files() {
             let blocks = (size.div_ceil(BLOCK) * HASH) as usize;
             let of_file;
             (of_file, rest) = rest.split_at(blocks.min(rest.len()));
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            // One that cannot be read here is one that is not here.
-            let Some((file, stamp)) = open(target, &manifest.entries()[entry].path) else {
-                continue;
-            };
-            let mut equal = Vec::with_capacity(of_file.len() / HASH as usize);
-            for (index, hash) in of_file.chunks_exact(HASH as usize).enumerate() {
-                let start = index as u64 * BLOCK;
-                let bytes = &mut block[..(size - start).min(BLOCK) as usize];
-                let is_read = file.read_exact_at(bytes, start).is_ok();
-                equal.push(is_read && blake3::hash(bytes).as_bytes()[..] == *hash);
-            }
-            let is_whole = stamp.size == size.cast_signed() && equal.iter().all(|it| *it);
-            if stamp_of(&file).ok() != Some(stamp) {
-                continue;
-            }
+            let path = &manifest.entries()[entry].path;
+            let first = found.blocks.len();
+            let is_whole = !stop.load(Ordering::Relaxed)
+                && found.look_at(entry, (path, size), of_file, target, &mut block);
+            let end = first + of_file.len() / HASH as usize;
+            found.blocks.resize(end, None);
             if is_whole {
-                found.kept.insert(entry, stamp);
-            } else if equal.contains(&true) && found.parts.len() < Self::PARTS_MAX {
-                let blocks = equal;
-                let part = Part {
-                    file,
-                    stamp,
-                    blocks,
-                };
-                found.parts.insert(entry, part);
+                continue;
             }
+            found.firsts.insert(entry, first);
+            let before = missing.len();
+            missing.extend((first..end).filter(|block| found.blocks[*block].is_none()));
+            if missing.len() > before {
+                wanted.insert(path, size);
+                bytes += ((missing.len() - before) as u64 * BLOCK).min(size);
+            }
+        }
+        if !wanted.is_empty() && !stop.load(Ordering::Relaxed) {
+            let mut search = Missing::new(hashes, &missing, &mut found.blocks);
+            search.look(&wanted, bytes, target, bounds, &mut found.sources, stop);
         }
         found
     }
 
-    /// Files of which a part may be held: each is open until it is copied.
-    const PARTS_MAX: usize = 128;
+    /// Compares the file of `entry`, of this path and size, with the hashes of its blocks; whether
+    /// it is there whole.
+    fn look_at(
+        &mut self,
+        entry: usize,
+        (path, size): (&[u8], u64),
+        hashes: &[u8],
+        target: &Root,
+        block: &mut [u8],
+    ) -> bool {
+        // One that cannot be read here is one that is not here.
+        let Some((file, stamp)) = open(target, path) else {
+            return false;
+        };
+        let mut equal = Vec::with_capacity(hashes.len() / HASH as usize);
+        for (index, hash) in hashes.chunks_exact(HASH as usize).enumerate() {
+            let start = index as u64 * BLOCK;
+            let bytes = &mut block[..(size - start).min(BLOCK) as usize];
+            let is_read = file.read_exact_at(bytes, start).is_ok();
+            equal.push(is_read && blake3::hash(bytes).as_bytes()[..] == *hash);
+        }
+        let is_whole = stamp.size == size.cast_signed() && equal.iter().all(|it| *it);
+        if stamp_of(&file).ok() != Some(stamp) {
+            return false;
+        }
+        if is_whole {
+            self.kept.insert(entry, stamp);
+        } else if equal.contains(&true)
+            && let Some(file) = self.sources.add(path, stamp)
+        {
+            let source =
+                |(is_equal, block): (bool, u32)| is_equal.then_some(Source { file, block });
+            self.blocks.extend(equal.into_iter().zip(0..).map(source));
+        }
+        is_whole
+    }
 
     /// The bytes of the chunk that is `content` of the content, if they are here: `None` if a part
     /// is missing, no bytes if all of it lies in files that are kept.
-    pub(crate) fn chunk(&self, content: &Range<u64>) -> Option<Vec<(u64, Vec<u8>)>> {
+    pub(crate) fn chunk(
+        &mut self,
+        content: &Range<u64>,
+        target: &Root,
+    ) -> Option<Vec<(u64, Vec<u8>)>> {
         let mut copies = Vec::new();
         let mut at = content.start;
         while at < content.end {
             let place = self.places.find(at);
             let len = place.left.min(content.end - at);
             if !self.kept.contains_key(&place.entry) {
-                let part = self.parts.get(&place.entry)?;
-                let range = place.offset..place.offset + len;
-                if !part.covers(&range) {
-                    return None;
-                }
-                let mut bytes = vec![0; len as usize];
-                part.file.read_exact_at(&mut bytes, range.start).ok()?;
-                // What was equal is so as long as the file was not touched.
-                if stamp_of(&part.file).ok()? != part.stamp {
-                    return None;
-                }
-                copies.push((at, bytes));
+                copies.push((at, self.copy(place, len, target)?));
             }
             at += len;
         }
         Some(copies)
     }
+
+    /// So many bytes of a file, from `place` on, if all of them are here.
+    fn copy(&mut self, place: FilePlace, len: u64, target: &Root) -> Option<Vec<u8>> {
+        let first = *self.firsts.get(&place.entry)?;
+        let end = place.offset + len;
+        let of_range = (place.offset / BLOCK) as usize..end.div_ceil(BLOCK) as usize;
+        let blocks = self
+            .blocks
+            .get(first + of_range.start..first + of_range.end)?;
+        let blocks: Vec<Source> = blocks.iter().copied().collect::<Option<_>>()?;
+        let mut bytes = vec![0; len as usize];
+        let (mut at, mut rest) = (place.offset, &mut bytes[..]);
+        for source in blocks {
+            let skip = at % BLOCK;
+            let part;
+            (part, rest) = rest.split_at_mut((BLOCK - skip).min(end - at) as usize);
+            if !self.sources.read(target, source, skip, part) {
+                return None;
+            }
+            at += part.len() as u64;
+        }
+        Some(bytes)
+    }
 }
 
 /// The file at `path`, if it is one of this user alone.
-fn open(target: &mut Root, path: &[u8]) -> Option<(File, Stamp)> {
+fn open(target: &Root, path: &[u8]) -> Option<(File, Stamp)> {
     let file = target.read(path).ok()?;
     let stamp = stamp_of(&file).ok()?;
     Some((file, stamp))
 }
 
-fn stamp_of(file: &File) -> io::Result<Stamp> {
+pub(crate) fn stamp_of(file: &File) -> io::Result<Stamp> {
     Ok(Stamp::of(&rustix::fs::fstat(file)?))
 }

@@ -285,7 +285,7 @@ impl Worker {
                 placed.is_some_and(|placed| are_in_place(&expected.spool, placed, limits));
             let target = expected.spool.target();
             let mut target = target.map_err(|error| error.to_string())?;
-            let is_here = !is_known && may_hold(&decoded, &mut target);
+            let is_here = !is_known && may_hold(&decoded, &mut target, &self.stop);
             self.tell.tell(Done::Compared {
                 is_here,
                 held: None,

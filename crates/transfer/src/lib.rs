@@ -47,6 +47,7 @@ mod incoming;
 mod instance;
 mod list;
 pub mod manifest;
+mod moved;
 mod pace;
 #[cfg(test)]
 mod power_loss;

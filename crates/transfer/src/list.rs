@@ -1,10 +1,11 @@
 //! Before files are sent: what is there already?
 //!
 //! Two small transfers ask the receivers. The first carries the manifest; a receiver concludes it
-//! well if a file of it may be there: one of its name. If any has, the second carries the manifest
-//! and the hashes of all files, block by block; a receiver finds what it holds (`compare.rs`), and
-//! concludes when it is done. Then the files are sent, and receivers say what they hold when they
-//! register, as those do that resume: what all hold is not sent.
+//! well if something of it may be there: a file of its name, or one that may have been moved. If
+//! any has, the second carries the manifest and the hashes of all files, block by block; a receiver
+//! finds what it holds (`compare.rs`), and concludes when it is done. Then the files are sent, and
+//! receivers say what they hold when they register, as those do that resume: what all hold is not
+//! sent.
 //!
 //! Receivers of releases that do not know this refuse the first of the two, and get everything, as
 //! does everybody if nobody holds anything. Nothing is read for the hashes before somebody asks.

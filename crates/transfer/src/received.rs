@@ -13,6 +13,7 @@ use crate::beneath::Root;
 use crate::compare::Found;
 use crate::content::content_id;
 use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
+use crate::moved::Bounds;
 use crate::spool::{Claim, Journal, Spool, TransferFolder};
 use crate::stage::StagingTree;
 
@@ -82,7 +83,8 @@ impl ReceivedFiles {
         }
         let decoded = self.read_manifest(manifest)?;
         let mut target = self.claim.spool().target().map_err(kept)?;
-        let found = Found::look(&decoded, hashes, &mut target, stop);
+        let bounds = Bounds::default();
+        let mut found = Found::look(&decoded, hashes, &mut target, &bounds, stop);
         let files = decoded.files();
         let is_kept = |(entry, _): &(usize, u64)| found.kept.contains_key(entry);
         self.spared = files.filter(is_kept).map(|(_, size)| size).sum();
@@ -104,7 +106,7 @@ impl ReceivedFiles {
             {
                 continue;
             }
-            let Some(copies) = found.chunk(&self.layout.content_of(index)) else {
+            let Some(copies) = found.chunk(&self.layout.content_of(index), &target) else {
                 continue;
             };
             let mut bytes = Vec::new();

@@ -152,6 +152,13 @@ fn what_receivers_hold_is_not_sent_again() {
     let changed = run(&scratch, &["one", "two", "three"]);
     assert!(changed.sent < 5 * 300_000, "{changed:?}");
     assert_same(&scratch, &["a", "large", "d/small"]);
+    // Moved and renamed, and its directory, too.
+    fs::rename(tree.join("large"), tree.join("d/huge")).unwrap();
+    fs::rename(tree.join("d"), tree.join("e")).unwrap();
+    let moved = run(&scratch, &["one", "two"]);
+    assert!(moved.sent < 600_000, "two chunks at most: {moved:?}");
+    assert_same(&scratch, &["a", "e/huge", "e/small"]);
+
     let mut outcomes = changed.receivers;
     outcomes.sort_by(|a, b| a.0.cmp(&b.0));
     let outcomes: Vec<Outcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();

@@ -244,6 +244,14 @@ pub(crate) fn parent(path: &[u8]) -> Option<&[u8]> {
         .map(|at| &path[..at])
 }
 
+/// What the entry at `path` is called in its directory.
+pub(crate) fn last_name(path: &[u8]) -> &[u8] {
+    match path.iter().rposition(|byte| *byte == b'/') {
+        Some(at) => &path[at + 1..],
+        None => path,
+    }
+}
+
 /// What speaks against `path` as the place of an entry, whatever it is.
 fn path_problem(path: &[u8]) -> Option<&'static str> {
     if path.len() > Manifest::PATH_MAX {

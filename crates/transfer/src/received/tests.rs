@@ -171,6 +171,25 @@ fn a_file_that_is_here_stays_and_of_a_changed_one_only_the_change_is_missing() {
 }
 
 #[test]
+fn a_tree_that_was_renamed_is_copied_from_where_it_is() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    fs::create_dir_all(scratch.path("out/old/d")).unwrap();
+    fs::copy(scratch.path("t/large"), scratch.path("out/old/huge")).unwrap();
+    fs::copy(scratch.path("t/small"), scratch.path("out/old/d/small")).unwrap();
+    let mut whole = receiver(&scratch, &files);
+    let all = 0..files.layout().len();
+    assert_eq!(compared(&mut whole, &mut files), [all]);
+    whole.publish().unwrap();
+    assert!(whole.are_in_place(files.manifest()));
+    for name in ["large", "small"] {
+        let arrived = fs::read(scratch.path("out/t").join(name)).unwrap();
+        assert!(arrived == fs::read(scratch.path("t").join(name)).unwrap());
+    }
+    assert!(scratch.path("out/old/huge").exists(), "nothing is removed");
+}
+
+#[test]
 fn a_file_that_changes_after_it_was_compared_is_not_taken_for_what_it_was() {
     let scratch = Scratch::new();
     let mut files = sent(&scratch);
