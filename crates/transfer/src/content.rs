@@ -67,6 +67,13 @@ impl Files {
         self.layout
     }
 
+    /// The same in chunks of so many bytes.
+    #[cfg(test)]
+    pub(crate) fn in_chunks(mut self, chunk: u32) -> Self {
+        self.layout.chunk = chunk;
+        self
+    }
+
     /// What the announcement says.
     pub(crate) fn content(&self) -> Content {
         Content::Files {

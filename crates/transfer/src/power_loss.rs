@@ -3,9 +3,9 @@
 //! Goal: after a crash at any moment the target holds all of a transfer or nothing of it, and all
 //! of it if it was told complete. Method: the calls that change the disk are recorded while a
 //! transfer is put in place for real; a model of the disk replays them up to each moment and loses
-//! what was not synchronised; a receiver is started on what is left. What a model loses: any writes
-//! and any names since the last synchronisation, each on its own, but a rename takes place or does
-//! not.
+//! what was not synchronised; a receiver is started on what is left. Senders end in whole transfers,
+//! too, and receivers and hosts again and again. What a model loses: any writes and any names since
+//! the last synchronisation, each on its own, but a rename takes place or does not.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 
 use groupcast_core::Rng;
 
+use crate::about::Piece;
 use crate::content::{Files, content_id};
 use crate::manifest::{Limits, Scan};
 use crate::received::ReceivedFiles;
@@ -355,4 +356,141 @@ fn after_a_kill_everything_is_in_place_or_nothing_though_nothing_was_synchronise
 fn the_model_loses_what_is_not_synchronised() {
     let found = std::panic::catch_unwind(|| crash(false, 5, |rng| rng.below(2) == 0));
     assert!(found.is_err(), "without synchronisation something is lost");
+}
+
+/// How a round of a transfer ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ends {
+    /// The receiver is killed.
+    Kill,
+    /// Its host loses power, and any of what was not synchronised.
+    PowerLoss,
+    /// All goes well.
+    Well,
+}
+
+/// Sends what the receiver lacks until the sender dies, if it does; whether it was told that all is
+/// in place. The chunks come in any order, and the list of files at any time.
+fn attempt(scratch: &Scratch, spool: &Arc<Spool>, rng: &mut Rng, dies: bool) -> bool {
+    let paths = ["t", "u"].map(|name| scratch.path("from").join(name));
+    let mut files = Files::new(Scan::of(&paths).unwrap()).in_chunks(4096);
+    let layout = files.layout();
+    let id = content_id(files.manifest());
+    let claim = Claim::new(spool, id.short().into_bytes());
+    let mut received = ReceivedFiles::new(claim, id, layout, Limits::default()).unwrap();
+    let held = received.resume(&AtomicBool::new(false)).unwrap();
+    let has = |piece: Piece| {
+        let range = layout.range(piece);
+        held.iter()
+            .any(|it| it.start <= range.start && range.end <= it.end)
+    };
+    let chunks = (0..layout.chunks()).map(Piece::Chunk);
+    let all = chunks.chain([Piece::Manifest]);
+    let mut missing: Vec<Piece> = all.filter(|piece| !has(*piece)).collect();
+    for last in (1..missing.len()).rev() {
+        missing.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+    if dies {
+        missing.truncate(rng.below(missing.len() as u64 + 1) as usize);
+    }
+    for piece in missing {
+        match piece {
+            Piece::Manifest => {
+                received.begin(files.manifest()).unwrap();
+            }
+            Piece::Chunk(index) => {
+                let chunk = files.read_chunk(index).unwrap();
+                received.write(index, chunk.to_vec()).unwrap();
+            }
+        }
+    }
+    if !dies {
+        received.publish().unwrap();
+        note(|| Change::Told);
+    }
+    !dies
+}
+
+/// Rounds of a transfer that ends in all ways, until it was told complete and has then survived
+/// three more ends; how many rounds that took. It ends with losses of `power`, too, if so.
+fn survive(seed: u64, durable: bool, power: bool) -> u32 {
+    let scratch = Scratch::new();
+    drop(files(&scratch));
+    let noise: Vec<u8> = (0..30_000_u32).map(|at| (at % 251) as u8).collect();
+    fs::write(scratch.path("from/t/new/large"), noise).unwrap();
+    let out = scratch.path("out");
+    let mut rng = Rng::new(seed);
+    let old = Model::of(&out).seen(&out);
+    let mut new = None;
+    let (mut told, mut survived, mut rounds) = (false, 0, 0);
+    while survived < 3 {
+        rounds += 1;
+        assert!(rounds < 200, "seed {seed}: it never ends");
+        let ends = match rng.below(5) {
+            0 | 1 => Ends::Kill,
+            2 | 3 if power => Ends::PowerLoss,
+            2 | 3 => Ends::Kill,
+            _ => Ends::Well,
+        };
+        let before = Model::of(&out);
+        let mut found = None;
+        let changes = recorded(|| {
+            let spool = Spool::open(&out, &Limits::default(), durable).unwrap();
+            found = Some(Model::of(&out).seen(&out));
+            let spool = Arc::new(spool);
+            // The same receiver may see several senders die.
+            loop {
+                let dies = rng.chance(0.5);
+                if attempt(&scratch, &spool, &mut rng, dies) {
+                    break;
+                }
+            }
+        });
+        let found = found.expect("it was opened");
+        let is_new = new.as_ref() == Some(&found);
+        assert!(
+            is_new || found == old && !told,
+            "seed {seed}, round {rounds}: {found:#?}"
+        );
+        new.get_or_insert_with(|| Model::of(&out).seen(&out));
+        survived += u32::from(told);
+        // Now and then right at the end: few moments are after the word that all is in place.
+        let moment = match ends {
+            Ends::Kill | Ends::PowerLoss if rng.below(3) > 0 => {
+                rng.below(changes.len() as u64 + 1) as usize
+            }
+            _ => changes.len(),
+        };
+        told |= changes[..moment]
+            .iter()
+            .any(|it| matches!(it, Change::Told));
+        let loses_all = rng.below(4) == 0;
+        let left = Model::after(&before, &changes[..moment], || {
+            ends == Ends::PowerLoss && (loses_all || rng.below(2) == 0)
+        });
+        left.restore(&out);
+    }
+    rounds
+}
+
+#[test]
+fn transfers_survive_the_ends_of_senders_and_receivers() {
+    let rounds: u32 = (0..40).map(|seed| survive(seed, true, seed % 4 != 0)).sum();
+    assert!(rounds > 40 * 4, "{rounds}");
+}
+
+#[test]
+#[ignore = "takes a minute: 1,000 seeds"]
+fn transfers_survive_a_thousand_seeds_of_ends() {
+    for seed in 1_000..2_000 {
+        // Without synchronisation only kills are survived.
+        let synchronises = seed % 4 != 0;
+        survive(seed, synchronises, synchronises);
+    }
+}
+
+#[test]
+fn what_is_told_before_it_is_on_the_disk_is_found_missing() {
+    let is_found = |seed| std::panic::catch_unwind(|| survive(seed, false, true)).is_err();
+    assert!((0..20).any(is_found), "a crash loses what was told");
 }
