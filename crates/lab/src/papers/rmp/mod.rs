@@ -11,7 +11,8 @@
 //! What does not come out, and why:
 //! - Fig. 14: the order costs less than 1.5 times to one and two destinations. In a ring of two or
 //!   three the sender or the destination itself is token site every second or third time, and
-//!   nobody waits for an ACK on the wire then.
+//!   nobody waits for an ACK on the wire then: the factor is 2 N / (N + 1), 1.5 from three
+//!   destinations on.
 //! - Text p. 91: (K + 2)/2 is the law of two stop-and-wait senders, whose packets wait at every
 //!   pass; with them it comes out. With eight a packet waits for seven others before its own ACK,
 //!   so K adds less; with one each K is a whole round trip, K + 1.

@@ -79,13 +79,27 @@ fn ordered(agreed: &Points<'_>, immediate: &Points<'_>, verdict: &mut Verdict) {
         ratios.len() >= 4 && ratios.iter().all(|(_, ratio)| fits(*ratio)),
         "ordered delivery costs 1.5 to 2 times immediate delivery, whatever the number of \
          destinations",
+        words.clone(),
+    );
+    let by_law = |(n, ratio): &(f64, f64)| is_near(*ratio, order_law(*n), 0.15);
+    verdict.check(
+        ratios.len() >= 4 && ratios.iter().all(by_law),
+        "it costs 2 N / (N + 1) times, as the token goes round, within 15 %",
         words,
     );
     verdict.note(
-        "in a ring of few the sender, or the destination itself, is often token site: then the ACK \
-         comes right behind the packet, or not at all from outside; 000's factor of two counts an \
-         ACK that takes as long as the packet",
+        "1.5 to 2 cannot come out for one and two destinations: of N + 1 members that are token \
+         site in turn, one is the sender, whose ACK comes right behind its packet, and one the \
+         destination, which waits for none; 000 says that the factor depends on the size of the \
+         group, shows no measurement, and expects it where links take long",
     );
+}
+
+/// What the order of a packet costs at one of `destinations`, where the token goes round and only
+/// ways count: twice the packet's way, but no second one where the token site is the sender or the
+/// destination itself.
+fn order_law(destinations: f64) -> f64 {
+    2.0 * destinations / (destinations + 1.0)
 }
 
 /// What K adds, "under heavy load".
@@ -134,6 +148,11 @@ pub(in super::super) fn fig14k(data: &Data, verdict: &mut Verdict) {
         "a lone sender's token moves once a packet, so that each K is another packet's time; of \
          two, a packet waits at every pass, which is the load that (K + 2)/2 counts on; of eight, \
          a packet waits for the seven others before its own ACK, and K is small beside that",
+    );
+    verdict.note(
+        "000 shows no measurement of this: its latency is one over the packets a second, which K does \
+         not change; the factor is two ways of a datagram, packet and ACK, and one more for each \
+         pass, if a packet waits at each pass and none for its own ACK: two senders, not eight",
     );
     verdict.note(
         "K = 1 costs less than a pass: a packet's sender holds it, and ours counts it (the marks \

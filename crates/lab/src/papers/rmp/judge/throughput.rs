@@ -155,8 +155,9 @@ pub(in super::super) fn fig15(data: &Data, verdict: &mut Verdict) {
     );
     let alone = points.system("RMP").load(1.0, 1.0).mean("throughput");
     verdict.note(format!(
-        "RMP's own work on a packet is not in the model: to one sink it carries {alone:.0} KB/s, \
-         where 000 measured 842; in that proportion the median is {:.0} %",
+        "RMP's own work on a packet is not in the model, which is calibrated on TCP and RPC alone: \
+         to one sink it carries {alone:.0} KB/s, where 000 measured 842 and says that RMP appears \
+         to be held up by the processor; in that proportion the median is {:.0} %",
         rmp * 842.0 / alone
     ));
     for system in SYSTEMS {
