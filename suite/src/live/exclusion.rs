@@ -1,5 +1,5 @@
-//! All members flood the ring on a machine that has fewer processors than daemons: no member may be
-//! excluded for being slow.
+//! All members flood the group on a machine that has fewer processors than daemons: no member may
+//! be excluded for being slow.
 
 use std::fmt;
 use std::thread::sleep;
@@ -22,9 +22,11 @@ const WATCHED: &str = "watched";
 
 /// What a flood is.
 #[derive(Clone, Copy, Debug)]
-pub struct Flood {
+pub struct Flood<'a> {
     /// How many hosts.
     pub hosts: usize,
+    /// What orders the messages.
+    pub protocol: &'a str,
     /// For how long.
     pub length: Duration,
     /// How many compilers run beside the daemons.
@@ -43,7 +45,7 @@ pub struct SoakReport {
     pub configurations: u64,
     /// Scheduling gaps that the daemons logged.
     pub gaps: u64,
-    /// Packets that the ring carried.
+    /// Packets that the order carried.
     pub packets: u64,
 }
 
@@ -60,9 +62,15 @@ impl fmt::Display for SoakReport {
 
 /// Floods from all hosts. An error if a member was excluded although no daemon had logged a
 /// scheduling gap; of daemons with real-time priority, if a member was excluded at all.
-pub fn flood(flood: Flood) -> Outcome<SoakReport> {
-    let Flood { hosts, length, .. } = flood;
+pub fn flood(flood: Flood<'_>) -> Outcome<SoakReport> {
+    let Flood {
+        hosts,
+        protocol,
+        length,
+        ..
+    } = flood;
     let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
+    cluster.set_protocol(protocol);
     let config = cluster.path("flood.toml");
     cluster.write_text("flood.toml", if flood.real_time { REAL_TIME } else { "" })?;
     for host in 1..=hosts {
@@ -80,7 +88,7 @@ pub fn flood(flood: Flood) -> Outcome<SoakReport> {
         .map(|host| cluster.publish_as(host, "flood", &FLOOD))
         .collect::<Outcome<Vec<_>>>()?;
     let compilers = Compilers::begin(flood.compilers, cluster.bed.directory())?;
-    let before = figures(&cluster, hosts)?;
+    let before = figures(&cluster, hosts, protocol)?;
     let (mut last, mut recent_gaps) = (0, [before.gaps; 2]);
     let mut unexplained = 0;
     let begun = Instant::now();
@@ -93,14 +101,14 @@ pub fn flood(flood: Flood) -> Outcome<SoakReport> {
             }
         }
         let exclusions = exclusions(&watchers, hosts)?;
-        let gaps = figures(&cluster, hosts)?.gaps;
+        let gaps = figures(&cluster, hosts, protocol)?.gaps;
         if gaps == recent_gaps[0] {
             unexplained += exclusions - last;
         }
         last = exclusions;
         recent_gaps = [recent_gaps[1], gaps];
     }
-    let after = figures(&cluster, hosts)?;
+    let after = figures(&cluster, hosts, protocol)?;
     drop((compilers, publishers, subscribers));
     let report = SoakReport {
         exclusions: last,
@@ -144,7 +152,7 @@ fn subscribe_to_nothing(cluster: &Cluster, host: usize) -> Outcome<Process> {
     Ok(cluster.bed.launch(&format!("sub-{host}"), command)?)
 }
 
-fn figures(cluster: &Cluster, hosts: usize) -> Outcome<SoakReport> {
+fn figures(cluster: &Cluster, hosts: usize, protocol: &str) -> Outcome<SoakReport> {
     let mut sum = SoakReport {
         exclusions: 0,
         unexplained: 0,
@@ -153,9 +161,9 @@ fn figures(cluster: &Cluster, hosts: usize) -> Outcome<SoakReport> {
         packets: 0,
     };
     for host in 1..=hosts {
-        sum.configurations += cluster.counter(host, &["counters", "ring", "configurations"])?;
+        sum.configurations += cluster.counter(host, &["counters", protocol, "configurations"])?;
         sum.gaps += cluster.counter(host, &["counters", "net", "gaps"])?;
-        sum.packets += cluster.counter(host, &["counters", "ring", "packets_sent"])?;
+        sum.packets += cluster.counter(host, &["counters", protocol, "packets_sent"])?;
     }
     Ok(sum)
 }

@@ -54,7 +54,7 @@ struct Options {
     /// Fail-overs of each kind; changes of the key
     #[arg(long, default_value_t = 20)]
     times: usize,
-    /// What orders the messages, in failover: ring or rmp
+    /// What orders the messages, in failover and exclusion: ring or rmp
     #[arg(long, value_parser = [RING, RMP], default_value = RING)]
     protocol: String,
     /// How long all members flood, chaos lasts, clients of the bus come and go, or a holder of the
@@ -299,6 +299,7 @@ fn run_exclusion(options: &Options) -> Outcome<Value> {
     let length = Duration::from_secs_f64(options.minutes * 60.0);
     let report = exclusion::flood(Flood {
         hosts: options.hosts,
+        protocol: &options.protocol,
         length,
         compilers: options.compilers,
         real_time: options.real_time,
