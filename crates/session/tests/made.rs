@@ -5,14 +5,21 @@ mod swarm;
 
 use std::net::Ipv4Addr;
 
-use groupcast_core::{MemberId, Rng, Service};
+use bytes::Bytes;
+use groupcast_core::wire::Writer;
+use groupcast_core::{Delivery, Event, MemberId, MessageId, OrderPlace, Rng, Service};
 use groupcast_session::frame::{BusRequest, ClientFrame};
+use groupcast_session::groups::Carrier;
 use groupcast_session::names::Pool;
 use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::World;
 
 type Client = (MemberId, ClientId);
+
+/// The envelope of a word about rings, and the word by which a daemon removes itself from one.
+const NAMES: u8 = 19;
+const REMOVE: u8 = 4;
 
 fn pool(third: u8) -> Option<Pool> {
     Pool::new(Ipv4Addr::new(239, 192, third, 0), 28, 4809)
@@ -231,6 +238,59 @@ fn a_daemon_that_is_killed_while_it_asks_leaves_nothing() {
     act(&mut world, bo, |client| client.join_on_ring("wb.cb"));
     world.run_made(&mut rng);
     assert_eq!(tops(&world, bo.0), ["wb.cb"]);
+}
+
+/// A word about rings is of the daemons' own order: one that comes on a ring, or that makes no sense,
+/// is counted, and changes nothing.
+#[test]
+fn words_about_rings_of_who_may_not_say_them_are_counted_and_dropped() {
+    let (mut world, mut rng, [al, bo]) = cluster(config());
+    for who in [al, bo] {
+        act(&mut world, who, |client| client.join_on_ring("wb.cb"));
+    }
+    world.run_made(&mut rng);
+    let before = world.daemons[&al.0].engine.rings_made();
+    let config = world.daemons[&al.0].configs[0];
+    let own = |bytes: &[u8]| {
+        Event::Deliver(Delivery {
+            id: MessageId {
+                sender: bo.0,
+                number: 900,
+            },
+            service: Service::Agreed,
+            place: Some(OrderPlace {
+                config,
+                seq: 1 << 50,
+            }),
+            payload: Bytes::copy_from_slice(bytes),
+        })
+    };
+    // That bo is in the ring no more, as daemons say it in their own order.
+    let mut said = Vec::new();
+    Writer::new(&mut said).u8(NAMES).config(config).u8(REMOVE);
+    Writer::new(&mut said).u8(5).put(b"wb.cb");
+    let nonsense = |world: &World| world.daemons[&al.0].engine.counters().nonsense;
+    let in_ring = world.daemons[&al.0].engine.status().rings[0].index;
+    for (carrier, bytes) in [
+        (Carrier::Ring(in_ring), &said[..]),
+        (Carrier::Order, &said[..said.len() - 1]),
+        (Carrier::Order, &said[..1]),
+    ] {
+        let before = nonsense(&world);
+        let now = world.now;
+        world
+            .daemon(al.0)
+            .engine
+            .handle_event(now, carrier, own(bytes));
+        assert_eq!(nonsense(&world), before + 1, "{carrier:?} {bytes:?}");
+    }
+    world.run_made(&mut rng);
+    assert_eq!(world.daemons[&al.0].engine.rings_made(), before);
+    act(&mut world, bo, |client| {
+        client.publish(&["wb.cb"], Service::Agreed, b"still in it");
+    });
+    world.run_made(&mut rng);
+    assert_eq!(last(&mut world, al), "c2@h2>wb.cb still in it");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use groupcast_core::{MemberId, Rng, Service};
 use groupcast_session::frame::{
     BusRequest, ClientFrame, Disconnect, GuestFrame, GuestReply, Request,
 };
+use groupcast_session::guests::Ending;
 use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::World;
@@ -311,6 +312,63 @@ fn a_request_goes_through_the_ring_of_its_group() {
         .any(|(reply, payload)| matches!(reply, GuestReply::Answer { .. }) && payload == b"done");
     assert!(answered, "{answers:?}");
     assert_eq!(world.judge_ring(1), [""; 0]);
+}
+
+/// How the requests of a client have ended.
+fn endings(world: &mut World, who: (MemberId, ClientId)) -> Vec<(u64, Ending)> {
+    let replies = world.client(who.0, who.1).guest.iter();
+    let endings = replies.filter_map(|(reply, _)| match reply {
+        GuestReply::Ended { number, ending, .. } => Some((*number, *ending)),
+        _ => None,
+    });
+    endings.collect()
+}
+
+#[test]
+fn a_request_ends_however_the_daemon_comes_to_be_in_its_ring() {
+    let (mut world, mut rng, [al, bo]) = pair();
+    let ask = |number| GuestFrame::Request {
+        number,
+        answers: 1,
+        handler: None,
+        within: std::time::Duration::from_secs(1),
+        group: "jobs.cb".into(),
+        payload: bytes::Bytes::from_static(b"do"),
+        stream_len: 0,
+    };
+    // It waits for the ring, which is another stay before the daemon is in it.
+    world.act(bo.0, bo.1, |client| {
+        client.say(GuestFrame::Guest { id: 7, floor: 0 });
+        client.say(ask(1));
+    });
+    world.run(&mut rng);
+    world.lose_stay(1, bo.0);
+    assert_eq!(endings(&mut world, bo), []);
+    world.divide_ring(1, &[vec![al.0, bo.0]], &mut rng);
+    world.run(&mut rng);
+    assert_eq!(endings(&mut world, bo), [(1, Ending::Nobody)]);
+
+    // It has been given to a member when the daemon loses its stay; its client is in no group.
+    world.act(al.0, al.1, |client| {
+        client.join("jobs.cb");
+        client.say(GuestFrame::Claim {
+            token: 1,
+            may_wait: false,
+            role: groupcast_session::guests::Role::Answering,
+            group: "jobs.cb".into(),
+        });
+    });
+    world.run(&mut rng);
+    world.act(bo.0, bo.1, |client| client.say(ask(2)));
+    world.run(&mut rng);
+    assert_eq!(endings(&mut world, bo).len(), 1, "al has not answered");
+    world.lose_stay(1, bo.0);
+    world.settle(bo.0);
+    assert_eq!(
+        endings(&mut world, bo),
+        [(1, Ending::Nobody), (2, Ending::Unknown)]
+    );
+    assert_eq!(world.client(bo.0, bo.1).disconnected, None);
 }
 
 #[test]

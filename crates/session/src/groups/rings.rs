@@ -11,17 +11,20 @@
 //! accepted it is told in the order of its messages, so a message waits with that for those before
 //! it; and its credit is one for all.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use groupcast_core::{MemberId, Time};
 
-use super::client::{Client, ClientOrder, ClientPhase};
+use super::client::{Client, ClientOrder, ClientPhase, Pending};
 use super::exchange::Phase;
 use super::fact::RingStatus;
 use super::filters::BELOW;
+use super::guests::GuestRequest;
 use super::orders::{Order, OrderIndex};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{Disconnect, Publish, Reject};
+use crate::guests::GuestId;
 use crate::name::is_private;
 use crate::names::{DomainName, RingAddress, is_at_or_below};
 
@@ -289,7 +292,7 @@ impl Engine {
                 "the daemon was another member of the ring, and begins there anew: connect again";
             self.cut_off(on, now, text);
         }
-        self.begin_anew(on, member);
+        self.begin_anew(on, now, member);
     }
 
     /// The daemon cannot take part in the ring `index`, as `text` says: its clients there are
@@ -297,14 +300,17 @@ impl Engine {
     pub(super) fn give_up_ring(&mut self, now: Time, index: usize, text: &str) {
         let on = OrderIndex::of_ring(index);
         self.cut_off(on, now, text);
-        self.begin_anew(on, self.orders[on].local);
+        self.begin_anew(on, now, self.orders[on].local);
         self.refuse_ring(now, index, text);
         self.orders[on].phase = Phase::Refused;
     }
 
-    fn begin_anew(&mut self, on: OrderIndex, member: MemberId) {
-        let old = std::mem::replace(&mut self.orders[on], Order::new(member));
+    fn begin_anew(&mut self, on: OrderIndex, now: Time, member: MemberId) {
+        let mut old = std::mem::replace(&mut self.orders[on], Order::new(member));
         self.orders[on].submissions = old.submissions.begun_anew();
+        let waiting = self.requests_that_wait(on);
+        old.guests.begin_anew(member, |key| waiting.contains(&key));
+        self.orders[on].guests = old.guests;
         self.orders[on].guests.plant(self.planted);
         for (id, client) in self.clients.iter_mut() {
             client.orders[on].begin_anew();
@@ -312,6 +318,20 @@ impl Engine {
                 self.orders[on].guests.guest_came(guest.id, id.0);
             }
         }
+        self.tell_guests(on, now);
+    }
+
+    /// The requests to groups that wait for a turn in an order.
+    fn requests_that_wait(&self, on: OrderIndex) -> BTreeSet<(GuestId, u64)> {
+        let clients = self.clients.iter().filter_map(|(_, client)| {
+            let guest = client.guest.as_ref()?.id;
+            let requests = client.orders[on].requests.iter();
+            Some(requests.filter_map(move |request| match request {
+                Pending::Guest(GuestRequest::Ask { number, .. }) => Some((guest, *number)),
+                _ => None,
+            }))
+        });
+        clients.flatten().collect()
     }
 
     /// Disconnects the clients for which something is under way, or lasts, in an order.

@@ -100,6 +100,18 @@ impl Guests {
         }
     }
 
+    /// The host is `local` in the order from now on, and knows nothing of it. Requests that still
+    /// wait for the order, as `waits` says, stay open; the others end as unknown.
+    pub(crate) fn begin_anew(&mut self, local: MemberId, waits: impl Fn((GuestId, u64)) -> bool) {
+        let (mut open, planted) = (std::mem::take(&mut self.open), self.planted);
+        open.begin_anew(waits);
+        *self = Self {
+            open,
+            planted,
+            ..Self::new(local)
+        };
+    }
+
     /// Breaks a rule on purpose.
     #[doc(hidden)]
     pub fn plant(&mut self, bug: Option<Planted>) {

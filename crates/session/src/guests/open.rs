@@ -34,6 +34,9 @@ const TABLE_FULL: &str = "the table of guests is full: try later";
 /// Why one ends that was not handed to the order.
 pub(super) const NOT_TAKEN: &str = "what orders the messages did not take the request";
 
+/// Why one ends that was under way when the host became another member of the order.
+const BEGUN_ANEW: &str = "the daemon was another member of the group's ring, and begins there anew";
+
 type Key = (GuestId, u64);
 
 /// What a guest wants of a request.
@@ -374,6 +377,20 @@ impl Open {
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
         self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The host is another member of the order from now on. Requests that still wait for the order,
+    /// as `waits` says, stay open; of the others nobody knows what becomes of them.
+    pub(super) fn begin_anew(&mut self, waits: impl Fn(Key) -> bool) {
+        let over = |(key, request): (&Key, &Request)| {
+            let stays = request.placed.is_none() && waits(*key);
+            (!stays).then_some(*key)
+        };
+        let over: Vec<Key> = self.requests.iter().filter_map(over).collect();
+        for key in over {
+            self.end_because(key, Ending::Unknown, BEGUN_ANEW);
+            self.forget(key);
+        }
     }
 
     fn of_guest(&self, guest: GuestId) -> Vec<Key> {

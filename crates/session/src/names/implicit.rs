@@ -118,7 +118,8 @@ impl Implicit {
         self.planted == Some(bug)
     }
 
-    fn handle(&mut self, from: MemberId, at: OrderPlace, word: Word) {
+    /// Does what a word says; what its daemon may not say changes nothing.
+    fn handle(&mut self, from: MemberId, at: OrderPlace, word: Word) -> Result<(), String> {
         match word {
             Word::Ask { number, pool, top } => {
                 let question = Question {
@@ -129,17 +130,18 @@ impl Implicit {
                     answers: BTreeMap::new(),
                 };
                 let of_it = self.questions.iter().filter(|it| it.by == from).count();
-                if of_it < QUESTIONS_MAX {
-                    self.questions.push_back(question);
-                    if self.questions.len() == 1 {
-                        self.lock_next();
-                    }
+                if of_it >= QUESTIONS_MAX {
+                    return Err(format!("more than {QUESTIONS_MAX} questions for rings"));
+                }
+                self.questions.push_back(question);
+                if self.questions.len() == 1 {
+                    self.lock_next();
                 }
             }
             Word::Answer { number, in_use } => {
                 let locked = self.questions.front_mut();
                 let Some(locked) = locked.filter(|it| it.number == number) else {
-                    return;
+                    return Err("an answer about a ring that nobody asks for".into());
                 };
                 locked.answers.insert(from, in_use);
                 let answered = |member: &MemberId| locked.answers.contains_key(member);
@@ -152,7 +154,7 @@ impl Implicit {
                     self.changing.remove(&top);
                 }
                 if self.has(Planted::NotAdded) && from != self.local {
-                    return;
+                    return Ok(());
                 }
                 if let Some(ring) = self.rings.get_mut(&top) {
                     ring.sites.insert(from);
@@ -165,6 +167,7 @@ impl Implicit {
                 self.remove(&top, from);
             }
         }
+        Ok(())
     }
 
     fn remove(&mut self, top: &DomainName, site: MemberId) {
@@ -374,8 +377,7 @@ impl NameService for Implicit {
 
     fn handle_word(&mut self, from: MemberId, at: OrderPlace, word: &[u8]) -> Result<(), String> {
         let word = Word::decode(word).map_err(|error| error.to_string())?;
-        self.handle(from, at, word);
-        Ok(())
+        self.handle(from, at, word)
     }
 
     fn poll_word(&mut self) -> Option<Vec<u8>> {

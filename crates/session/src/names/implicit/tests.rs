@@ -223,6 +223,46 @@ fn what_had_no_outcome_is_asked_again() {
     assert!(daemons.tops(1).is_empty());
 }
 
+/// Names, numbers and lists of who may not give them.
+#[test]
+fn what_a_daemon_may_not_say_is_an_error_and_changes_nothing() {
+    let mut daemons = Daemons::new(2);
+    daemons.all[0].ask(&name("cb"), pool(28));
+    daemons.run(&[0, 1]);
+    let at = place(1, 1_000);
+    let say = |one: &mut Implicit, word: Word| {
+        let mut bytes = Vec::new();
+        word.encode(&mut Writer::new(&mut bytes));
+        one.handle_word(member(2), at, &bytes)
+    };
+    let one = &mut daemons.all[0];
+    let before = one.rings();
+    let answer = Word::Answer {
+        number: before[0].number,
+        in_use: None,
+    };
+    assert!(say(one, answer).is_err(), "it is answered already");
+    assert!(one.handle_word(member(2), at, &[9, 9]).is_err());
+    // A site removes itself, and nobody else.
+    let top = name("cb");
+    assert_eq!(say(one, Word::Remove { top: top.clone() }), Ok(()));
+    assert_eq!(say(one, Word::Add { top: name("none") }), Ok(()));
+    assert!(one.is_site(&top));
+    assert_eq!(one.rings(), before);
+    let ask = |number: usize| Word::Ask {
+        number: number as u64,
+        pool: pool(28),
+        top: name(&format!("r{number}")),
+    };
+    for number in 0..QUESTIONS_MAX {
+        assert_eq!(say(one, ask(number)), Ok(()));
+    }
+    let error = say(one, ask(QUESTIONS_MAX)).unwrap_err();
+    assert!(error.contains("64 questions"), "{error}");
+    assert_eq!(one.questions.len(), QUESTIONS_MAX);
+    assert_eq!(one.rings(), before);
+}
+
 #[test]
 fn golden_bytes() {
     let bytes = |word: Word| {
