@@ -1,5 +1,6 @@
 //! Conformance and live tests of groupcast.
 //!
+//! - `asking`: requests, handlers and locks as clients see them; [`AskTally`] counts them.
 //! - [`explore`]: every schedule of a small group.
 //! - [`fuzz`]: the bodies of the fuzz targets.
 //! - [`groups`]: the swarm over daemons with clients.
@@ -8,6 +9,7 @@
 //! - `live` (feature `live`, on unless said otherwise): the real binary on the hosts of a test bed.
 #![forbid(unsafe_code)]
 
+mod asking;
 pub mod explore;
 pub mod fuzz;
 pub mod groups;
@@ -15,3 +17,5 @@ pub mod groups;
 pub mod live;
 pub mod names;
 pub mod presets;
+
+pub use self::asking::AskTally;

@@ -4,6 +4,8 @@
 //! A seed that fails prints the line that runs it again. `--plant` breaks a rule of the protocol on
 //! purpose, to show that the swarm finds it.
 
+#[path = "swarm/names.rs"]
+mod named;
 #[path = "swarm/presets.rs"]
 mod presets;
 #[path = "swarm/resilience.rs"]
@@ -20,7 +22,7 @@ use groupcast_core::{Family, Instrumented, Service};
 use groupcast_protocols::registry::FAMILIES;
 use groupcast_sim::swarm::{RangeReport, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Trace, TraceLevel};
-use groupcast_suite::groups;
+use groupcast_suite::{AskTally, groups};
 use serde_json::json;
 
 const HELP: &str = "\
@@ -62,6 +64,8 @@ enum Subject {
     Family(&'static Family),
     /// One over daemons with clients.
     Groups(groups::Order),
+    /// That over daemons whose clients make rings.
+    Names,
 }
 
 impl Subject {
@@ -69,6 +73,7 @@ impl Subject {
         match self {
             Self::Family(family) => family.name,
             Self::Groups(order) => order.name,
+            Self::Names => "names",
         }
     }
 
@@ -82,6 +87,7 @@ impl Subject {
             .iter()
             .map(|family| Self::Family(family))
             .chain(groups::ORDERS.map(Self::Groups))
+            .chain([Self::Names])
     }
 }
 
@@ -180,7 +186,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     if let Some(name) = plant {
         let plant = match options.subject {
             Subject::Family(family) => family.plant(name),
-            Subject::Groups(_) => None,
+            Subject::Groups(_) | Subject::Names => None,
         };
         options.plant = Some(plant.ok_or(format!(
             "{} has no planted bug {name}: --list-plants names them",
@@ -190,6 +196,11 @@ fn parse(args: &[String]) -> Result<Options, String> {
     if options.resilience && !options.subject.is_resilient() {
         let name = options.subject.name();
         return Err(format!("{name} carries no resilient services"));
+    }
+    if matches!(options.subject, Subject::Names)
+        && (options.trace.is_some() || options.minimise || options.coverage)
+    {
+        return Err("names has no --trace, --minimise or --coverage".to_owned());
     }
     if options.seeds.is_empty() && !options.presets {
         return Err("--seeds A..B is missing, with A below B".to_owned());
@@ -212,6 +223,7 @@ fn run(options: &Options) -> bool {
     }
     match options.subject {
         Subject::Family(family) if options.resilience => resilience::run(options, family),
+        Subject::Names => named::run(options),
         Subject::Groups(order) => {
             let tally = Arc::default();
             let swarm = groups::swarm(order, Arc::clone(&tally));
@@ -282,21 +294,35 @@ fn print_tally(options: &Options, tally: &groups::Tally) {
             "{}",
             json!({"event": "clients", "connections": connections, "parted": parted,
                 "expelled": expelled, "lost": lost, "published": published, "seen": seen,
-                "views": views, "requests_complete": asked.complete,
-                "requests_otherwise": asked.otherwise, "requests_given": asked.given,
-                "roles_held": asked.held})
+                "views": views, "requests": requests(asked)})
         );
     } else {
         println!(
             "{connections} connections of clients: {parted} said good-bye, {expelled} were expelled, \
              {lost} were lost; {published} messages published, {seen} seen, {views} views"
         );
-        println!(
-            "{} requests got all answers that they wanted, {} ended otherwise, members were given {}; \
-             {} handlers and locks were held in the end",
-            asked.complete, asked.otherwise, asked.given, asked.held
-        );
+        print_requests(asked);
     }
+}
+
+fn requests(asked: &AskTally) -> serde_json::Value {
+    json!({"first": asked.first, "some": asked.some, "all": asked.all, "handled": asked.handled,
+        "otherwise": asked.otherwise, "given": asked.given, "roles_held": asked.held})
+}
+
+fn print_requests(asked: &AskTally) {
+    println!(
+        "{} requests got all answers that they wanted: {} the first, {} two, {} those of all, {} that of a handler; \
+         {} ended otherwise; members were given {}; {} handlers and locks were held in the end",
+        asked.complete(),
+        asked.first,
+        asked.some,
+        asked.all,
+        asked.handled,
+        asked.otherwise,
+        asked.given,
+        asked.held
+    );
 }
 
 /// What the line that runs a seed again says of the protocol.

@@ -8,7 +8,7 @@ use groupcast_session::client::{ClientEvent, Connection};
 use groupcast_session::frame::{ClientKind, Disconnect, Message, Request};
 use groupcast_session::{ClientId, View};
 
-use super::asking::Asking;
+use crate::asking::Asking;
 
 /// Bytes that a pipe holds, as a socket's buffer: little, so that frames come in pieces.
 const PIPE_MAX: usize = 8 << 10;
@@ -241,12 +241,10 @@ impl Client {
             if life.end.is_some() {
                 return Err(format!("{} sees {event:?} after the last word", self.name));
             }
+            self.asking.see(life.daemon, &self.name, &event);
             match event {
                 ClientEvent::Message(message) => life.seen.push(Seen::Message(message)),
-                ClientEvent::View(view) => {
-                    self.asking.view(&view, &self.name);
-                    life.seen.push(Seen::View(view));
-                }
+                ClientEvent::View(view) => life.seen.push(Seen::View(view)),
                 ClientEvent::Accepted { up_to } => life.acceptances.push((up_to, configs)),
                 ClientEvent::Rejected { request, text, .. } => {
                     if let Request::Publish(number) = request {
@@ -260,18 +258,11 @@ impl Client {
                 ClientEvent::Behind { dropped, .. } if dropped >= life.dropped => {
                     life.dropped = dropped;
                 }
-                ClientEvent::Asked(asked) => self.asking.given(life.daemon, asked),
-                ClientEvent::Taken { number, asked } => self.asking.taken(number, asked),
-                ClientEvent::Answer { number, from, .. } => {
-                    self.asking.answered(life.daemon, number, from);
-                }
-                ClientEvent::Ended {
-                    number,
-                    ending,
-                    answers,
-                    ..
-                } => self.asking.ended(number, ending, answers),
-                ClientEvent::Role(notice) => self.asking.role(notice),
+                ClientEvent::Asked(_)
+                | ClientEvent::Taken { .. }
+                | ClientEvent::Answer { .. }
+                | ClientEvent::Ended { .. }
+                | ClientEvent::Role(_) => {}
                 other => return Err(format!("{} sees {other:?}", self.name)),
             }
         }

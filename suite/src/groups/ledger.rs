@@ -6,8 +6,8 @@ use groupcast_core::{ConfigId, MemberId, MessageId};
 use groupcast_session::ClientId;
 use groupcast_session::frame::Disconnect;
 
-use super::asking::AskTally;
 use super::client::{Client, Life};
+use crate::asking::AskTally;
 
 /// All clients of a run, and what its daemons went through.
 #[derive(Default)]
@@ -47,7 +47,9 @@ pub struct Tally {
 impl Tally {
     /// Adds what the clients of one run went through.
     pub(super) fn add(&mut self, ledger: &Ledger) {
-        self.asked.add(ledger);
+        for client in &ledger.clients {
+            self.asked.add(&client.asking);
+        }
         for (client, life) in ledger.lives() {
             self.seen += life.messages().count() as u64;
             self.views += life.views().count() as u64;

@@ -27,7 +27,6 @@ use groupcast_session::guests::Planted;
 use groupcast_sim::swarm::{Group, Scenario, Swarm, SwarmConfig};
 
 pub use self::acts::Acts;
-pub use self::asking::AskTally;
 pub use self::daemon::Daemon;
 pub use self::ledger::{Ledger, Tally};
 

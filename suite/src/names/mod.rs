@@ -9,6 +9,8 @@
 
 mod client;
 mod seat;
+pub(crate) mod seen;
+pub mod swarm;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,7 @@ use groupcast_sim::{Cluster, ClusterConfig, Status};
 pub use self::client::Client;
 pub use self::seat::Seat;
 use self::seat::{Daemon, Label, label};
+pub use self::seen::Seen;
 
 /// What daemons ask their hosts for is looked at this often.
 const GLANCE: Duration = Duration::from_micros(200);
@@ -162,6 +165,7 @@ impl World {
             engine.plant_in_names(self.config.planted);
         }
         let daemon = Daemon {
+            local,
             engine,
             members: BTreeMap::new(),
             clients: BTreeMap::new(),
@@ -221,7 +225,7 @@ impl World {
         let now = self.time_of(host);
         let id = self.with(host, |daemon| {
             let id = daemon.engine.connected(now, Transport::Unix)?;
-            daemon.clients.insert(id, Client::new(name));
+            daemon.clients.insert(id, Client::new(name, daemon.local));
             Some(id)
         })??;
         self.settle(host);

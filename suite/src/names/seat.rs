@@ -65,6 +65,8 @@ enum Out {
 
 /// A daemon: an engine, its members, and its clients.
 pub(super) struct Daemon {
+    /// Its member of the daemons' own order.
+    pub(super) local: MemberId,
     pub(super) engine: Engine,
     /// By the number of their seats; 0 is that of the daemon's own order.
     pub(super) members: BTreeMap<usize, Member>,
