@@ -44,6 +44,9 @@ const LIBRARIES: &[&str] = &[
     "groupcast-lmbl",
     "groupcast-tls",
     "groupcast-transfer",
+    // Programs of the suite are in groups without a daemon.
+    "groupcast-member",
+    "groupcast-groups",
 ];
 
 const RULES: &[Rule] = &[

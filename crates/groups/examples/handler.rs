@@ -10,11 +10,11 @@
 //! ```
 //!
 //! Kill the replica that answers, and ask again. `GROUP=IP:PORT` is another address, `ORDER=rmp`
-//! another protocol; everything is sent in clear.
+//! another protocol, `INTERFACE=IP` the interface to hosts other than this; everything is sent in
+//! clear.
 
 use std::env;
 use std::error::Error;
-use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use groupcast_groups::{Ask, ClientEvent, Groups, Member, RmpConfig, Role, RoleState, Sealing};
@@ -36,10 +36,11 @@ pub(crate) fn play(words: &[&str]) -> Result<(), Box<dyn Error>> {
     }
 }
 
-fn open(name: &str) -> Result<Groups, Box<dyn Error>> {
+pub(crate) fn open(name: &str) -> Result<Groups, Box<dyn Error>> {
     let group = env::var("GROUP").unwrap_or_else(|_| "239.192.79.9:4840".into());
     let member = Member::builder(name, group.parse()?, Sealing::Insecure);
-    let member = member.interface(Ipv4Addr::LOCALHOST);
+    let interface = env::var("INTERFACE").unwrap_or_else(|_| "127.0.0.1".into());
+    let member = member.interface(interface.parse()?);
     let member = match env::var("ORDER").as_deref() {
         Ok("rmp") => member.rmp(RmpConfig::lan()),
         _ => member,

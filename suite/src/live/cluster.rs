@@ -378,12 +378,7 @@ impl Cluster {
                 }
             }
         }
-        let histories: Vec<String> = self
-            .histories
-            .iter()
-            .filter(|path| path.exists())
-            .map(|path| path.display().to_string())
-            .collect();
+        let histories = self.all_histories()?;
         let mut command = self.command(1, &["check"]);
         command.args(&histories);
         let mut check = self.bed.launch("check", command)?;
@@ -399,6 +394,39 @@ impl Cluster {
                 check.stderr()?
             ),
         })
+    }
+
+    /// The histories of all daemons that were started, those of their rings among them.
+    fn all_histories(&self) -> Outcome<Vec<PathBuf>> {
+        let mut all: Vec<PathBuf> = Vec::new();
+        let own = self.histories.iter().filter(|path| path.exists());
+        all.extend(own.cloned());
+        let stems: Vec<String> = self
+            .histories
+            .iter()
+            .filter_map(|path| Some(format!("{}.", path.file_stem()?.display())))
+            .collect();
+        for entry in fs::read_dir(self.bed.directory())? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let of_ring = |stem: &String| {
+                let rest = name.strip_prefix(stem.as_str());
+                rest.is_some_and(|rest| rest.ends_with(".ndjson"))
+            };
+            if stems.iter().any(of_ring) {
+                all.push(path);
+            }
+        }
+        Ok(all)
+    }
+
+    /// How often all histories together have `text`.
+    pub fn count_in_histories(&self, text: &str) -> Outcome<usize> {
+        let mut count = 0;
+        for path in self.all_histories()? {
+            count += fs::read_to_string(path)?.matches(text).count();
+        }
+        Ok(count)
     }
 
     fn label(&mut self, what: &str, host: usize) -> String {

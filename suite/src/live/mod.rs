@@ -10,10 +10,12 @@
 //! - [`bus`]: many clients of the bus against a naive model; people beside a large volume.
 //! - [`chaos`]: everything that happens to hosts, at random; [`compilers`]: what else runs on them.
 //! - [`farewell`]: the last words of a daemon to its clients; [`large`]: the longest messages.
+//! - [`embedded`]: programs with groups of their own, without daemons.
 //! - [`guests`]: requests to a group, a handler and a lock, of which holders are killed.
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //! - [`hostile`]: a thousand clients, some of them hostile; [`flood`]: datagrams that no daemon
 //!   should believe; [`insider`]: a holder of the key; [`races`]: a local user against a receiver.
+//! - [`rings`]: rings that joins make, while daemons are killed and cut off.
 //! - [`rekeys`]: the key is changed again and again. [`bars`]: what long runs are held to;
 //!   [`memory`]: whether it is flat.
 //!
@@ -26,6 +28,7 @@ pub mod chaos;
 pub mod cluster;
 pub mod compilers;
 pub mod eavesdrop;
+pub mod embedded;
 pub mod exclusion;
 pub mod failover;
 pub mod farewell;
@@ -41,6 +44,7 @@ pub mod memory;
 pub mod pcap;
 pub mod races;
 pub mod rekeys;
+pub mod rings;
 pub mod stream;
 pub mod text;
 pub mod transfer;

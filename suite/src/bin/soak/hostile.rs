@@ -8,7 +8,9 @@ use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::failover::median_and_max;
 use groupcast_suite::live::flood::storm::{self, Kind};
 use groupcast_suite::live::rekeys::Load;
-use groupcast_suite::live::{Outcome, Role, flood, guests, hostile, insider, races, rekeys};
+use groupcast_suite::live::{
+    Outcome, Role, embedded, flood, guests, hostile, insider, races, rekeys,
+};
 use serde_json::{Value, json};
 
 use super::Options;
@@ -21,6 +23,7 @@ pub(super) fn role(word: &str) -> Option<fn(&[&str]) -> Outcome> {
         races::ROLE,
         (storm::STORM, storm::main),
     ];
+    let others = others.into_iter().chain(embedded::ROLES);
     let mut roles = hostile::ROLES.into_iter().chain(others);
     roles.find(|(name, _)| *name == word).map(|(_, main)| main)
 }

@@ -21,6 +21,7 @@ use groupcast_suite::live::files::shares::{self, Shared};
 use groupcast_suite::live::files::small;
 use groupcast_suite::live::files::together::Together;
 use groupcast_suite::live::forged::{self, Attack};
+use groupcast_suite::live::rings::{self, Making};
 use groupcast_suite::live::{Outcome, exclusion, farewell, large, transfer};
 use serde_json::{Value, json};
 
@@ -30,6 +31,11 @@ const FAILOVER_MEDIAN: Duration = Duration::from_millis(400);
 const FAILOVER_WORST: Duration = Duration::from_secs(1);
 /// How long faults come and go in a round of chaos.
 const CHAOS_ROUND: Duration = Duration::from_secs(20);
+/// The same in a round of rings: long enough that names go out of use and come back.
+const RINGS_ROUND: Duration = Duration::from_secs(24);
+/// Rings of a daemon, and names of a client on them, whose memory is measured: as many as a client
+/// may be in.
+const RINGS_AND_NAMES: (u64, u64) = (20, 1_000);
 /// Domains that clients of the bus use.
 const BUS_DOMAINS: usize = 200;
 /// What people notice: at no user may one action of a hundred take longer.
@@ -54,14 +60,14 @@ struct Options {
     /// Fail-overs of each kind; changes of the key
     #[arg(long, default_value_t = 20)]
     times: usize,
-    /// What orders the messages, in failover and exclusion: ring or rmp
+    /// What orders the daemons' messages, in failover, exclusion and rings: ring or rmp
     #[arg(long, value_parser = [RING, RMP], default_value = RING)]
     protocol: String,
-    /// How long all members flood, chaos lasts, clients of the bus come and go, or a holder of the
-    /// key does his worst with each protocol, in minutes
+    /// How long all members flood, chaos lasts, rings are made, clients of the bus come and go, or a
+    /// holder of the key does his worst with each protocol, in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// How many hosts there are in chaos and with clients of the bus
+    /// How many hosts there are in chaos, with rings and with clients of the bus
     #[arg(long, default_value_t = 5)]
     hosts: usize,
     /// How many compilers run beside the members that flood
@@ -137,6 +143,8 @@ enum What {
     Shares,
     /// Everything that happens to hosts, at random, with histories judged and memory watched
     Chaos,
+    /// Joins that make rings, while daemons are killed and cut off: none is left behind
+    Rings,
     /// Clients that close and that are thrown out under load learn why
     Farewell,
     /// Messages of 64 MiB: no daemon is busy with one for long
@@ -194,6 +202,7 @@ fn main() -> ExitCode {
         (What::Races, "races", hostile::run_races),
         (What::Rekey, "rekey", hostile::run_rekey),
         (What::Chaos, "chaos", run_chaos),
+        (What::Rings, "rings", run_rings),
     ];
     let mut results = serde_json::Map::new();
     let mut clean = true;
@@ -407,6 +416,39 @@ fn run_chaos(options: &Options) -> Outcome<Value> {
         "together_ms": millis,
         "memory_first": report.memory.0,
         "memory_last": report.memory.1,
+    }))
+}
+
+fn run_rings(options: &Options) -> Outcome<Value> {
+    let (rings, names) = RINGS_AND_NAMES;
+    let cost = rings::cost(rings, names)?;
+    println!("{cost}");
+    let making = Making {
+        hosts: options.hosts,
+        protocol: &options.protocol,
+        length: Duration::from_secs_f64(options.minutes * 60.0),
+        round: RINGS_ROUND,
+        seed: options.seed,
+    };
+    let report = rings::run(making, |line| println!("{line}"))?;
+    println!("{report}");
+    let millis = report.rest.iter().map(|took| took.as_millis() as u64);
+    Ok(json!({
+        "rounds": report.rounds,
+        "seed": options.seed,
+        "faults": report.faults,
+        "acts": report.acts,
+        "stays": report.stays,
+        "messages": report.messages,
+        "requests_complete": report.asked.complete(),
+        "requests_otherwise": report.asked.otherwise,
+        "rest_ms": millis.collect::<Vec<_>>(),
+        "memory_first": report.memory.0,
+        "memory_last": report.memory.1,
+        "files_first": report.files.0,
+        "files_last": report.files.1,
+        "ring_bytes": cost.of_ring(),
+        "name_bytes": cost.of_name(),
     }))
 }
 

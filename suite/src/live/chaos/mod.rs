@@ -8,8 +8,9 @@
 //! that lived through all of it must have been flat.
 
 mod load;
-mod plan;
+pub(in crate::live) mod plan;
 mod preload;
+pub(in crate::live) mod site;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,8 +20,9 @@ use std::time::{Duration, Instant};
 use groupcast_bench::Link;
 
 use self::load::Load;
-use self::plan::{Fault, Planned, draw};
+use self::plan::{Planned, draw};
 use self::preload::Preload;
+use self::site::{Site, again, events};
 use super::cluster::{Cluster, MULTICAST};
 use super::memory::Memory;
 use super::{BrokenPromise, Outcome};
@@ -31,10 +33,6 @@ const TOGETHER_WITHIN: Duration = Duration::from_secs(20);
 const JUDGE_WITHIN: Duration = Duration::from_secs(600);
 /// How often the load is looked after while faults come and go.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a daemon that is asked to stop may take.
-const LEAVE_WITHIN: Duration = Duration::from_secs(8);
-/// What an interface takes unless a fault says otherwise.
-const MTU: u16 = 1_500;
 
 /// What a run is.
 #[derive(Clone, Copy, Debug)]
@@ -94,16 +92,9 @@ impl fmt::Display for SoakReport {
 pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
     let mut cluster = Cluster::new(chaos.hosts, Link::Gbit1)?;
     let preloads = Preload::install(&mut cluster)?;
-    let all: Vec<usize> = (1..=chaos.hosts).collect();
-    let mut site = Site {
-        cluster,
-        preloads,
-        up: vec![false; chaos.hosts + 1],
-    };
-    for host in &all {
-        site.start(*host)?;
-    }
-    site.cluster.await_members(&all)?;
+    let mut site = Site::new(cluster, preloads, &["--multicast", MULTICAST]);
+    site.start_all()?;
+    site.cluster.await_members(&site.hosts())?;
     let mut memory = Memory::default();
     let (mut faults, mut together) = (BTreeMap::new(), Vec::new());
     let (mut messages, mut rounds) = (0, 0);
@@ -111,7 +102,7 @@ pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
     while begun.elapsed() < chaos.length {
         let seed = chaos.seed + rounds;
         let plan = draw(chaos.hosts, chaos.round, seed);
-        let outcome = site.round(&plan, rounds);
+        let outcome = round(&mut site, &plan, rounds);
         let (took, count) = outcome.map_err(|error| again(error, seed, &plan))?;
         memory.sample(site.cluster.daemon(1)?.usage()?.resident);
         rounds += 1;
@@ -144,133 +135,37 @@ pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
     })
 }
 
-/// The error of a round, with what makes it happen again.
-fn again(
-    error: Box<dyn std::error::Error + Send + Sync>,
-    seed: u64,
-    plan: &[Planned],
-) -> Box<dyn std::error::Error + Send + Sync> {
-    let faults: Vec<String> = plan
-        .iter()
-        .map(|planned| {
-            format!(
-                "{:.2} to {:.2} s {:?} at host {}",
-                planned.begins.as_secs_f64(),
-                planned.ends.as_secs_f64(),
-                planned.fault,
-                planned.host
-            )
-        })
-        .collect();
-    format!("seed {seed}: {error}\n{}", faults.join("\n")).into()
+/// Carries out a plan; how long the daemons took to be one group afterwards, and how many messages
+/// subscribers got.
+fn round(site: &mut Site, plan: &[Planned], round: u64) -> Outcome<(Duration, u64)> {
+    let mut load = Load::begin(&mut site.cluster, round)?;
+    let begun = Instant::now();
+    for (at, begins, planned) in events(plan) {
+        while begun.elapsed() < at {
+            sleep(LOOK.min(at.saturating_sub(begun.elapsed())));
+            look_after(site, &mut load)?;
+        }
+        match begins {
+            true => site.inflict(planned)?,
+            false => site.end(planned)?,
+        }
+    }
+    let healed = Instant::now();
+    let all = site.hosts();
+    site.cluster.await_members_within(TOGETHER_WITHIN, &all)?;
+    let took = healed.elapsed();
+    look_after(site, &mut load)?;
+    let messages = load.end(&mut site.cluster)?;
+    Ok((took, messages))
 }
 
-/// The hosts and what is done to them.
-struct Site {
-    cluster: Cluster,
-    preloads: Vec<Preload>,
-    /// Whether the daemon of each host should be running.
-    up: Vec<bool>,
-}
-
-impl Site {
-    /// Carries out a plan; how long the daemons took to be one group afterwards, and how many
-    /// messages subscribers got.
-    fn round(&mut self, plan: &[Planned], round: u64) -> Outcome<(Duration, u64)> {
-        let mut load = Load::begin(&mut self.cluster, round)?;
-        let mut events: Vec<(Duration, bool, &Planned)> = plan
-            .iter()
-            .flat_map(|planned| {
-                [
-                    (planned.begins, true, planned),
-                    (planned.ends, false, planned),
-                ]
-            })
-            .collect();
-        events.sort_by_key(|(at, ..)| *at);
-        let begun = Instant::now();
-        for (at, begins, planned) in events {
-            while begun.elapsed() < at {
-                sleep(LOOK.min(at.saturating_sub(begun.elapsed())));
-                self.look_after(&mut load)?;
-            }
-            match begins {
-                true => self.inflict(planned)?,
-                false => self.end(planned)?,
-            }
+/// Daemons that should run do; publishers that lost theirs are begun anew.
+fn look_after(site: &mut Site, load: &mut Load) -> Outcome {
+    for host in site.hosts() {
+        site.look_after(host)?;
+        if site.is_up(host) {
+            load.look_after(&mut site.cluster, host)?;
         }
-        let healed = Instant::now();
-        let all: Vec<usize> = (1..=self.cluster.bed.hosts()).collect();
-        self.cluster.await_members_within(TOGETHER_WITHIN, &all)?;
-        let took = healed.elapsed();
-        self.look_after(&mut load)?;
-        let messages = load.end(&mut self.cluster)?;
-        Ok((took, messages))
     }
-
-    /// Daemons that should run do; publishers that lost theirs are begun anew.
-    fn look_after(&mut self, load: &mut Load) -> Outcome {
-        for host in 1..=self.cluster.bed.hosts() {
-            if !self.up[host] {
-                continue;
-            }
-            let daemon = self.cluster.daemon(host)?;
-            if !daemon.is_running() {
-                let said = daemon.stderr()?;
-                return Err(format!("the daemon of host {host} ended by itself: {said}").into());
-            }
-            load.look_after(&mut self.cluster, host)?;
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, host: usize) -> Outcome {
-        self.up[host] = true;
-        self.cluster.start_with(host, &["--multicast", MULTICAST])
-    }
-
-    fn inflict(&mut self, planned: &Planned) -> Outcome {
-        let host = planned.host;
-        let (cluster, preload) = (&mut self.cluster, &self.preloads[host - 1]);
-        match &planned.fault {
-            Fault::Kill => {
-                self.up[host] = false;
-                cluster.daemon(host)?.kill()?;
-            }
-            Fault::Restart => {
-                self.up[host] = false;
-                cluster.daemon(host)?.terminate()?;
-            }
-            Fault::Stop => cluster.daemon(host)?.stop()?,
-            Fault::Cut => cluster.bed.cut(host)?,
-            Fault::Deaf(others) => cluster.bed.deafen(host, others)?,
-            Fault::Loss(permille) => cluster.bed.lose(host, *permille)?,
-            Fault::Mtu(bytes) => cluster.bed.set_mtu(host, *bytes)?,
-            Fault::DiskFull => preload.fill_disk(true)?,
-            Fault::Clock(seconds) => preload.step_clock(*seconds)?,
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, planned: &Planned) -> Outcome {
-        let host = planned.host;
-        let (cluster, preload) = (&mut self.cluster, &self.preloads[host - 1]);
-        match &planned.fault {
-            Fault::Kill => self.start(host)?,
-            Fault::Restart => {
-                if cluster.daemon(host)?.wait(LEAVE_WITHIN)?.is_none() {
-                    return Err(format!("the daemon of host {host} ignores SIGTERM").into());
-                }
-                self.start(host)?;
-            }
-            Fault::Stop => cluster.daemon(host)?.resume()?,
-            Fault::Cut => cluster.bed.rejoin(host)?,
-            Fault::Deaf(_) => cluster.bed.deafen(host, &[])?,
-            Fault::Loss(_) => cluster.bed.lose(host, 0)?,
-            Fault::Mtu(_) => cluster.bed.set_mtu(host, MTU)?,
-            Fault::DiskFull => preload.fill_disk(false)?,
-            Fault::Clock(_) => preload.step_clock(0)?,
-        }
-        Ok(())
-    }
+    Ok(())
 }

@@ -7,7 +7,7 @@ use groupcast_core::Rng;
 
 /// What goes wrong at a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(in crate::live) enum Fault {
     /// Its daemon is killed, and started again at the end.
     Kill,
     /// Its daemon is asked to stop, and started again at the end.
@@ -30,7 +30,7 @@ pub(super) enum Fault {
 
 impl Fault {
     /// The word for its kind.
-    pub(super) fn name(&self) -> &'static str {
+    pub(in crate::live) fn name(&self) -> &'static str {
         match self {
             Self::Kill => "kill",
             Self::Restart => "restart",
@@ -58,16 +58,16 @@ impl fmt::Display for Fault {
 
 /// A fault with its time in the round.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Planned {
-    pub(super) host: usize,
-    pub(super) fault: Fault,
-    pub(super) begins: Duration,
-    pub(super) ends: Duration,
+pub(in crate::live) struct Planned {
+    pub(in crate::live) host: usize,
+    pub(in crate::live) fault: Fault,
+    pub(in crate::live) begins: Duration,
+    pub(in crate::live) ends: Duration,
 }
 
 /// Faults of one round of `length` among `hosts` hosts, in the order of their beginnings. A host
 /// has one at a time; the daemon of host 1 is never ended, so that its memory can be watched.
-pub(super) fn draw(hosts: usize, length: Duration, seed: u64) -> Vec<Planned> {
+pub(in crate::live) fn draw(hosts: usize, length: Duration, seed: u64) -> Vec<Planned> {
     let mut rng = Rng::new(seed).fork("chaos");
     let end = length.as_millis() as u64;
     let mut busy_until = vec![0; hosts + 1];

@@ -14,7 +14,7 @@ const SOURCE: &str = include_str!("preload.c");
 const NANOS: i64 = 1_000_000_000;
 
 /// The preloaded library of one host's daemons, to be told what to do.
-pub(super) struct Preload {
+pub(in crate::live) struct Preload {
     control: File,
 }
 
