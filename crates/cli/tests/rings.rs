@@ -332,3 +332,66 @@ fn a_ring_whose_history_cannot_be_written_refuses_its_clients_until_it_can() {
     let _subscriber = subscribe(&host, "at-one", "one", &["page.wb.cb"]);
     assert_eq!(ring(&host, "one")["trouble"], Value::Null);
 }
+
+/// Goal: rings may share an address and a port. Method: two daemons with two rings at one address;
+/// both hear the datagrams of both, and each ring takes its own alone.
+#[test]
+fn rings_at_one_address_are_told_apart_by_their_labels() {
+    let host = Host::new();
+    let multicast = format!("239.192.79.77:{}", free_port());
+    let ring_of = |top: &str| format!("[[rings]]\ntop = \"{top}\"\nmulticast = \"{multicast}\"\n");
+    let text = format!("insecure = true\n{}{}", ring_of("a.cb"), ring_of("b.cb"));
+    let names = ["one", "two"];
+    let mut daemons = names.map(|name| {
+        let file = host.write(&format!("{name}.toml"), &text);
+        host.daemon(name, &["-c", &file])
+    });
+    for name in names {
+        host.await_members(name, &names);
+    }
+    let groups = ["page.a.cb", "page.b.cb"];
+    let subscribers = names.map(|name| subscribe(&host, &format!("at-{name}"), name, &groups));
+    let rings = |name: &str| -> Vec<Value> {
+        let status = host.status(name).unwrap_or_default();
+        status["rings"].as_array().cloned().unwrap_or_default()
+    };
+    let members = |ring: &Value| {
+        let members = ring["configuration"]["members"].as_array();
+        members.map_or(0, Vec::len)
+    };
+    eventually("both are in both rings", || {
+        let all = names.map(|name| rings(name)).concat();
+        all.len() == 4 && all.iter().all(|ring| members(ring) == 2)
+    });
+    for group in groups {
+        publish(&host, "one", group, &format!("to {group}\n"));
+    }
+    for name in names {
+        for (group, ring) in groups.iter().zip(["a.cb", "b.cb"]) {
+            let (label, text) = (format!("at-{name}"), format!("to {group}"));
+            eventually(&format!("{label} has {text}"), || {
+                !lines(&host, &label, &text).is_empty()
+            });
+            let lines = lines(&host, &label, &text);
+            assert_eq!(lines.len(), 1);
+            assert_eq!(
+                (&lines[0]["ring"], &lines[0]["group"]),
+                (&ring.into(), &(*group).into())
+            );
+        }
+        for ring in rings(name) {
+            assert!(ring["foreign"].as_u64() > Some(0), "{ring}");
+        }
+    }
+    drop(subscribers);
+    for daemon in &mut daemons {
+        assert_eq!(daemon.terminate(), 0);
+    }
+    let files = names
+        .map(|name| ["", ".a.cb", ".b.cb"].map(|top| host.path(&format!("{name}{top}.ndjson"))));
+    let files = files.concat();
+    let mut check = vec!["check"];
+    check.extend(files.iter().map(String::as_str));
+    let verdict = host.run(&check);
+    assert_eq!(verdict.code, 0, "{}{}", verdict.stdout, verdict.stderr);
+}
