@@ -183,7 +183,7 @@ fn main() -> ExitCode {
         eprintln!("cannot soak: {reason}");
         return ExitCode::FAILURE;
     }
-    let runs: [(What, &str, Run); 18] = [
+    let runs: [(What, &str, Run); 19] = [
         (What::Transfer, "transfer", run_transfer),
         (What::Files, "files", run_files),
         (What::Together, "together", run_together),

@@ -164,7 +164,7 @@ impl Together {
     }
 
     /// All is as it should be: nothing is kept of it.
-    pub fn end(self) {
+    pub fn end(mut self) {
         self.site.cluster.pass();
     }
 }
