@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use groupcast_core::mech::probes::Probes;
+use groupcast_core::mech::probes::{Probes, Verdict};
 use groupcast_core::{MemberId, Time};
 
 use super::wire::Message;
@@ -18,8 +18,7 @@ impl Rmp {
             self.ask_whether_heard(member);
         }
         if self.timers.due(Timer::Probe).is_none() {
-            self.timers
-                .set(Timer::Probe, now + self.config.announce_interval);
+            self.plan_probe(now);
         }
     }
 
@@ -34,21 +33,36 @@ impl Rmp {
         }
     }
 
-    /// Asks those in quarantine, and lets in those that answer again.
+    /// Asks those in quarantine, and lets in those that answer again. Those that are slow wait
+    /// longer.
     pub(super) fn probe(&mut self, now: Time) {
         let patience = self.answered_within();
-        for member in self.probes.judge(now, patience) {
-            self.peers.release(now, member);
+        let longest = self.config.quarantine_max * Probes::SLOW_QUARANTINES;
+        for verdict in self.probes.judge(now, patience) {
+            match verdict {
+                Verdict::Repaired(member) => self.peers.release(now, member),
+                Verdict::Slow(member) if self.state.is_together_with(member) => {}
+                Verdict::Slow(member) => self.peers.note_slow(member, longest),
+            }
         }
-        let peers = &self.peers;
-        let keeps = |member| peers.is_quarantined(now, member);
+        let (peers, state) = (&self.peers, &self.state);
+        let keeps = |member, new| {
+            peers.is_quarantined(now, member) || new && !state.is_together_with(member)
+        };
         for member in self.probes.next(now, keeps) {
             self.ask_whether_heard(member);
         }
         if !self.probes.is_empty() {
-            self.timers
-                .set(Timer::Probe, now + self.config.announce_interval);
+            self.plan_probe(now);
         }
+    }
+
+    /// Members ask at random times, so that their probes do not wait for each other at the one that
+    /// is asked.
+    fn plan_probe(&mut self, now: Time) {
+        let interval = self.config.announce_interval;
+        let delay = self.rng.duration(interval / 2, interval * 3 / 2);
+        self.timers.set(Timer::Probe, now + delay);
     }
 
     /// A probe, which is answered, or the answer to one.
