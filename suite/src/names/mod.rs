@@ -449,6 +449,11 @@ impl World {
         self.begun
     }
 
+    /// Whether a host is in the ring at this place of its daemon.
+    pub fn is_in_ring(&self, host: usize, place: usize) -> bool {
+        self.cluster.status(self.seat(host, place + 1)) == Status::Up
+    }
+
     /// In how many rings a host is.
     pub fn rings_of(&self, host: usize) -> usize {
         let seats = self.seats(host);

@@ -322,10 +322,30 @@ impl Schedule {
             if !used {
                 return Some(format!("the ring {top} is left behind"));
             }
+            if let Some(apart) = self.ring_apart(&top) {
+                return Some(apart);
+            }
         }
         let tops = first.unwrap_or_default();
         let tops: Vec<String> = tops.iter().map(|ring| ring.top.to_string()).collect();
         self.apart(&tops).err()
+    }
+
+    /// What keeps the daemons that are in a ring from being together there.
+    fn ring_apart(&self, top: &str) -> Option<String> {
+        let mut configs = Vec::new();
+        for host in 0..self.hosts {
+            let status = self.world.engine(host, Engine::status)?;
+            for ring in status.rings.iter().filter(|ring| *ring.top == *top) {
+                if self.world.is_in_ring(host, ring.index) {
+                    configs.push((ring.config, ring.daemons.len()));
+                }
+            }
+        }
+        let (config, _) = *configs.first()?;
+        let whole = (config, configs.len());
+        let is_whole = config.is_some() && configs.iter().all(|it| *it == whole);
+        (!is_whole).then(|| format!("the ring {top} is not whole: {configs:?}"))
     }
 
     /// All who are in a group see one view of it on its ring, and nobody waits for the end of a

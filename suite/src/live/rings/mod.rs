@@ -252,6 +252,23 @@ fn pass_until(site: &mut Site, crowd: &mut Crowd, begun: Instant, at: Duration) 
     Ok(())
 }
 
+/// What keeps the daemons that are in a ring from being together there.
+fn ring_apart(top: &str, all: &[Vec<Value>]) -> Option<String> {
+    let of_it = all.iter().flatten().filter(|ring| ring["top"] == top);
+    let stays: Vec<&Value> = of_it.filter(|ring| ring["stay"] != "out").collect();
+    let Some(first) = stays.first() else {
+        return Some(format!("nobody is in the ring {top}"));
+    };
+    let config = &first["configuration"];
+    let members = config["members"].as_array().map_or(0, Vec::len);
+    let together = stays.iter().all(|ring| {
+        let is_steady = ring["stay"] == "in" && ring["groups_state"] == "steady";
+        is_steady && ring["configuration"]["id"] == config["id"]
+    });
+    let is_whole = together && members == stays.len();
+    (!is_whole).then(|| format!("the ring {top} is not whole: {stays:?}"))
+}
+
 /// Who looks at all daemons.
 struct Watch {
     clients: Vec<Client>,
@@ -300,9 +317,8 @@ impl Watch {
         let mut tops = BTreeSet::new();
         for ring in &all[0] {
             let top = ring["top"].as_str().unwrap_or_default().to_owned();
-            let is_in = |other: &Value| other["top"] == ring["top"] && other["stay"] == "in";
-            if !all.iter().flatten().any(is_in) {
-                return Ok(Err(format!("nobody is in the ring {top}")));
+            if let Some(apart) = ring_apart(&top, &all) {
+                return Ok(Err(apart));
             }
             if !tops.insert(top.clone()) || ring["ends"] == true {
                 return Ok(Err(format!("there are two rings {top}, or it ends")));
