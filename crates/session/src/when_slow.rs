@@ -5,27 +5,39 @@ use std::fmt;
 /// What a daemon does when a client takes the messages of a group too slowly. The order is that of
 /// patience: where two say something, the later one holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-#[repr(u8)]
 pub enum WhenSlow {
     /// Publishers at the same daemon wait for it.
     #[default]
-    Block = 0,
+    Block,
+    /// Nobody waits for it: what comes waits on the daemon's disk, up to a bound.
+    Spill,
     /// Nobody waits for it: it misses unreliable messages as soon as publishers would have waited.
-    Drop = 1,
+    Drop,
     /// Nobody waits for it: it is disconnected where it would have missed unreliable messages.
-    Disconnect = 2,
+    Disconnect,
 }
 
 impl WhenSlow {
     /// All, in their order.
-    pub const ALL: [Self; 3] = [Self::Block, Self::Drop, Self::Disconnect];
+    pub const ALL: [Self; 4] = [Self::Block, Self::Spill, Self::Drop, Self::Disconnect];
 
     /// The word for it in configurations and on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Block => "block",
+            Self::Spill => "spill",
             Self::Drop => "drop",
             Self::Disconnect => "disconnect",
+        }
+    }
+
+    /// The code for it in frames, in the order in which they came to be.
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Block => 0,
+            Self::Drop => 1,
+            Self::Disconnect => 2,
+            Self::Spill => 3,
         }
     }
 
@@ -38,5 +50,22 @@ impl WhenSlow {
 impl fmt::Display for WhenSlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_stay_and_patience_has_an_order_of_its_own() {
+        let codes = WhenSlow::ALL.map(|policy| (policy.name(), policy.code()));
+        let expected = [("block", 0), ("spill", 3), ("drop", 1), ("disconnect", 2)];
+        assert_eq!(codes, expected);
+        assert!(WhenSlow::ALL.is_sorted());
+        for policy in WhenSlow::ALL {
+            let found = WhenSlow::find(|it| it.code() == policy.code());
+            assert_eq!(found, Some(policy));
+        }
     }
 }

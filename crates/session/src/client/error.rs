@@ -61,6 +61,12 @@ pub enum RequestError {
     /// The daemon is older than what clients say of slowness.
     #[error("the daemon is of a release that treats all slow clients alike: upgrade it")]
     NoWhenSlow,
+    /// The daemon has no disk for what waits for slow clients.
+    #[error(
+        "the daemon keeps no messages on a disk for slow clients: name a `spill_dir` in its configuration, or ask for \
+         another policy"
+    )]
+    NoSpill,
     /// The client asked for less patience before.
     #[error("a connection asks for less and less patience with slowness: connect again for {wish}")]
     MorePatience {

@@ -44,8 +44,8 @@ use self::outgoing::Outgoing;
 use self::publications::Publications;
 use crate::frame::{
     AccessToken, BEHIND, ClientFrame, ClientKind, DaemonFrame, Disconnect, FEATURES, FRAME_MAX,
-    FrameDecoder, FrameError, Hello, RINGS_MADE, RawFrame, Refusal, Request, VERSION, Welcome,
-    credit_cost,
+    FrameDecoder, FrameError, Hello, RINGS_MADE, RawFrame, Refusal, Request, SPILL, VERSION,
+    Welcome, credit_cost,
 };
 use crate::when_slow::WhenSlow;
 
@@ -425,9 +425,11 @@ impl Connection {
         match frame {
             DaemonFrame::Welcome(welcome) => {
                 let warns = welcome.features & BEHIND != 0;
+                let spills = welcome.features & SPILL != 0;
                 let makes_rings = welcome.features & RINGS_MADE != 0;
                 self.welcome = Some(welcome);
-                if warns && self.when_slow != WhenSlow::default() {
+                let possible = spills || self.when_slow != WhenSlow::Spill;
+                if warns && possible && self.when_slow != WhenSlow::default() {
                     self.outgoing.put(&ClientFrame::WhenSlow(self.when_slow));
                 }
                 for (group, joined) in &self.groups {

@@ -7,7 +7,7 @@ use groupcast_core::Service;
 use super::{Connection, Joined, RequestError};
 use crate::frame::{
     BEHIND, BUS, BusRequest, ClientFrame, DESTINATIONS_MAX, Label, REKEY, RESILIENT, RINGS_MADE,
-    credit_cost, encode_labelled_head,
+    SPILL, credit_cost, encode_labelled_head,
 };
 use crate::name::{check_destination, check_group};
 use crate::when_slow::WhenSlow;
@@ -74,6 +74,10 @@ impl Connection {
         let welcome = self.welcome.as_ref();
         if welcome.is_some_and(|welcome| welcome.features & BEHIND == 0) {
             return Err(RequestError::NoWhenSlow);
+        }
+        let spills = welcome.is_none_or(|welcome| welcome.features & SPILL != 0);
+        if policy == WhenSlow::Spill && !spills {
+            return Err(RequestError::NoSpill);
         }
         if policy < self.when_slow {
             return Err(RequestError::MorePatience { wish: policy });

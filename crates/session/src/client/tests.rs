@@ -15,10 +15,15 @@ fn encoded(frames: &[DaemonFrame]) -> Vec<u8> {
 
 /// A connection that was welcomed, with nothing left to send.
 fn open(publish_window: u64, delivery_window: u64) -> Connection {
+    open_to(0, publish_window, delivery_window)
+}
+
+/// The same to a daemon with these features.
+fn open_to(features: u64, publish_window: u64, delivery_window: u64) -> Connection {
     let mut connection = Connection::new(None, ClientKind::Application, delivery_window);
     let welcome = DaemonFrame::Welcome(Welcome {
         version: VERSION,
-        features: 0,
+        features,
         publish_window,
         message_max: 1_000,
         private_name: "c1@h".into(),
@@ -74,6 +79,21 @@ fn nothing_is_requested_before_the_welcome_or_after_the_end() {
     assert_eq!(connection.bye(), Err(ended.clone()));
     assert_eq!(connection.publish(&["g"], Service::Agreed, b""), Err(ended));
     assert_eq!(connection.outgoing(), 0);
+}
+
+#[test]
+fn a_disk_is_asked_for_where_the_daemon_has_one() {
+    let mut connection = open_to(BEHIND | SPILL, 100, 100);
+    assert_eq!(connection.set_when_slow(WhenSlow::Spill), Ok(()));
+    assert_eq!(sent(&mut connection), [0, 0, 0, 2, 22, 3]);
+    let more = RequestError::MorePatience {
+        wish: WhenSlow::Block,
+    };
+    assert_eq!(connection.set_when_slow(WhenSlow::Block), Err(more));
+    let mut connection = open_to(BEHIND, 100, 100);
+    let refused = connection.set_when_slow(WhenSlow::Spill);
+    assert_eq!(refused, Err(RequestError::NoSpill));
+    assert_eq!(connection.set_when_slow(WhenSlow::Drop), Ok(()));
 }
 
 #[test]

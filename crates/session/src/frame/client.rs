@@ -156,7 +156,7 @@ impl ClientFrame {
             },
             kind::WHEN_SLOW => {
                 let code = reader.u8("policy")?;
-                let policy = WhenSlow::find(|policy| policy as u8 == code);
+                let policy = WhenSlow::find(|policy| policy.code() == code);
                 Self::WhenSlow(policy.ok_or_else(|| reader.invalid("policy", code.into()))?)
             }
             kind::STATUS => Self::Status,
@@ -212,7 +212,7 @@ impl ClientFrame {
                 body.u64(*consumed);
             }),
             Self::WhenSlow(policy) => frame(bytes, kind::WHEN_SLOW, 0, |body| {
-                body.u8(*policy as u8);
+                body.u8(policy.code());
             }),
             Self::Status => frame(bytes, kind::STATUS, 0, |_| {}),
             Self::Groups => frame(bytes, kind::GROUPS, 0, |_| {}),

@@ -27,7 +27,7 @@
 //! | 20 claim | token `u64`; wait `u8`; role: kind `u8` (0 answering, 1 handler, 2 lock), number `u16`; group |
 //! | 21 release | token `u64`; role; group |
 //! | 23 accept with a ring | as accept, and a ring of its own is asked for, if there is none; with feature bit 8 |
-//! | 22 when slow | policy `u8` (0 block, 1 drop, 2 disconnect) |
+//! | 22 when slow | policy `u8` (0 block, 1 drop, 2 disconnect; with feature bit 9, 3 spill) |
 //!
 //! | daemon to client | body |
 //! |---|---|
@@ -115,9 +115,11 @@ pub const BEHIND: u64 = 64;
 pub const RINGS: u64 = 128;
 /// Feature bit: a join may ask for a ring, and the client is told which one carries its group.
 pub const RINGS_MADE: u64 = 256;
+/// Feature bit: the daemon has a disk for what waits for slow clients, and one may ask for it.
+pub const SPILL: u64 = 512;
 /// Feature bits that this crate knows.
 pub const FEATURES: u64 =
-    BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND | RINGS | RINGS_MADE;
+    BIMODAL | RESILIENT | ORDER_NAME | REKEY | BUS | GUESTS | BEHIND | RINGS | RINGS_MADE | SPILL;
 /// The longest path of a file that a client may name.
 pub const PATH_MAX: usize = 4096;
 /// The longest payload of a message.

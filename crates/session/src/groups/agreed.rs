@@ -4,8 +4,8 @@
 use bytes::Bytes;
 use groupcast_core::{Delivery, MemberId, OrderPlace, Service, Time};
 
+use super::chain::Payload;
 use super::orders::OrderIndex;
-use super::output::Payload;
 use super::roster::Roster;
 use super::slow::SlowLimits;
 use super::wire::{Envelope, GroupRef, GuestOp};

@@ -17,11 +17,11 @@ use bytes::Bytes;
 use groupcast_core::{MemberId, Service, Time};
 
 use super::access::Right;
+use super::chain::Payload;
 use super::client::Pending;
 use super::making::RingJoin;
 use super::moving::OF_ENGINE;
 use super::orders::OrderIndex;
-use super::output::Payload;
 use super::patterns::ALL;
 use super::roster::{Change, OpError};
 use super::wire::{BusOp, GroupRef, Op};

@@ -121,8 +121,12 @@ pub(super) struct ClientLink {
     pub(super) in_record: bool,
     /// What its output was last counted for among that of all clients.
     pub(super) counted: usize,
+    /// What it had on a disk when that was last counted.
+    pub(super) counted_on_disk: u64,
     /// Bytes that its socket has taken since it got more time to take what holds publishers back.
     pub(super) taken: usize,
+    /// The log has said that what comes for it goes to a disk.
+    pub(super) spill_told: bool,
     /// When it was last told that it is behind.
     pub(super) warned_at: Option<Time>,
     /// How many missed messages it was told of.
@@ -277,7 +281,9 @@ impl Client {
                 frame_since: None,
                 in_record: false,
                 counted: 0,
+                counted_on_disk: 0,
                 taken: 0,
+                spill_told: false,
                 warned_at: None,
                 dropped_told: 0,
                 publish_window: 0,

@@ -31,6 +31,8 @@ pub(super) struct Clients {
     input: usize,
     /// Sum of the memory of their output.
     output: usize,
+    /// Sum of what they have on a disk.
+    on_disk: u64,
 }
 
 impl Clients {
@@ -48,6 +50,7 @@ impl Clients {
             windows: 0,
             input: 0,
             output: 0,
+            on_disk: 0,
         }
     }
 
@@ -85,6 +88,7 @@ impl Clients {
             self.links -= 1;
             self.windows -= link.publish_window;
             self.output -= link.counted;
+            self.on_disk -= link.counted_on_disk;
         }
         self.count_unfinished(id);
     }
@@ -278,6 +282,32 @@ impl Clients {
         links
             .filter(|(_, counted)| *counted > 0)
             .max_by_key(|(_, counted)| *counted)
+    }
+
+    /// Counts what a client has on a disk anew.
+    pub(super) fn count_on_disk(&mut self, id: ClientId) {
+        let Some(link) = self.link_mut(id) else {
+            return;
+        };
+        let after = link.output.on_disk();
+        let before = std::mem::replace(&mut link.counted_on_disk, after);
+        self.on_disk = self.on_disk - before + after;
+    }
+
+    /// Sum of what they have on a disk.
+    pub(super) fn on_disk(&self) -> u64 {
+        self.on_disk
+    }
+
+    /// The client that has most on a disk, and how much; `None` if none has anything there.
+    pub(super) fn largest_on_disk(&self) -> Option<(ClientId, u64)> {
+        let links = self.all.iter().filter_map(|(id, client)| {
+            let link = client.link.as_ref()?;
+            Some((*id, link.counted_on_disk))
+        });
+        links
+            .filter(|(_, on_disk)| *on_disk > 0)
+            .max_by_key(|(_, on_disk)| *on_disk)
     }
 
     /// The client with the most bytes of an unfinished frame, and how many; `None` if there are

@@ -76,6 +76,14 @@ groupcast_core::settings! {
         /// greatest length wait for it.
         pub disconnect_at: usize = 192 * MIB => Spec::size(4096, u64::MAX),
             "Too small: short pauses cost the connection. Too large: memory for each slow subscriber.";
+        /// Bytes that wait for one client, in memory and on a disk, before it is disconnected where
+        /// its group spills. With `spill` they wait in a file of that size for each such client.
+        pub spill_each_max: u64 = (1_024 * MIB) as u64 => Spec::size(MIB as u64, 1 << 44),
+            "Too small: long pauses cost the connection. Too large: disk for each slow subscriber.";
+        /// Bytes of all clients on a disk, together; beyond it the client that has most there is
+        /// disconnected.
+        pub spill_max: u64 = (4_096 * MIB) as u64 => Spec::size(MIB as u64, 1 << 44),
+            "Too small: where many clients are slow, the slowest lose their connections. Too large: disk.";
         /// Memory of all that waits for clients, together; beyond it the client for which most
         /// waits is disconnected.
         pub output_max: usize = 512 * MIB => Spec::size(4096, u64::MAX),

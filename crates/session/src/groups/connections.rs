@@ -408,6 +408,7 @@ impl Engine {
         let blocking = link.output.blocking();
         let memory = link.count_memory();
         self.clients.output_changed(memory);
+        self.go_on_spilling(id);
         self.report_missed(id);
         self.report_dropped(id);
         if self.schedule.congestion.is_slow(id) {
@@ -477,6 +478,7 @@ impl Engine {
     /// Forgets the connection, not the client.
     pub(super) fn drop_link(&mut self, id: ClientId) {
         self.relieve(id);
+        self.end_spill(id);
         self.schedule.forget(id);
         self.clients.disconnect(id);
         self.forget_gone(id);
@@ -492,6 +494,7 @@ impl Engine {
 
     /// Sends the last frame of a connection.
     pub(super) fn farewell(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
+        self.end_spill(id);
         if let Some(link) = self.clients.link_mut(id) {
             link.output.drop_waiting();
         }
@@ -503,6 +506,7 @@ impl Engine {
         }
         self.clients.count_unfinished(id);
         self.clients.count_output(id);
+        self.clients.count_on_disk(id);
         self.relieve(id);
         self.set_deadline(id, Some(now + self.config.farewell_within));
     }
@@ -518,6 +522,7 @@ impl Client {
             input: self.queued + self.unfinished,
             unaccepted: self.unaccepted(),
             backlog: self.link.as_ref().map_or(0, |link| link.output.backlog()),
+            on_disk: self.link.as_ref().map_or(0, |link| link.output.on_disk()),
             dropped: self.dropped,
             when_slow: self.when_slow,
             holds_back,

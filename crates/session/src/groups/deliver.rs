@@ -8,9 +8,10 @@ use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, Delivery, MemberId, OrderPlace, Service, Time};
 
 use super::access::Right;
+use super::chain::Payload;
 use super::client::Client;
 use super::orders::OrderIndex;
-use super::output::Payload;
+use super::output::ForSlow;
 use super::roster::Change;
 use super::route::Recipient;
 use super::route::Route;
@@ -286,10 +287,16 @@ impl Engine {
             return;
         }
         let backlog = link.output.backlog();
-        if backlog >= limits.disconnect_at {
-            return self.disconnect_slow(now, id, backlog);
+        let counted = match limits.in_memory {
+            true => link.output.in_memory(),
+            false => backlog,
+        };
+        let spill = link.output.spill_size();
+        let is_full = spill.is_some_and(|size| backlog as u64 >= size);
+        if is_full || counted >= limits.disconnect_at {
+            return self.disconnect_slow(now, id);
         }
-        if service == Service::Unreliable && backlog >= limits.drop_at {
+        if service == Service::Unreliable && counted >= limits.drop_at {
             client.dropped += 1;
             if client.dropped == 1 {
                 let client = client.private.clone();
@@ -300,8 +307,20 @@ impl Engine {
             return;
         }
         let blocking = link.output.blocking();
-        let blocks = limits.block_at.is_some();
-        link.output.deliver(head, payload, blocks);
+        let for_slow = match (limits.block_at, limits.spill_at) {
+            (Some(_), _) => ForSlow::Block,
+            (None, Some(at)) => ForSlow::Spill {
+                at,
+                size: self.config.spill_each_max,
+            },
+            (None, None) => ForSlow::Keep,
+        };
+        link.output.deliver(head, payload, for_slow);
+        if !link.spill_told && link.output.spill_size().is_some() {
+            link.spill_told = true;
+            let client = client.private.clone();
+            self.journal.fact(Fact::Spills { client, backlog });
+        }
         let memory = link.count_memory();
         self.journal.counters.delivered += 1;
         self.schedule.ready.insert(id);
@@ -313,9 +332,10 @@ impl Engine {
             self.set_deadline(id, Some(now + self.config.stalled_within));
         }
         self.clients.output_changed(memory);
-        if backlog >= limits.warn_at {
+        if counted >= limits.warn_at || spill.is_some_and(|size| backlog as u64 >= size / 2) {
             self.warn_slow(now, id, limits);
         }
+        self.go_on_spilling(id);
         self.check_output(now);
     }
 

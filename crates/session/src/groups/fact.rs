@@ -49,6 +49,13 @@ pub enum Fact {
         /// Bytes that wait for it.
         backlog: usize,
     },
+    /// What comes for a client that does not take its messages goes to the disk, for the first time.
+    Spills {
+        /// Its private name.
+        client: Arc<str>,
+        /// Bytes that wait for it.
+        backlog: usize,
+    },
     /// A client that does not take its messages misses an unreliable one, its first.
     Misses {
         /// Its private name.
@@ -154,6 +161,10 @@ impl fmt::Display for Fact {
             Self::HeldBack { client, backlog } => write!(
                 f,
                 "publishers are held back: {backlog} bytes wait for {client}"
+            ),
+            Self::Spills { client, backlog } => write!(
+                f,
+                "what comes for {client} waits on the disk: {backlog} bytes wait for it in memory"
             ),
             Self::Misses { client, backlog } => write!(
                 f,
@@ -299,6 +310,8 @@ pub struct Status {
     pub held: usize,
     /// Bytes of clients' input that wait.
     pub input: usize,
+    /// Bytes of clients' output that wait on the disk.
+    pub on_disk: u64,
     /// Counters since the start.
     pub counters: Counters,
 }
@@ -343,6 +356,8 @@ pub struct ClientStatus {
     pub unaccepted: usize,
     /// Bytes that wait to be sent to it.
     pub backlog: usize,
+    /// Those of them that are on the disk.
+    pub on_disk: u64,
     /// Unreliable messages that it missed.
     pub dropped: u64,
     /// What it asked the daemon to do when it is slow.

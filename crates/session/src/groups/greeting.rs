@@ -6,7 +6,7 @@ use groupcast_core::Time;
 
 use super::client::ClientPhase;
 use super::{ClientId, Engine, Fact, Transport};
-use crate::frame::{DaemonFrame, FEATURES, FRAME_MAX, Hello, Refusal, VERSION, Welcome};
+use crate::frame::{DaemonFrame, FEATURES, FRAME_MAX, Hello, Refusal, SPILL, VERSION, Welcome};
 use crate::name::{check_client, private};
 
 /// The least window that a client gets.
@@ -71,6 +71,10 @@ impl Engine {
     fn welcome(&mut self, id: ClientId, hello: &Hello, name: Arc<str>) {
         // Later clients get less when many share the memory for input; windows never take more than
         // half of it.
+        let features = match self.spills {
+            true => hello.features & FEATURES,
+            false => hello.features & FEATURES & !SPILL,
+        };
         let share = (self.config.input_max as u64 / 2).saturating_sub(self.clients.windows()) / 4;
         let window = share.max(WINDOW_MIN).min(self.config.publish_window as u64);
         let private: Arc<str> = private(&name, &self.host).into();
@@ -84,7 +88,7 @@ impl Engine {
         link.decoder.set_frame_max(FRAME_MAX);
         link.output.set_window(hello.delivery_window);
         client.kind = hello.kind;
-        client.features = hello.features & FEATURES;
+        client.features = features;
         client.name = name.clone();
         client.private = private.clone();
         client.phase = ClientPhase::Open;
@@ -96,7 +100,7 @@ impl Engine {
         self.set_deadline(id, None);
         let welcome = Welcome {
             version: VERSION,
-            features: hello.features & FEATURES,
+            features,
             publish_window: window,
             message_max: self.config.message_max as u64,
             private_name: private.to_string(),

@@ -10,8 +10,9 @@
 //! 3. [`Engine::poll_output`]: clients that have something to be sent, from [`Engine::slices`] to
 //!    the client's socket, and how much it took to [`Engine::consumed`];
 //! 4. [`Engine::poll_close`]: connections to close;
-//! 5. [`Engine::poll_observation`] and [`Engine::poll_fact`]: history and log;
-//! 6. [`Engine::poll_timeout`].
+//! 5. [`Engine::poll_spill`], if there is a disk ([`Engine::set_spills`]): what it is to do;
+//! 6. [`Engine::poll_observation`] and [`Engine::poll_fact`]: history and log;
+//! 7. [`Engine::poll_timeout`].
 //!
 //! Several inputs may come before the draining; each client then gets one report of all, which is
 //! cheaper.
@@ -50,7 +51,8 @@
 //! # Bounds
 //! What a client may have published and not handed to an order is bounded by its credit; what waits
 //! for a client by three steps: publishers of this daemon whose messages it gets are held back, it
-//! misses unreliable messages, it is disconnected. Clients are bounded together, too: over
+//! misses unreliable messages, it is disconnected. Where the rule says so, what waits goes to a disk
+//! instead ([`spilling`](self)). Clients are bounded together, too: over
 //! [`input_max`](EngineConfig::input_max) that with the longest unfinished frame is disconnected,
 //! over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a frame
 //! have a time to come whole. Changes of groups have a fifth of the time, however many clients make
@@ -64,6 +66,7 @@ mod ahead;
 mod bimodal;
 mod blocking;
 mod bus;
+mod chain;
 mod changes;
 mod client;
 mod clients;
@@ -91,6 +94,8 @@ mod roster;
 mod route;
 mod schedule;
 mod slow;
+mod spill;
+mod spilling;
 mod submit;
 mod table;
 mod wire;
@@ -121,6 +126,7 @@ use self::rings::Rings;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use self::schedule::{Schedule, Timer};
 pub use self::slow::{SlowRule, SlowRules};
+pub use self::spill::{SpillDone, SpillPlace, SpillWork};
 pub use self::wire::BINDINGS_MAX;
 use crate::frame::AccessToken;
 use crate::name::check_host;
@@ -159,6 +165,8 @@ pub struct Engine {
     tcp_token: Option<AccessToken>,
     access: Access,
     slow_rules: SlowRules,
+    /// Whether there is a disk for what waits for slow clients.
+    spills: bool,
     /// The user that the daemon runs as, if it is known.
     own_user: Option<u32>,
     /// Holds one frame while it is encoded.
@@ -190,6 +198,7 @@ impl Engine {
             tcp_token: None,
             access: Access::default(),
             slow_rules: SlowRules::default(),
+            spills: false,
             own_user: None,
             scratch: Vec::new(),
             config,
@@ -342,6 +351,7 @@ impl Engine {
             bimodal: self.bimodal_status(),
             held: order.held_bytes(),
             input: self.clients.input(),
+            on_disk: self.clients.on_disk(),
             counters: self.journal.counters,
         }
     }

@@ -9,23 +9,16 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::blocking::{Runs, WaitingFrame};
+use super::chain::{COPY_MAX, Chain, Payload};
+use super::spill::{Spill, SpillDone, SpillPlace, Step};
 use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 
 /// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind
 /// more.
 const READY_MAX: usize = 256 * 1024;
-/// Bytes that a socket is offered at once: a long message goes to it in parts, between which others
-/// have their turns.
-const OFFERED_MAX: usize = 256 * 1024;
-/// Size of the blocks in which small frames are gathered.
-const BLOCK: usize = 16 * 1024;
-/// Payloads up to this are copied into the block; longer ones are passed on by reference.
-const COPY_MAX: usize = 2 * 1024;
-/// The same for a payload that several clients wait for: longer ones are in memory once.
-const COPY_MAX_SHARED: usize = 256;
 
 /// Output of one client.
 #[derive(Debug)]
@@ -40,44 +33,30 @@ pub(super) struct Output {
     frames: VecDeque<WaitingFrame>,
     /// What those of groups that block count for.
     waiting_blocking: usize,
+    /// What is behind them on a disk, and behind that.
+    spill: Option<Spill>,
     window: u64,
     outstanding: u64,
 }
 
-/// The payload of a delivery: the end of a larger piece.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Payload<'a> {
-    piece: &'a Bytes,
-    at: usize,
-    recipients: usize,
+/// What to do with a delivery where much waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ForSlow {
+    /// Publishers wait for it.
+    Block,
+    /// Nobody does.
+    Keep,
+    /// Nobody does: with `at` bytes in memory it goes to a file of `size` bytes.
+    Spill { at: usize, size: u64 },
 }
 
-impl<'a> Payload<'a> {
-    /// What stands in `piece` from `at` on, and to how many clients it goes.
-    pub(super) fn new(piece: &'a Bytes, at: usize, recipients: usize) -> Self {
-        Self {
-            piece,
-            at,
-            recipients,
-        }
-    }
-
-    pub(super) fn len(self) -> usize {
-        self.piece.len() - self.at
-    }
-
-    fn as_bytes(self) -> &'a [u8] {
-        &self.piece[self.at..]
-    }
-
-    /// Up to which length it is copied if it has to wait for credit.
-    fn copy_max(self) -> usize {
-        if self.recipients > 1 {
-            COPY_MAX_SHARED
-        } else {
-            COPY_MAX
-        }
-    }
+/// What a client's disk is to do.
+#[derive(Debug)]
+pub(super) enum SpillStep {
+    Write(SpillPlace, Vec<Bytes>),
+    Read(SpillPlace, usize),
+    /// Nothing any more: the file is of no use.
+    End,
 }
 
 impl Output {
@@ -88,6 +67,7 @@ impl Output {
             waiting: Chain::default(),
             frames: VecDeque::new(),
             waiting_blocking: 0,
+            spill: None,
             window: 0,
             outstanding: 0,
         }
@@ -106,9 +86,20 @@ impl Output {
             .append(frame, Payload::new(&nothing, 0, 1), COPY_MAX);
     }
 
-    /// A message or a view: `head`, then `payload`; whether publishers may have to wait for it.
-    pub(super) fn deliver(&mut self, head: &[u8], payload: Payload<'_>, blocks: bool) {
+    /// A message or a view: `head`, then `payload`, by the rule `for_slow`. What is behind messages
+    /// on a disk goes there, too, and nobody waits for it.
+    pub(super) fn deliver(&mut self, head: &[u8], payload: Payload<'_>, for_slow: ForSlow) {
         let len = head.len() + payload.len();
+        if let ForSlow::Spill { at, size } = for_slow
+            && self.spill.is_none()
+            && self.in_memory() >= at
+        {
+            self.spill = Some(Spill::new(size, at / 2));
+        }
+        if let Some(spill) = &mut self.spill {
+            return spill.push(head, payload);
+        }
+        let blocks = for_slow == ForSlow::Block;
         if self.frames.is_empty() && self.may_send(0) {
             self.outstanding += credit_cost(len) as u64;
             self.runs.append(len, blocks);
@@ -122,6 +113,53 @@ impl Output {
         }
     }
 
+    /// What a disk is to do next for it.
+    pub(super) fn next_spill_step(&mut self) -> Option<SpillStep> {
+        let spill = self.spill.as_mut()?;
+        Some(
+            match spill.next_step(self.ready.bytes + self.waiting.bytes, self.frames.len())? {
+                Step::Write(place, bytes) => SpillStep::Write(place, bytes),
+                Step::Read(place, len) => SpillStep::Read(place, len),
+                Step::End(mut fresh, frames) => {
+                    self.spill = None;
+                    let len = fresh.bytes;
+                    fresh.take(len, |block| self.waiting.push(block));
+                    self.frames.extend(frames);
+                    self.refill();
+                    SpillStep::End
+                }
+            },
+        )
+    }
+
+    /// The disk has done it; false if what it read is not what was written.
+    pub(super) fn spill_done(&mut self, done: SpillDone) -> bool {
+        let Some(spill) = &mut self.spill else {
+            return true;
+        };
+        match done {
+            SpillDone::Written => spill.written(),
+            SpillDone::Read(bytes) => {
+                if !spill.returned(bytes, &mut self.waiting, &mut self.frames) {
+                    return false;
+                }
+                self.refill();
+            }
+            SpillDone::Failed(_) => return false,
+        }
+        true
+    }
+
+    /// Bytes on a disk, or on their way there.
+    pub(super) fn on_disk(&self) -> u64 {
+        self.spill.as_ref().map_or(0, Spill::on_disk)
+    }
+
+    /// How much may wait in all while what comes goes to a disk; `None` while it does not.
+    pub(super) fn spill_size(&self) -> Option<u64> {
+        self.spill.as_ref().map(Spill::size)
+    }
+
     /// The client has consumed so much.
     pub(super) fn credit(&mut self, bytes: u64) {
         self.outstanding = self.outstanding.saturating_sub(bytes);
@@ -133,6 +171,7 @@ impl Output {
         self.waiting = Chain::default();
         self.frames.clear();
         self.waiting_blocking = 0;
+        self.spill = None;
     }
 
     /// Fills `slices` with what the socket may take; how many.
@@ -154,6 +193,15 @@ impl Output {
 
     /// Bytes that wait for the client, whichever way.
     pub(super) fn backlog(&self) -> usize {
+        self.in_front() + self.spill.as_ref().map_or(0, Spill::bytes)
+    }
+
+    /// Those of them that wait in memory.
+    pub(super) fn in_memory(&self) -> usize {
+        self.in_front() + self.spill.as_ref().map_or(0, Spill::fresh)
+    }
+
+    fn in_front(&self) -> usize {
         self.ready.bytes + self.waiting.bytes + self.frames.len() * CREDIT_PER_FRAME
     }
 
@@ -166,7 +214,8 @@ impl Output {
     /// Memory that is taken by what waits. Bytes that several clients share count in parts.
     pub(super) fn memory(&self) -> usize {
         let frames = self.frames.len() * size_of::<WaitingFrame>();
-        self.ready.memory + self.waiting.memory + self.runs.memory() + frames
+        let spill = self.spill.as_ref().map_or(0, Spill::memory);
+        self.ready.memory + self.waiting.memory + self.runs.memory() + frames + spill
     }
 
     /// Whether another delivery may follow when `more` bytes have joined those that are ready.
@@ -192,118 +241,6 @@ impl Output {
     }
 }
 
-/// Bytes in blocks, in their order.
-#[derive(Debug, Default)]
-struct Chain {
-    blocks: VecDeque<Block>,
-    /// The last of them, still growing.
-    tail: BytesMut,
-    bytes: usize,
-    memory: usize,
-}
-
-/// Bytes that were copied, or those of a payload.
-#[derive(Debug)]
-struct Block {
-    bytes: Bytes,
-    /// What it counts as memory: less than its bytes if several clients share them.
-    memory: usize,
-}
-
-impl Block {
-    fn split_to(&mut self, len: usize) -> Self {
-        // In 64 bits: lengths and shares are below 2^32.
-        let share = self.memory as u64 * len as u64 / self.bytes.len() as u64;
-        self.memory -= share as usize;
-        Self {
-            bytes: self.bytes.split_to(len),
-            memory: share as usize,
-        }
-    }
-}
-
-impl Chain {
-    /// Appends `head` and `payload`, which is copied if it has at most `copy_max` bytes.
-    fn append(&mut self, head: &[u8], payload: Payload<'_>, copy_max: usize) {
-        let by_reference = payload.len() > copy_max;
-        let copied = if by_reference { 0 } else { payload.len() };
-        if self.tail.capacity() - self.tail.len() < head.len() + copied {
-            self.seal();
-            self.tail.reserve(BLOCK.max(head.len() + copied));
-        }
-        self.tail.extend_from_slice(head);
-        self.bytes += head.len() + payload.len();
-        self.memory += head.len();
-        if by_reference {
-            self.seal();
-            let memory = payload.len() / payload.recipients.max(1);
-            self.memory += memory;
-            self.blocks.push_back(Block {
-                bytes: payload.piece.slice(payload.at..),
-                memory,
-            });
-        } else {
-            self.memory += copied;
-            self.tail.extend_from_slice(payload.as_bytes());
-        }
-    }
-
-    /// Appends a block of another chain.
-    fn push(&mut self, block: Block) {
-        self.seal();
-        self.bytes += block.bytes.len();
-        self.memory += block.memory;
-        self.blocks.push_back(block);
-    }
-
-    fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
-        self.seal();
-        let (mut count, mut room) = (0, OFFERED_MAX);
-        for (slice, block) in slices.iter_mut().zip(&self.blocks) {
-            let len = block.bytes.len().min(room);
-            *slice = IoSlice::new(&block.bytes[..len]);
-            count += 1;
-            room -= len;
-            if room == 0 {
-                break;
-            }
-        }
-        count
-    }
-
-    /// Takes `len` bytes off the front, or all if there are fewer; `each` gets them block by block.
-    fn take(&mut self, len: usize, mut each: impl FnMut(Block)) {
-        let mut left = len.min(self.bytes);
-        self.bytes -= left;
-        while left > 0 {
-            if self.blocks.is_empty() {
-                self.seal();
-            }
-            let Some(front) = self.blocks.front_mut() else {
-                return;
-            };
-            if left < front.bytes.len() {
-                let part = front.split_to(left);
-                self.memory -= part.memory;
-                return each(part);
-            }
-            left -= front.bytes.len();
-            if let Some(block) = self.blocks.pop_front() {
-                self.memory -= block.memory;
-                each(block);
-            }
-        }
-    }
-
-    fn seal(&mut self) {
-        if !self.tail.is_empty() {
-            let bytes = self.tail.split().freeze();
-            let memory = bytes.len();
-            self.blocks.push_back(Block { bytes, memory });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -312,7 +249,15 @@ mod tests {
 
     fn deliver(output: &mut Output, head: &[u8], payload: &[u8]) {
         let piece = Bytes::copy_from_slice(payload);
-        output.deliver(head, Payload::new(&piece, 0, 1), true);
+        output.deliver(head, Payload::new(&piece, 0, 1), ForSlow::Block);
+    }
+
+    fn of(blocks: bool) -> ForSlow {
+        if blocks {
+            ForSlow::Block
+        } else {
+            ForSlow::Keep
+        }
     }
 
     /// What the socket is offered, without taking it.
@@ -362,7 +307,7 @@ mod tests {
         assert_eq!(output.memory(), 100 + run);
         let piece = Bytes::from(vec![2; 100_000]);
         for _ in 0..3 {
-            output.deliver(&[2; 10], Payload::new(&piece, 0, 4), true);
+            output.deliver(&[2; 10], Payload::new(&piece, 0, 4), ForSlow::Block);
         }
         assert_eq!(output.memory(), 100 + run + 3 * (10 + 25_000 + 4));
         assert!(output.backlog() > 300_000);
@@ -385,7 +330,7 @@ mod tests {
                 let payload = Bytes::from(vec![!index as u8; *payload]);
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&payload);
-                output.deliver(&head, Payload::new(&payload, 0, 1 + index % 3), index % 3 > 0);
+                output.deliver(&head, Payload::new(&payload, 0, 1 + index % 3), of(index % 3 > 0));
             }
             let mut got = Vec::new();
             for take in takes.iter().cycle() {
@@ -415,7 +360,7 @@ mod tests {
                 let piece = Bytes::from([&b"before"[..], &vec![!index as u8; *payload]].concat());
                 expected.extend_from_slice(&head);
                 expected.extend_from_slice(&piece[6..]);
-                output.deliver(&head, Payload::new(&piece, 6, 1 + index % 3), index % 2 > 0);
+                output.deliver(&head, Payload::new(&piece, 6, 1 + index % 3), of(index % 2 > 0));
             }
             let ends: Vec<usize> = frames
                 .iter()
@@ -441,6 +386,65 @@ mod tests {
             }
             prop_assert_eq!((output.backlog(), output.blocking(), output.memory()), (0, 0, 0));
             prop_assert_eq!(got, expected);
+        }
+
+        #[test]
+        fn bytes_that_were_on_a_disk_come_out_in_order(
+            frames in prop::collection::vec(prop::sample::select(vec![5usize, 9, 100, 1350, 30_000, 400_000, 900_000]), 1..60),
+            acts in prop::collection::vec((0usize..4, 1usize..600_000), 1..60),
+            at in 100usize..200_000,
+        ) {
+            const SIZE: usize = 1 << 20;
+            let mut output = Output::new();
+            output.set_window(u64::MAX);
+            let (mut disk, mut file) = (None, vec![0; SIZE]);
+            let (mut expected, mut got) = (Vec::new(), Vec::new());
+            let mut frames = frames.iter().enumerate();
+            for (act, amount) in acts.iter().copied().chain((0..).flat_map(|_| [(0, 0), (1, 600_000), (2, 0), (3, 0)])) {
+                match act {
+                    0 => if let Some((index, len)) = frames.next() {
+                        let mut frame = vec![index as u8; *len];
+                        frame[..4].copy_from_slice(&(*len as u32 - 4).to_be_bytes());
+                        expected.extend_from_slice(&frame);
+                        let payload = Bytes::copy_from_slice(&frame[5..]);
+                        let spill = ForSlow::Spill { at, size: SIZE as u64 };
+                        output.deliver(&frame[..5], Payload::new(&payload, 0, 1), spill);
+                    },
+                    1 => {
+                        let bytes = offered(&mut output);
+                        let take = amount.min(bytes.len());
+                        got.extend_from_slice(&bytes[..take]);
+                        output.consumed(take);
+                    }
+                    2 => if disk.is_none() {
+                        disk = output.next_spill_step();
+                    },
+                    _ => match disk.take() {
+                        Some(SpillStep::Write(place, bytes)) => {
+                            let bytes = bytes.concat();
+                            let mut rest = &bytes[..];
+                            for (offset, len) in place.parts(bytes.len()) {
+                                file[offset as usize..][..len].copy_from_slice(&rest[..len]);
+                                rest = &rest[len..];
+                            }
+                            prop_assert!(output.spill_done(SpillDone::Written));
+                        }
+                        Some(SpillStep::Read(place, len)) => {
+                            let parts = place.parts(len).map(|(offset, len)| &file[offset as usize..][..len]);
+                            let bytes = Bytes::from(parts.concat());
+                            prop_assert!(output.spill_done(SpillDone::Read(bytes)));
+                        }
+                        Some(SpillStep::End) | None => {}
+                    },
+                }
+                prop_assert!(output.on_disk() <= SIZE as u64);
+                if frames.len() == 0 && got.len() == expected.len() {
+                    break;
+                }
+            }
+            prop_assert!(output.next_spill_step().is_none_or(|step| matches!(step, SpillStep::End)));
+            prop_assert_eq!((output.backlog(), output.blocking(), output.memory()), (0, 0, 0));
+            prop_assert!(got == expected);
         }
     }
 }

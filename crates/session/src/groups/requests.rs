@@ -408,17 +408,26 @@ impl Engine {
     /// Ends the connection of a client that asks and does not read.
     fn check_backlog(&mut self, now: Time, id: ClientId) {
         let limit = self.config.disconnect_at;
-        let backlog = self
-            .clients
-            .link_mut(id)
-            .map_or(0, |link| link.output.backlog());
-        if backlog >= limit {
-            self.disconnect_slow(now, id, backlog);
+        let link = self.clients.link_mut(id);
+        if link.is_some_and(|link| link.output.in_memory() >= limit) {
+            self.disconnect_slow(now, id);
         }
     }
 
-    pub(super) fn disconnect_slow(&mut self, now: Time, id: ClientId, backlog: usize) {
-        let text = format!("too slow: {backlog} bytes waited; read messages as they come");
+    pub(super) fn disconnect_slow(&mut self, now: Time, id: ClientId) {
+        let Some(link) = self.clients.link_mut(id) else {
+            return;
+        };
+        let backlog = link.output.backlog();
+        let text = match link.output.spill_size() {
+            None => format!("too slow: {backlog} bytes waited; read messages as they come"),
+            Some(size) if backlog as u64 >= size => format!(
+                "too slow: {backlog} bytes waited, on the daemon's disk and in memory, {size} are allowed; read messages as they come"
+            ),
+            Some(_) => format!(
+                "too slow: {backlog} bytes waited, and the daemon's disk took them more slowly than they came; read messages as they come"
+            ),
+        };
         self.disconnect(now, id, Disconnect::TooSlow, text);
     }
 

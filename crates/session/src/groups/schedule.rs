@@ -15,6 +15,10 @@ pub(super) struct Schedule {
     pub(super) ready: BTreeSet<ClientId>,
     /// Those that are too slow, and the publishers that are held back for them.
     pub(super) congestion: Congestion,
+    /// Their disk may have something to do.
+    pub(super) spilling: BTreeSet<ClientId>,
+    /// What their disk has is of no use any more.
+    pub(super) spilled: BTreeSet<ClientId>,
     /// Their connection has to be closed.
     pub(super) closable: BTreeSet<ClientId>,
     pub(super) deadlines: Deadlines,

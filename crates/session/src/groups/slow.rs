@@ -40,6 +40,10 @@ impl SlowRules {
 pub(super) struct SlowLimits {
     /// From here on publishers wait for it, if anybody does; of the groups that block alone.
     pub(super) block_at: Option<usize>,
+    /// From here on it goes to a disk, if there it goes.
+    pub(super) spill_at: Option<usize>,
+    /// What is on a disk does not count: it has a limit of its own.
+    pub(super) in_memory: bool,
     /// From here on it misses unreliable messages.
     pub(super) drop_at: usize,
     /// From here on it is disconnected.
@@ -56,13 +60,16 @@ impl SlowLimits {
             config.drop_unreliable_at,
             config.disconnect_at,
         );
-        let (block_at, drop_at, disconnect_at) = match policy {
-            WhenSlow::Block => (Some(stop), drop, end),
-            WhenSlow::Drop => (None, stop, end),
-            WhenSlow::Disconnect => (None, drop, drop.min(end)),
+        let (drop_at, disconnect_at) = match policy {
+            WhenSlow::Block | WhenSlow::Spill => (drop, end),
+            WhenSlow::Drop => (stop, end),
+            WhenSlow::Disconnect => (drop, drop.min(end)),
         };
+        let only = |of: WhenSlow| (policy == of).then_some(stop);
         Self {
-            block_at,
+            block_at: only(WhenSlow::Block),
+            spill_at: only(WhenSlow::Spill),
+            in_memory: policy <= WhenSlow::Spill,
             drop_at,
             disconnect_at,
             warn_at: drop_at.min(disconnect_at) / 2,
@@ -89,7 +96,16 @@ impl Engine {
     /// group's rule has, not for more.
     pub(super) fn when_slow(&self, id: ClientId, group: &str) -> WhenSlow {
         let own = self.clients.get(id).map(|client| client.when_slow);
-        self.slow_rules.of(group).max(own.unwrap_or_default())
+        let policy = self.slow_rules.of(group).max(own.unwrap_or_default());
+        self.possible(policy)
+    }
+
+    /// Without a disk publishers wait.
+    fn possible(&self, policy: WhenSlow) -> WhenSlow {
+        match policy {
+            WhenSlow::Spill if !self.spills => WhenSlow::Block,
+            policy => policy,
+        }
     }
 
     /// How far a client goes with what is told to it alone. Nobody waits for that: it has asked for
@@ -98,7 +114,7 @@ impl Engine {
         let own = self.clients.get(id).map(|client| client.when_slow);
         SlowLimits {
             block_at: None,
-            ..SlowLimits::of(&self.config, own.unwrap_or_default())
+            ..SlowLimits::of(&self.config, self.possible(own.unwrap_or_default()))
         }
     }
 
@@ -170,9 +186,10 @@ impl Engine {
         if *features & BEHIND == 0 {
             return;
         }
+        let limit = limits.disconnect_at as u64;
         let frame = DaemonFrame::Behind {
             waiting: link.output.backlog() as u64,
-            limit: limits.disconnect_at as u64,
+            limit: link.output.spill_size().unwrap_or(limit),
             dropped: *dropped,
         };
         self.send(id, &frame);
@@ -206,7 +223,9 @@ mod tests {
     #[test]
     fn less_patience_never_lets_more_wait() {
         let config = EngineConfig::default();
-        let [block, drop, disconnect] = WhenSlow::ALL.map(|policy| SlowLimits::of(&config, policy));
+        let [block, spill, drop, disconnect] =
+            WhenSlow::ALL.map(|policy| SlowLimits::of(&config, policy));
+        assert!(spill.block_at.is_none() && spill.spill_at == block.block_at);
         assert!(drop.drop_at < block.drop_at && drop.block_at.is_none());
         assert!(disconnect.disconnect_at < block.disconnect_at && disconnect.block_at.is_none());
     }

@@ -8,6 +8,7 @@ mod limits;
 mod messages;
 mod rules;
 mod slow;
+mod spill;
 mod tokens;
 
 use groupcast_core::{MemberId, Rng};

@@ -17,7 +17,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{ConfigId, MemberId, Time};
 
-use super::super::output::Payload;
+use super::super::chain::Payload;
+use super::super::output::ForSlow;
 use super::super::{ClientId, Engine};
 use super::envelope;
 use crate::frame::DaemonFrame;
@@ -337,16 +338,16 @@ impl Engine {
         let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {
             return;
         };
-        let backlog = link.output.backlog();
-        if backlog >= limit {
-            return self.disconnect_slow(now, id, backlog);
+        if link.output.in_memory() >= limit {
+            return self.disconnect_slow(now, id);
         }
         let nothing = Bytes::new();
         link.output
-            .deliver(frame, Payload::new(&nothing, 0, 1), false);
+            .deliver(frame, Payload::new(&nothing, 0, 1), ForSlow::Keep);
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.journal.counters.views += 1;
         self.schedule.ready.insert(id);
+        self.go_on_spilling(id);
     }
 }

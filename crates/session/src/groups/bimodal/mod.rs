@@ -31,9 +31,10 @@ use groupcast_core::{
 
 use self::envelope::Envelope;
 use self::members::Members;
+use super::chain::Payload;
 use super::filters::Filters;
 use super::orders::OrderIndex;
-use super::output::Payload;
+use super::output::ForSlow;
 use super::patterns::Patterns;
 use super::submit::Published;
 use super::{BimodalStatus, ClientId, Engine, Fact, GroupStatus};
@@ -479,10 +480,11 @@ impl Engine {
         if link.output.backlog() >= limit {
             return false;
         }
-        link.output.deliver(head, payload, false);
+        link.output.deliver(head, payload, ForSlow::Keep);
         let memory = link.count_memory();
         self.clients.output_changed(memory);
         self.schedule.ready.insert(id);
+        self.go_on_spilling(id);
         true
     }
 
