@@ -53,9 +53,11 @@ const TCP_ACCEPTOR: Token = Token(2);
 /// The first of those for the bus.
 const BUS_ACCEPTORS: usize = 3;
 /// The most addresses for the bus.
-pub(crate) const BUS_MAX: usize = CLIENTS_FROM - BUS_ACCEPTORS;
+pub(crate) const BUS_MAX: usize = SPILL.0 - BUS_ACCEPTORS;
+/// The disk for what waits for slow clients.
+pub(crate) const SPILL: Token = Token(16);
 /// The first client's token; the token of the loop itself is below.
-const CLIENTS_FROM: usize = 16;
+const CLIENTS_FROM: usize = SPILL.0 + 1;
 
 /// All connections of clients, and where they come from.
 pub(crate) struct Clients {

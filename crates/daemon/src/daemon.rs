@@ -27,7 +27,7 @@ use self::leaving::{FAREWELL, RunPhase};
 use self::observe::submit;
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
-use crate::clients::{Clients, raise_file_limit};
+use crate::clients::{Clients, SPILL, raise_file_limit};
 use crate::config::{Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::history::History;
@@ -37,6 +37,7 @@ use crate::log::Log;
 use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
 use crate::rings::Ring;
+use crate::spill::SpillDisk;
 use crate::start::{
     ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp,
 };
@@ -58,6 +59,7 @@ pub struct Daemon {
     endpoint: Endpoint<Instance>,
     engine: Engine,
     clients: Clients,
+    spill: Option<SpillDisk>,
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
@@ -89,6 +91,11 @@ impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
     /// [`run`](Self::run).
     pub fn start(config: Config) -> Result<Self, DaemonError> {
+        // Before this thread gets a priority that would be its thread's, too.
+        let mut spill = match &config.spill_dir {
+            Some(path) => Some(SpillDisk::open(path)?),
+            None => None,
+        };
         ask_host(&config.process)?;
         let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
@@ -116,6 +123,7 @@ impl Daemon {
         }
         engine.set_access(Time::ZERO, config.access.clone());
         engine.set_slow_rules(config.when_slow.clone());
+        engine.set_spills(spill.is_some());
         engine.set_own_user(rustix::process::geteuid().as_raw());
 
         raise_file_limit(config.engine.clients_max)
@@ -124,6 +132,11 @@ impl Daemon {
         let mut clients = Clients::open(endpoint.registry(), &config.socket, tcp)?;
         let traces = config.bus_trace.as_deref().map(Traces::open).transpose()?;
         clients.listen_for_bus(bus, token, traces)?;
+        if let Some(spill) = &mut spill {
+            spill
+                .register(endpoint.registry(), SPILL)
+                .map_err(DaemonError::system("wait for the disk"))?;
+        }
         let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
         for stream in [&mut stop.stream, &mut stop.wake] {
             endpoint
@@ -152,6 +165,7 @@ impl Daemon {
             endpoint,
             engine,
             clients,
+            spill,
             stop,
             history,
             narrator,
@@ -251,6 +265,10 @@ impl Daemon {
                 asked = true;
                 continue;
             }
+            // Each turn looks at the disk.
+            if token == SPILL {
+                continue;
+            }
             let mut rings = self.rings.iter_mut().flatten();
             match rings.find(|ring| ring.token() == token) {
                 Some(ring) => ring.wake(),
@@ -286,6 +304,9 @@ impl Daemon {
         // room again.
         self.take_events()?;
         self.answer_questions(now);
+        if let Some(spill) = &mut self.spill {
+            spill.tend(now, &mut self.engine);
+        }
         self.clients.give_output(now, &mut self.engine);
         self.clients.tend_traces(now);
         self.record(now);
@@ -313,6 +334,10 @@ impl Daemon {
             self.history.as_ref().and_then(|history| history.tend(now)),
             self.clients.patience(now, &mut self.engine),
             self.rekeying.patience(now),
+            self.spill
+                .as_ref()
+                .filter(|spill| spill.is_due(&self.engine))
+                .map(|_| Duration::ZERO),
             self.engine.has_questions().then_some(Duration::ZERO),
         ]
         .into_iter()
@@ -540,5 +565,6 @@ fn is_client_line(fact: &Fact) -> bool {
             | Fact::Disconnected { .. }
             | Fact::HeldBack { .. }
             | Fact::Misses { .. }
+            | Fact::Spills { .. }
     )
 }

@@ -73,6 +73,14 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
+    /// There is no directory for what waits for slow clients.
+    #[error("cannot keep messages for slow clients in {}: {source}", .path.display())]
+    Spill {
+        /// The path of the directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// Another daemon of the cluster has this one's name.
     #[error(
         "the name `{name}` is in use: another daemon of this cluster, {holder}, has it and has run for longer"
@@ -162,6 +170,9 @@ impl DaemonError {
                 "make a directory that this user can write, and name it with --bus-trace DIR"
                     .into(),
             ),
+            Self::Spill { .. } => {
+                Some("make a directory that this user can write, and name it as `spill_dir`".into())
+            }
             Self::Process { needs, .. } => Some(format!(
                 "give the process {needs}, or leave the setting of [process] out"
             )),

@@ -44,6 +44,7 @@ mod others;
 mod pace;
 mod rekey;
 mod rings;
+mod spill;
 mod start;
 mod status;
 mod stop;

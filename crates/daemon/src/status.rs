@@ -212,6 +212,7 @@ fn clients(session: &Status) -> Value {
                 "input": client.input,
                 "unaccepted": client.unaccepted,
                 "backlog": client.backlog,
+                "on_disk": client.on_disk,
                 "dropped": client.dropped,
                 "when_slow": client.when_slow.name(),
                 "holds_back": client.holds_back,

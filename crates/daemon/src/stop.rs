@@ -100,7 +100,8 @@ impl StopRequests {
 }
 
 /// A connected pair of sockets in non-blocking mode.
-fn pair() -> io::Result<(UnixStream, mio::net::UnixStream)> {
+/// Two ends of a pipe for wakings: one to write to, and one that the loop waits for.
+pub(crate) fn pair() -> io::Result<(UnixStream, mio::net::UnixStream)> {
     let (write, read) = UnixStream::pair()?;
     write.set_nonblocking(true)?;
     read.set_nonblocking(true)?;
@@ -108,7 +109,7 @@ fn pair() -> io::Result<(UnixStream, mio::net::UnixStream)> {
 }
 
 /// Reads all that is there; how many bytes.
-fn drain(stream: &mut mio::net::UnixStream) -> usize {
+pub(crate) fn drain(stream: &mut mio::net::UnixStream) -> usize {
     let mut bytes = [0; 64];
     let mut count = 0;
     loop {

@@ -30,5 +30,6 @@ mod rekey;
 mod relay;
 mod requests;
 mod rings;
+mod spill;
 mod start_order;
 mod transfer;

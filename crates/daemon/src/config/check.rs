@@ -11,9 +11,9 @@ use groupcast_core::settings::{ConfigError, Settings as _, Value};
 use groupcast_net::{EndpointConfig, choose_interface};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::registry;
-use groupcast_session::EngineConfig;
 use groupcast_session::frame::FRAME_MAX;
 use groupcast_session::groups::{EngineConfigError, Principal};
+use groupcast_session::{EngineConfig, WhenSlow};
 use groupcast_tls::ServerFiles;
 
 use super::keys::engine_key;
@@ -512,6 +512,21 @@ impl Check<'_> {
             ));
         }
         Ok(directory)
+    }
+
+    pub(super) fn spill_dir(
+        &self,
+        options: &Options,
+    ) -> Result<Option<PathBuf>, DaemonConfigError> {
+        let mut rules = options.when_slow.iter().flat_map(|rules| &rules.0);
+        if options.spill_dir.is_none() && rules.any(|rule| rule.policy == WhenSlow::Spill) {
+            return Err(self.error(
+                "when_slow",
+                "messages can wait on a disk only where the daemon has a directory for them",
+                "name one as `spill_dir`, or choose another policy",
+            ));
+        }
+        Ok(options.spill_dir.clone())
     }
 
     pub(super) fn client_listen(

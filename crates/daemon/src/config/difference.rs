@@ -101,6 +101,7 @@ impl Config {
             ("tls_client_ca", ca(self) != ca(other)),
             ("access", self.access != other.access),
             ("when_slow", self.when_slow != other.when_slow),
+            ("spill_dir", self.spill_dir != other.spill_dir),
             ("key", self.security != other.security),
             ("protocol", self.order.family != other.order.family),
             ("rings", self.rings_differ(other)),

@@ -54,6 +54,7 @@ impl File {
                 &mut options.tls_client_ca,
                 &mut options.history,
                 &mut options.bus_trace,
+                &mut options.spill_dir,
                 &mut options.log_file,
             ];
             for named in paths.into_iter().flatten() {
@@ -295,6 +296,7 @@ impl Options {
             "client_listen" => self.client_listen = Some(address(value)?),
             "bus" => self.bus = Some(list(value, "[\"127.0.0.1:4812\"]", parsed)?),
             "bus_trace" => self.bus_trace = Some(text(value)?.into()),
+            "spill_dir" => self.spill_dir = Some(text(value)?.into()),
             "client_token" => self.client_token = Some(text(value)?.into()),
             "tls_certificate" => self.tls_certificate = Some(text(value)?.into()),
             "tls_key" => self.tls_key = Some(text(value)?.into()),

@@ -75,6 +75,8 @@ pub struct Config {
     pub access: Access,
     /// What is done about members of which groups that are slow. Default: publishers wait.
     pub when_slow: SlowRules,
+    /// The directory for what waits for clients that are slow. Default: all waits in memory.
+    pub spill_dir: Option<PathBuf>,
     /// Whose datagrams are believed.
     pub security: Security,
     /// Where the history is written. Default: nowhere.
@@ -170,6 +172,7 @@ impl Config {
             bus_trace: check.bus_trace(&options)?,
             client_token: check.client_token(&options)?,
             tls: check.tls(&options)?,
+            spill_dir: check.spill_dir(&options)?,
             security,
             engine: EngineConfig {
                 order: order.family.name().to_owned(),

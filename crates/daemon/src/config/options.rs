@@ -51,6 +51,8 @@ pub struct Options {
     pub access: Option<Access>,
     /// What is done about members of which groups that are slow.
     pub when_slow: Option<SlowRules>,
+    /// The directory for what waits for clients that are slow.
+    pub spill_dir: Option<PathBuf>,
     /// The file with the cluster's key.
     pub key: Option<PathBuf>,
     /// Run without a key.
@@ -120,6 +122,7 @@ impl Options {
             "tls_client_ca" => self.tls_client_ca.is_some(),
             "access" => self.access.is_some(),
             "when_slow" => self.when_slow.is_some(),
+            "spill_dir" => self.spill_dir.is_some(),
             "key" => self.key.is_some(),
             "insecure" => self.insecure.is_some(),
             "protocol" => self.protocol.is_some(),
@@ -165,6 +168,7 @@ impl Options {
             tls_client_ca: over.tls_client_ca.or(self.tls_client_ca),
             access: over.access.or(self.access),
             when_slow: over.when_slow.or(self.when_slow),
+            spill_dir: over.spill_dir.or(self.spill_dir),
             key: over.key.or(self.key.filter(|_| !secured)),
             insecure: over.insecure.or(self.insecure.filter(|_| !secured)),
             protocol: over.protocol.or(self.protocol),

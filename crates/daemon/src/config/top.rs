@@ -169,19 +169,32 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "when_slow",
-        meaning: "Rules for clients that read too slowly, each a table `[[when_slow]]` with `groups` (names; a name \
-                  that ends in `*` means all names that begin so) and a `policy`. `block`: when \
-                  `clients.stop_publishers_at` bytes of such groups wait for the client, this daemon's clients that \
-                  publish to them or send them requests wait. `drop`: no publisher waits; when that many bytes of all \
-                  groups wait, the client misses unreliable messages. `disconnect`: no publisher waits; the client is \
-                  disconnected at `clients.drop_unreliable_at`. If several rules name a group, or one of the groups of \
-                  a message, the least patient one applies. A client may ask for less patience, not for more. SIGHUP \
-                  applies a change at once, also to publishers that wait already.",
+        meaning: "Rules for clients that read too slowly, each a table `[[when_slow]]` with `groups` (names; a \
+                  name that ends in `*` means all names that begin so) and a `policy`. `block`: when \
+                  `clients.stop_publishers_at` bytes of such groups wait for the client, this daemon's clients \
+                  that publish to them or send them requests wait. `spill`: no publisher waits; what comes \
+                  beyond that many bytes waits on the disk, up to `clients.spill_each_max`. `drop`: no publisher \
+                  waits; when that many bytes of all groups wait, the client misses unreliable messages. \
+                  `disconnect`: no publisher waits; the client is disconnected at `clients.drop_unreliable_at`. \
+                  If several rules name a group, or one of the groups of a message, the least patient one \
+                  applies. A client may ask for less patience, not for more. SIGHUP applies a change at once, \
+                  also to publishers that wait already.",
         value: "list of tables, each with `groups` and `policy`",
         default: "none: all groups block",
         wrong: "`block` for a feed whose publisher must keep its pace: one program that hangs stops it. `drop` and \
                 `disconnect` for messages that no client may miss: a slow client is cut off at `clients.disconnect_at` \
                 at the latest.",
+    },
+    TopKey {
+        name: "spill_dir",
+        meaning: "The directory on whose disk messages wait for slow clients, where a rule of `when_slow` or the client \
+                  itself says `spill`: in a file without a name for each of them, which is gone with the daemon. \
+                  `clients.spill_max` bounds them.",
+        value: "path of a directory that is there; relative to the file's directory",
+        default: "none: no message waits on a disk, and a client that asks for it is told so",
+        wrong: "A disk that others need: it may be filled up to `clients.spill_max`. One that others can take away and \
+                read: the messages are in clear on it. A full or broken one costs slow clients their connections, and \
+                nobody else anything.",
     },
     TopKey {
         name: "key",
