@@ -1,11 +1,10 @@
-//! Names of groups, clients and daemons: which are allowed, and how a private name is made of two
-//! of them.
+//! Names of groups, clients and daemons: the rules for them, and private names.
 //!
-//! - A *group* is named by 1 to 255 bytes of UTF-8 without control characters and without `@`. `/`
-//!   makes it hierarchical for its users; here it is a letter like any other.
+//! - A *group* is named by 1 to 255 bytes of UTF-8 without control characters and without `@`.
+//!   Users may make names hierarchical with `/`; here it is a letter like any other.
 //! - A *client* and a *host* (a daemon) are named alike, by at most 127 bytes.
-//! - A *private name*, `client@host`, addresses one client. `@` occurs in no other name, so it
-//!   cannot be joined.
+//! - A *private name*, `client@host`, addresses one client. `@` occurs in no group's name, so a
+//!   private name cannot be joined.
 
 use std::fmt;
 
@@ -18,7 +17,7 @@ pub const CLIENT_NAME_MAX: usize = 127;
 /// The most bytes of a daemon's name.
 pub const HOST_NAME_MAX: usize = 127;
 
-/// What is wrong with a name. The text says what is allowed.
+/// Why a name is not allowed. The text says what is.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
@@ -71,7 +70,7 @@ pub enum NameError {
     },
 }
 
-/// NameKind a name is for.
+/// What a name is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameKind {
     /// A group.

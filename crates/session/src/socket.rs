@@ -1,4 +1,4 @@
-//! Where a daemon's Unix socket is, unless its user says otherwise.
+//! The default paths of a daemon's Unix socket.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 /// Name of the socket in its directory.
 pub const SOCKET_NAME: &str = "groupcast.sock";
 
-/// Where the socket may be, best first: the daemon of user `euid` listens on the first of them, a
-/// client of that user tries each in turn.
+/// The paths where the socket may be: the daemon of user `euid` listens at the first one, a client
+/// of that user tries each in turn.
 ///
 /// - The superuser's daemon serves the host: `/run/groupcast.sock`.
 /// - A user's own: `groupcast.sock` in `runtime_dir` (the value of `XDG_RUNTIME_DIR`) if that is an
 ///   absolute path, otherwise `/tmp/groupcast-UID.sock`. Its clients fall back to the host's.
 ///
-/// A client must not talk to a socket that belongs to neither its user nor the superuser: every
-/// user can make files in `/tmp`.
+/// A client must not use a socket that belongs to neither its user nor the superuser: any user can
+/// make files in `/tmp`.
 pub fn socket_candidates(euid: u32, runtime_dir: Option<&OsStr>) -> Vec<PathBuf> {
     let host = Path::new("/run").join(SOCKET_NAME);
     if euid == 0 {

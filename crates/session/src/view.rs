@@ -7,8 +7,8 @@ use groupcast_core::ConfigId;
 
 /// Identifier of a view, equal wherever the view is equal.
 ///
-/// It says where in the history of the ring the view came to be, so no daemon has to number
-/// anything.
+/// It names the place in the order where the view came to be, so daemons do not have to agree on a
+/// number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ViewId {
     /// The regular configuration in which the causing message was ordered; of a transitional view
@@ -17,8 +17,8 @@ pub struct ViewId {
     /// The place of the causing message in that configuration; 0 for the transitional view that a
     /// configuration change causes.
     pub seq: u64,
-    /// Of a transitional view, a hash of the daemons that go on together: each component has its
-    /// own.
+    /// For a transitional view, a hash of the daemons that go on together: it differs between
+    /// components.
     pub within: Option<u64>,
 }
 
@@ -40,7 +40,7 @@ impl fmt::Display for ViewId {
 pub enum ViewKind {
     /// All members are reachable, as far as the daemons know.
     Regular = 0,
-    /// These go on together; whether the others got what follows is unknown.
+    /// The members go on together; whether others get the messages that follow is unknown.
     Transitional = 1,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for ViewKind {
     }
 }
 
-/// What brought a view about.
+/// The cause of a view.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum Cause {
@@ -97,16 +97,16 @@ impl fmt::Display for Cause {
 pub struct View {
     /// The group's name.
     pub group: Arc<str>,
-    /// Which view.
+    /// Its identifier.
     pub id: ViewId,
     /// Regular or transitional.
     pub kind: ViewKind,
-    /// Of a bimodal group: who is in it as far as this daemon has heard. It is this daemon's view
-    /// alone, and says nothing of the messages before and after it.
+    /// True for a bimodal group: the view has the members that this daemon has heard of. It is this
+    /// daemon's view alone, and says nothing about the messages before and after it.
     pub approximate: bool,
-    /// What brought it about.
+    /// Its cause.
     pub cause: Cause,
-    /// The private name of the one that joined, left or disconnected; `None` if the cause is the
+    /// The private name of the client that joined, left or disconnected; `None` if the cause is the
     /// network.
     pub changed: Option<Arc<str>>,
     /// Private names of the members, in ascending order.

@@ -1,4 +1,4 @@
-//! What becomes of a client that takes its messages more slowly than they come.
+//! Policies for a client that takes its messages more slowly than they come.
 
 use std::fmt;
 

@@ -101,6 +101,38 @@ fn a_join_makes_a_ring_others_join_it_and_the_last_gives_it_back() {
 }
 
 #[test]
+fn a_publisher_outside_the_group_follows_it_to_a_ring_and_back() {
+    let (mut world, mut rng, [al, bo]) = cluster(config());
+    let publish = |world: &mut World, text: &str| {
+        act(world, bo, |client| {
+            client.publish(&["wb.cb"], Service::Agreed, text.as_bytes());
+        });
+    };
+    let has_seen = |world: &mut World, line: &str| {
+        let story = world.client(al.0, al.1).story();
+        assert!(story.iter().any(|it| it == line), "{line}: {story:#?}");
+    };
+    // The daemon remembers where this message went.
+    publish(&mut world, "to nobody");
+    world.run_made(&mut rng);
+    act(&mut world, al, |client| client.join_on_ring("wb.cb"));
+    world.run_made(&mut rng);
+    publish(&mut world, "to the ring");
+    world.run_made(&mut rng);
+    has_seen(&mut world, "c2@h2>wb.cb to the ring");
+
+    act(&mut world, al, |client| client.leave("wb.cb"));
+    world.run_made(&mut rng);
+    assert!(tops(&world, bo.0).is_empty());
+    act(&mut world, al, |client| client.join("wb.cb"));
+    world.run_made(&mut rng);
+    publish(&mut world, "to the own order");
+    world.run_made(&mut rng);
+    has_seen(&mut world, "c2@h2>wb.cb to the own order");
+    assert_eq!(world.client(bo.0, bo.1).accepted, 3);
+}
+
+#[test]
 fn what_would_fragment_is_refused_and_the_group_is_named() {
     let (mut world, mut rng, [al, bo]) = cluster(EngineConfig {
         rings: vec!["fix.x".into()],

@@ -1,4 +1,4 @@
-//! Why a request of a client was not sent.
+//! The errors of a client's requests.
 
 use groupcast_core::Service;
 
@@ -6,7 +6,7 @@ use crate::frame::Disconnect;
 use crate::name::NameError;
 use crate::when_slow::WhenSlow;
 
-/// Why a request was not sent. Nothing has changed.
+/// Why a request was not sent. The connection is as it was.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -58,7 +58,7 @@ pub enum RequestError {
     /// The daemon is older than joins that ask for a ring.
     #[error("the daemon is of a release that makes no rings for joins: upgrade it")]
     NoRingsMade,
-    /// The daemon is older than what clients say of slowness.
+    /// The daemon is older than policies of clients for slowness.
     #[error("the daemon is of a release that treats all slow clients alike: upgrade it")]
     NoWhenSlow,
     /// The daemon has no disk for what waits for slow clients.
@@ -73,7 +73,7 @@ pub enum RequestError {
         /// What it asks for now.
         wish: WhenSlow,
     },
-    /// Nobody has said by which bits this client is known as a guest.
+    /// [`Connection::set_guest`](super::Connection::set_guest) was not called.
     #[error("the client has no number as a guest: set one first")]
     NoGuest,
     /// The daemon has given no credit for another message yet.

@@ -1,4 +1,4 @@
-//! What a connection gives to its client: events in the daemon's order, and answers to questions.
+//! The outputs of a connection to its user: events in the daemon's order, and answers to questions.
 
 use bytes::Bytes;
 
@@ -7,7 +7,7 @@ use crate::frame::{BusClient, Disconnect, Message, Reject, Request};
 use crate::guests::{Ending, RoleNotice};
 use crate::view::View;
 
-/// Something that the daemon said.
+/// An event from the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ClientEvent {
@@ -20,52 +20,52 @@ pub enum ClientEvent {
     Gap {
         /// The name of the group.
         group: String,
-        /// The name of the daemon whose clients sent them; its identity where the name was not
-        /// heard.
+        /// The name of the daemon whose clients sent them; its identity if its name is unknown.
         sender: String,
         /// The number of the first ([`Message::number`]).
         first: u64,
         /// The number of the last.
         last: u64,
     },
-    /// What follows of a group that this client is in is of this ring, which a join has made.
+    /// From here on, this ring, which a join has made, carries the messages and views of a group
+    /// that this client is in.
     Carried {
         /// The name of the group.
         group: String,
-        /// The ring's top; `None` if the welcome says again what orders it.
+        /// The ring's top; `None` if the order that the welcome names carries the group again.
         ring: Option<String>,
     },
-    /// This client takes its messages more slowly than they come: a warning, once a second at most,
-    /// ahead of what waits in the daemon.
+    /// A warning that this client takes its messages more slowly than they come: once a second at
+    /// most, ahead of the messages that wait in the daemon.
     Behind {
         /// Bytes that wait in the daemon.
         waiting: u64,
-        /// When so many wait, the daemon disconnects this client.
+        /// At so many waiting bytes the daemon disconnects this client.
         limit: u64,
         /// Unreliable messages that this client has missed since it connected.
         dropped: u64,
     },
     /// All messages up to this number are accepted, except the rejected ones: they are ordered, and
-    /// delivered at the daemon. Reported when nothing else waits, and not for every number.
+    /// delivered at the daemon. Reported when no other event waits, and not for every number.
     Accepted {
         /// The number of the last message that is accepted.
         up_to: u64,
     },
-    /// A request of the bus was carried out, in its place among messages and views, or it was not.
+    /// A request of the bus was carried out, in its place among messages and views, or rejected.
     Done {
         /// The number of the request.
         token: u64,
-        /// Why it was not.
+        /// Why it was rejected.
         result: Result<(), (Reject, String)>,
     },
-    /// Who would get a message, at this place among messages and views.
+    /// The clients that would get a message, at this place among messages and views.
     Who {
         /// The number of the question.
         token: u64,
         /// Their ids; the private names of those without one.
         ids: Vec<String>,
     },
-    /// Who is on the bus.
+    /// The clients on the bus.
     BusClients {
         /// The number of the question.
         token: u64,
@@ -74,7 +74,7 @@ pub enum ClientEvent {
     },
     /// This client is asked, as a member of a group, in its place among messages and views.
     Asked(Asked),
-    /// A request of this client has come in the order: its acknowledgement.
+    /// A request of this client has come to its place in the order: its acknowledgement.
     Taken {
         /// The number of the request.
         number: u64,
@@ -85,9 +85,9 @@ pub enum ClientEvent {
     Answer {
         /// The number of the request.
         number: u64,
-        /// The private name of who answers.
+        /// The private name of the member that answers.
         from: String,
-        /// What it answers.
+        /// The answer's bytes.
         payload: Bytes,
     },
     /// A request of this client has ended. No answer to it follows.
@@ -103,7 +103,7 @@ pub enum ClientEvent {
         /// Why, in words, if it was refused.
         text: String,
     },
-    /// What became of a role that this client asked for, has, or gives back.
+    /// A notice about a role that this client asked for, has, or gives back.
     Role(RoleNotice),
     /// A request was not carried out.
     Rejected {
@@ -123,15 +123,15 @@ pub enum ClientEvent {
     },
 }
 
-/// What the daemon answers to a question.
+/// The daemon's answer to a question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Answer {
-    /// How the daemon is, in JSON.
+    /// The daemon's status, in JSON.
     Status(Bytes),
     /// All groups, in JSON.
     Groups(Bytes),
-    /// How far a change of the key is, or why it does not begin, in JSON.
+    /// The progress of a change of the key, or why it does not begin, in JSON.
     Rekey(Bytes),
     /// The token of a ping.
     Pong(u64),

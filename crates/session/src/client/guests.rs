@@ -1,5 +1,5 @@
-//! Requests to groups, handlers and locks: what a client asks and has asked, also in earlier
-//! connections. `docs/guests.md` says what is promised.
+//! Requests to groups, handlers and locks at the client: numbers its requests, and asks again after
+//! a reconnect what has not ended. `docs/guests.md` has the guarantees.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -12,14 +12,15 @@ use crate::frame::{ClientFrame, GUESTS, GuestFrame, GuestReply, credit_cost};
 use crate::guests::Role;
 use crate::name::check_group;
 
-/// What is asked of a group, beside its words.
+/// The options of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// So many answers are enough; 0 (the default) for those of all that are asked.
+    /// How many answers are enough; 0 (the default) for those of all members that are asked.
     pub answers: u16,
-    /// The member that has this handler is asked, and nobody else. Default: all that answer.
+    /// Asks only the member that has this handler. Default: all members that answer requests.
     pub handler: Option<u16>,
-    /// For how long to wait, from when the daemon has read it: 1 ms to 1 hour. Default 10 s.
+    /// For how long to wait, from when the daemon has read the request: 1 ms to 1 hour. Default 10
+    /// s.
     pub within: Duration,
 }
 
@@ -33,38 +34,38 @@ impl Default for Ask {
     }
 }
 
-/// A request that this client is given, as a member of a group. It is not processed before the
-/// program has processed it: until it answers, nobody knows of it.
+/// A request to this client, as a member of a group. Until the program answers, no other process
+/// knows that it was processed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Where it stands in the order. An answer names the sequence number.
+    /// Its place in the order. An answer names the sequence number.
     pub place: OrderPlace,
-    /// The handler that it asks for, which this client had there.
+    /// The handler that it asks for, which this client had at that place.
     pub handler: Option<u16>,
-    /// The private name of who asks.
+    /// The private name of the client that asks.
     pub guest: String,
     /// The group.
     pub group: String,
-    /// What is asked.
+    /// The request's bytes.
     pub payload: Bytes,
 }
 
 /// This client as a guest.
 #[derive(Debug, Default)]
 pub(super) struct GuestSide {
-    /// The bits by which it is known.
+    /// The 64 bits by which it is known.
     id: Option<u64>,
-    /// Its last number.
+    /// The number of its last request.
     last: u64,
-    /// The last before this connection.
+    /// The number of its last request before this connection.
     floor: u64,
     /// The daemon knows which guest it is.
     introduced: bool,
     /// Requests that have not ended.
     open: BTreeMap<u64, GuestFrame>,
-    /// Of them, those that have to be sent again.
+    /// Those of them that have to be sent again.
     repeats: VecDeque<u64>,
-    /// The last number of something about roles.
+    /// The last number of a claim or a release.
     token: u64,
     /// Groups whose requests it answers.
     answering: BTreeSet<String>,
@@ -78,26 +79,26 @@ impl GuestSide {
         self.repeats = self.open.keys().copied().collect();
     }
 
-    /// The client is in `group` no more.
+    /// The client has left `group`.
     pub(super) fn left(&mut self, group: &str) {
         self.answering.remove(group);
     }
 }
 
 impl Connection {
-    /// Says by which bits this client is known as a guest: random ones, which nobody else can
+    /// Sets the bits by which this client is known as a guest: random ones, which nobody else can
     /// guess. They stay when it connects again, so that no request is carried out twice. Without
     /// them [`ask`](Self::ask) fails; later calls change nothing.
     pub fn set_guest(&mut self, id: u64) {
         self.guest.id.get_or_insert(id);
     }
 
-    /// Asks the members of `group` that answer, or the one that has a handler. The number of the
-    /// request: 1, 2, … over all connections. What follows with it:
-    /// [`Taken`](ClientEvent::Taken) when it has come in the order, an
-    /// [`Answer`](ClientEvent::Answer) for each that answers, and [`Ended`](ClientEvent::Ended).
-    /// A request that has not ended when the connection does is asked again after
-    /// [`restart`](Self::restart); its bytes are kept until then.
+    /// Asks the members of `group` that answer requests, or the one that has a handler. Returns the
+    /// number of the request: 1, 2, … over all connections. The events with this number are
+    /// [`Taken`](ClientEvent::Taken) when the request has come to its place in the order, an
+    /// [`Answer`](ClientEvent::Answer) for each member that answers, and
+    /// [`Ended`](ClientEvent::Ended). A request that has not ended when the connection does is
+    /// asked again after [`restart`](Self::restart); its bytes are kept until it has ended.
     ///
     /// # Errors
     /// Nothing was sent. [`RequestError::NoCredit`] as for messages.
@@ -125,8 +126,8 @@ impl Connection {
         Ok(number)
     }
 
-    /// Answers the request that this client was given at `seq` ([`Asked::place`]). A second answer,
-    /// and one to nothing, goes nowhere.
+    /// Answers the request that this client was given at `seq` ([`Asked::place`]). The daemon
+    /// ignores a second answer, and one to no request.
     ///
     /// # Errors
     /// Nothing was sent. [`RequestError::NoCredit`] as for messages.
@@ -144,9 +145,9 @@ impl Connection {
     }
 
     /// Asks for a role in `group`, which this client is in; with `may_wait` it waits while another
-    /// has it. The number of this: [`Role`](ClientEvent::Role) follows with it, now and when the
-    /// role comes or goes. After [`restart`](Self::restart) only [`Role::Answering`] is asked for
-    /// again; handlers and locks went with the connection.
+    /// client has it. Returns the number of the claim: [`Role`](ClientEvent::Role) events with it
+    /// follow, now and when the role comes or goes. After [`restart`](Self::restart) only
+    /// [`Role::Answering`] is asked for again; handlers and locks were lost with the connection.
     pub fn claim(&mut self, group: &str, role: Role, may_wait: bool) -> Result<u64, RequestError> {
         check_group(group)?;
         self.check_guests()?;
@@ -164,8 +165,8 @@ impl Connection {
         Ok(token)
     }
 
-    /// Gives a role back, or the wait for it. The number of this: [`Role`](ClientEvent::Role)
-    /// follows with it.
+    /// Gives a role back, or stops waiting for it. Returns a number: a [`Role`](ClientEvent::Role)
+    /// event with it follows.
     pub fn release(&mut self, group: &str, role: Role) -> Result<u64, RequestError> {
         check_group(group)?;
         self.check_guests()?;
@@ -187,19 +188,20 @@ impl Connection {
         self.guest.open.len()
     }
 
-    /// The daemon has taken this client: it answers the requests of its groups again.
+    /// The daemon has welcomed this client: claims [`Role::Answering`] again where it had it, and
+    /// repeats requests.
     pub(super) fn answer_again(&mut self) {
         if self.check_guests().is_err() {
             return;
         }
         for group in self.guest.answering.clone() {
-            // The connection has just begun: there is nothing that could refuse it.
+            // The connection has just begun, so a claim cannot fail.
             let _ = self.claim(&group, Role::Answering, false);
         }
         self.repeat();
     }
 
-    /// Asks again what has not ended, as far as there is credit.
+    /// Sends requests that have not ended again, as far as there is credit.
     pub(super) fn repeat(&mut self) {
         let Some(id) = self.guest.id else {
             return;
@@ -217,7 +219,7 @@ impl Connection {
         }
     }
 
-    /// What a daemon says about requests and roles, as an event.
+    /// Turns a frame about requests and roles into an event.
     pub(super) fn take_guest(&mut self, reply: GuestReply, payload: Bytes) -> ClientEvent {
         match reply {
             GuestReply::Request {

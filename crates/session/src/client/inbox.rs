@@ -12,7 +12,7 @@ pub(super) struct Inbox {
     window: u64,
     /// Cost of the events that wait.
     unread: u64,
-    /// Cost of the events that were taken and not given back.
+    /// Cost of the events that were taken and whose credit was not given back.
     consumed: u64,
 }
 
@@ -43,7 +43,7 @@ impl Inbox {
         self.events.clear();
     }
 
-    /// The daemon that counted the credit is gone: what waits here costs nothing any more.
+    /// The daemon that counted the credit is gone: waiting events cost nothing any more.
     pub(super) fn forget_credit(&mut self) {
         self.unread = 0;
         self.consumed = 0;
@@ -52,13 +52,13 @@ impl Inbox {
         }
     }
 
-    /// Whether so much was taken that the daemon should hear of it. Less than that is no reason to
-    /// wake it: it can go on with the rest of the window.
+    /// Whether enough was taken to give credit back. Less is no reason to wake the daemon: it can
+    /// go on with the rest of the window.
     pub(super) fn is_credit_due(&self) -> bool {
         self.consumed >= self.window / 4
     }
 
-    /// What was taken since the last time, if anything: it is given back.
+    /// The credit of the events that were taken since the last call, if any, to be given back.
     pub(super) fn take_consumed(&mut self) -> Option<u64> {
         let consumed = std::mem::take(&mut self.consumed);
         (consumed > 0).then_some(consumed)

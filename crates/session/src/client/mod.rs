@@ -8,8 +8,8 @@
 //! After [`new`](Connection::new) the hello waits to be sent. From then on, after each input or
 //! command:
 //!
-//! 1. send what [`poll_transmit`](Connection::poll_transmit) gives, and say with
-//!    [`handle_transmitted`](Connection::handle_transmitted) how much of it the stream took.
+//! 1. send the bytes of [`poll_transmit`](Connection::poll_transmit), and tell
+//!    [`handle_transmitted`](Connection::handle_transmitted) how many of them the stream took.
 //!    Messages may be gathered for as long as [`is_urgent`](Connection::is_urgent) is false;
 //! 2. take events from [`poll_event`](Connection::poll_event), and answers from
 //!    [`poll_answer`](Connection::poll_answer).
@@ -17,13 +17,13 @@
 //! When a connection has ended, [`restart`](Connection::restart) begins it anew over another
 //! stream.
 //!
-//! There is no time in it: how long to wait for the daemon is the caller's decision.
+//! A connection knows no time: the caller decides how long to wait for the daemon.
 //!
 //! # Credit
 //! Both directions have a window of bytes, as [`frame`](crate::frame) says. Without credit
-//! [`publish`](Connection::publish) fails with [`RequestError::NoCredit`]; the daemon's next credit
-//! brings it back. Credit for the daemon is given back as events are taken, a quarter of the window
-//! at a time: what waits in memory is bounded by the window and one frame.
+//! [`publish`](Connection::publish) fails with [`RequestError::NoCredit`], until the daemon gives
+//! credit back. The daemon's credit is given back as events are taken, a quarter of the window at a
+//! time. So the events that wait in memory are bounded by the window and one frame.
 
 mod error;
 mod event;
@@ -69,16 +69,16 @@ pub struct Connection {
     inbox: Inbox,
     answers: VecDeque<Answer>,
     end: Option<(Disconnect, String)>,
-    /// Whether the end was given out as an event.
+    /// Whether the end was reported as an event.
     end_reported: bool,
 }
 
-/// How a client is in a group.
+/// The options of a join.
 #[derive(Clone, Copy, Debug)]
 struct Joined {
-    /// Without its own messages.
+    /// The group does not deliver the client's own messages to it.
     discard_own: bool,
-    /// It asked for a ring of its own for the group.
+    /// The join asks for a ring of its own for the group.
     ring: bool,
 }
 
@@ -128,11 +128,10 @@ impl Connection {
         connection
     }
 
-    /// Begins anew over another stream: the hello waits to be sent, and after the welcome the
-    /// client asks to join its groups again, answers their requests again if it did, and asks again
-    /// what it had asked and has not ended. Messages are numbered from 1 again; what became of
-    /// those that were not accepted is not known. Events that wait stay, and cost no credit any
-    /// more.
+    /// Begins anew over another stream: the hello waits to be sent. After the welcome the client
+    /// asks to join its groups again, answers their requests again if it did, and repeats its
+    /// requests that have not ended. Messages are numbered from 1 again; the fate of those that
+    /// were not accepted is unknown. Waiting events stay, and cost no credit any more.
     pub fn restart(&mut self) {
         self.decoder = FrameDecoder::new(FRAME_MAX);
         self.outgoing = Outgoing::new();
@@ -147,7 +146,7 @@ impl Connection {
         self.say_hello();
     }
 
-    /// Room for what the stream gives next; never empty.
+    /// The buffer for the next bytes of the stream; never empty.
     pub fn space(&mut self) -> &mut [u8] {
         self.decoder.space()
     }
@@ -155,10 +154,10 @@ impl Connection {
     /// The stream gave `len` bytes into [`space`](Self::space).
     ///
     /// # Errors
-    /// What the daemon sent makes no sense. The connection is of no use any more.
+    /// If the daemon broke the protocol. The connection is of no use any more.
     ///
     /// # Panics
-    /// If that is more than there was room for.
+    /// If `len` is more than there was room for.
     pub fn handle_received(&mut self, len: usize) -> Result<(), FrameError> {
         self.decoder.filled(len);
         while let Some(raw) = self.decoder.next_frame()? {
@@ -185,37 +184,38 @@ impl Connection {
     /// The stream took `len` of the bytes that [`poll_transmit`](Self::poll_transmit) gave.
     ///
     /// # Panics
-    /// If it gave fewer.
+    /// If it gave fewer than `len`.
     pub fn handle_transmitted(&mut self, len: usize) {
         self.outgoing.transmitted(len);
     }
 
-    /// The stream has ended, for the reason `text`; what the daemon said before counts more.
+    /// The stream has ended, for the reason `text`. A reason that the daemon gave before takes
+    /// precedence.
     pub fn handle_closed(&mut self, text: &str) {
         self.ended(Disconnect::Other, text);
     }
 
-    /// Gives back all credit for the events that were taken, however little it is.
+    /// Gives credit back for all events that were taken, even if it is little.
     pub fn give_credit(&mut self) {
         if let Some(bytes) = self.inbox.take_consumed() {
             self.outgoing.put(&ClientFrame::Credit { bytes });
         }
     }
 
-    /// Drops the events that wait, and gives back their credit: the caller wants no more of them.
+    /// Drops the waiting events, and gives their credit back.
     pub fn discard_events(&mut self) {
         self.inbox.discard();
         self.give_credit();
     }
 
-    /// The bytes that the daemon is to be sent next, if there are any.
+    /// The next bytes for the daemon, if there are any.
     pub fn poll_transmit(&mut self) -> Option<&[u8]> {
         let rest = self.outgoing.rest();
         (!rest.is_empty()).then_some(rest)
     }
 
-    /// The next event. Acceptance is reported when nothing else waits, and the end after
-    /// everything.
+    /// The next event. Acceptance is reported when no other event waits, and the end of the
+    /// connection last.
     pub fn poll_event(&mut self) -> Option<ClientEvent> {
         if let Some(event) = self.inbox.take() {
             if self.inbox.is_credit_due() {
@@ -238,8 +238,7 @@ impl Connection {
         self.answers.pop_front()
     }
 
-    /// Whether something waits to be sent that the daemon should not wait for: anything but
-    /// messages.
+    /// Whether a frame waits to be sent that should go at once: any frame but messages.
     pub fn is_urgent(&self) -> bool {
         self.outgoing.is_urgent()
     }
@@ -249,12 +248,12 @@ impl Connection {
         self.outgoing.rest().len()
     }
 
-    /// What the daemon answered to the hello, once it has taken this client.
+    /// The daemon's welcome, once it has come.
     pub fn welcome(&self) -> Option<&Welcome> {
         self.welcome.as_ref()
     }
 
-    /// Why the daemon did not take this client, if it said so.
+    /// Why the daemon refused this client, if it did.
     pub fn refusal(&self) -> Option<(Refusal, &str)> {
         let refusal = self.refusal.as_ref();
         refusal.map(|(code, text)| (*code, text.as_str()))
@@ -286,13 +285,12 @@ impl Connection {
         self.publications.last()
     }
 
-    /// Credit cost of the events that wait.
+    /// The credit cost of the waiting events.
     pub fn unread(&self) -> u64 {
         self.inbox.unread()
     }
 
-    /// Whether the events that wait fill the window: the daemon sends no more of them until some
-    /// are taken.
+    /// Whether the waiting events fill the window: the daemon sends no more until some are taken.
     pub fn is_full(&self) -> bool {
         self.inbox.is_full()
     }
@@ -414,13 +412,13 @@ impl Connection {
             DaemonFrame::Pong { token } => self.answers.push_back(Answer::Pong(token)),
             DaemonFrame::Disconnected { code, text } => self.ended(code, &text),
             DaemonFrame::Refused { text, .. } => self.ended(Disconnect::Other, &text),
-            // A second welcome, or what a newer daemon says.
+            // A second welcome, or a frame of a newer daemon.
             _ => {}
         }
         Ok(())
     }
 
-    /// Before the welcome only the answer to the hello means anything.
+    /// Handles a frame before the welcome: only the answer to the hello counts.
     fn handle_greeting(&mut self, frame: DaemonFrame) {
         match frame {
             DaemonFrame::Welcome(welcome) => {

@@ -8,12 +8,12 @@ pub(super) struct Outgoing {
     bytes: Vec<u8>,
     /// How many of them the stream has taken.
     sent: usize,
-    /// Something else than messages is among them.
+    /// A frame other than messages is among them.
     urgent: bool,
 }
 
 impl Outgoing {
-    /// What each stream begins with.
+    /// The beginning of a stream: [`MAGIC`].
     pub(super) fn new() -> Self {
         Self {
             bytes: MAGIC.to_vec(),
@@ -22,23 +22,23 @@ impl Outgoing {
         }
     }
 
-    /// Appends a frame that the daemon should not wait for.
+    /// Appends a frame that should go at once.
     pub(super) fn put(&mut self, frame: &ClientFrame) {
         frame.encode(&mut self.bytes);
         self.urgent = true;
     }
 
-    /// Where a message, which may wait until there are more, is appended.
+    /// The buffer to which a message is appended. It may wait until there are more.
     pub(super) fn gather(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
 
-    /// What was not sent.
+    /// The bytes that were not sent.
     pub(super) fn rest(&self) -> &[u8] {
         &self.bytes[self.sent..]
     }
 
-    /// The stream took `len` bytes of it.
+    /// The stream took `len` bytes of [`rest`](Self::rest).
     pub(super) fn transmitted(&mut self, len: usize) {
         self.sent += len;
         assert!(

@@ -1,4 +1,4 @@
-//! What a client has published: numbers, credit, and what became of each message.
+//! The messages that a client has published: numbers, credit, acceptance and rejections.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use crate::frame::{Request, has_credit};
 pub(super) struct Publications {
     last: u64,
     accepted: u64,
-    /// What was given out of `accepted` as an event.
+    /// The last value of `accepted` that was reported as an event.
     accepted_reported: u64,
     /// Numbers above `accepted` that were rejected.
     rejected: BTreeSet<u64>,
-    /// Cost of the messages for which no credit came back.
+    /// Cost of the frames for which no credit came back.
     outstanding: u64,
 }
 
@@ -24,7 +24,7 @@ impl Publications {
         self.outstanding += cost;
     }
 
-    /// Something that is no message was sent, at this cost.
+    /// A request or an answer was sent, at this cost.
     pub(super) fn charged(&mut self, cost: u64) {
         self.outstanding += cost;
     }
@@ -44,7 +44,7 @@ impl Publications {
         self.outstanding = self.outstanding.saturating_sub(bytes);
     }
 
-    /// The number up to which all is accepted, if that is news.
+    /// The number up to which all messages are accepted, if it was not reported yet.
     pub(super) fn take_accepted(&mut self) -> Option<u64> {
         let news = self.accepted > self.accepted_reported;
         self.accepted_reported = self.accepted;

@@ -1,4 +1,4 @@
-//! What a client asks its daemon for.
+//! The requests of a client to its daemon.
 
 use std::path::Path;
 
@@ -25,15 +25,15 @@ impl Connection {
         )
     }
 
-    /// The same, on a ring of its own for the group, which is made if there is none: an order for
-    /// it and all names below it, of which other daemons' hosts get nothing unless clients there
-    /// want some of it.
+    /// Asks to become a member of `group`, on a ring of its own. If there is none, the daemons make
+    /// one: an order for the group and all names below it. Hosts without clients in these groups
+    /// get none of its messages.
     ///
-    /// [`ClientEvent::Carried`](super::ClientEvent::Carried) comes before the first view. Messages
-    /// published before that are not of the ring.
+    /// [`ClientEvent::Carried`](super::ClientEvent::Carried) comes before the first view. The ring
+    /// does not carry messages published before that event.
     ///
     /// # Errors
-    /// [`RequestError::NoRingsMade`] if the daemon is older than that.
+    /// [`RequestError::NoRingsMade`] if the daemon is too old for such rings.
     pub fn join_on_ring(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
         let welcome = self.welcome.as_ref();
         if welcome.is_some_and(|welcome| welcome.features & RINGS_MADE == 0) {
@@ -66,10 +66,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Says what the daemon is to do when this client takes its messages too slowly, from now on,
-    /// and in connections that follow. Without it, what the daemon's rules say of the groups holds;
-    /// a client can ask for less patience than they have and than it asked for before, not for
-    /// more.
+    /// Sets the daemon's policy should this client take its messages too slowly, from now on and in
+    /// later connections. By default the daemon's rules for the groups hold. A client can ask for
+    /// less patience than they have and than it asked for before, not for more.
     pub fn set_when_slow(&mut self, policy: WhenSlow) -> Result<(), RequestError> {
         let welcome = self.welcome.as_ref();
         if welcome.is_some_and(|welcome| welcome.features & BEHIND == 0) {
@@ -87,8 +86,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Publishes a message to groups (or private names), in the order in which receivers look for
-    /// one that they are in. Returns its number: 1, 2, … Nothing is sent if it fails.
+    /// Publishes a message to groups or private names. A receiver gets it by the first of them that
+    /// it is in. Returns the number of the message: 1, 2, … Nothing is sent if it fails.
     pub fn publish(
         &mut self,
         groups: &[&str],
@@ -100,9 +99,9 @@ impl Connection {
         Ok(number)
     }
 
-    /// The same for a payload that the caller sends itself, so that a long one is not copied: first
-    /// everything that [`poll_transmit`](Self::poll_transmit) gives, then `payload_len` bytes, and
-    /// nothing else in between.
+    /// The same for a payload that the caller sends itself, so that a long one is not copied. The
+    /// caller has to send everything that [`poll_transmit`](Self::poll_transmit) gives, and right
+    /// after it `payload_len` bytes.
     pub fn publish_head(
         &mut self,
         groups: &[&str],
@@ -112,8 +111,8 @@ impl Connection {
         self.publish_any(groups, service, None, payload_len)
     }
 
-    /// The same as [`publish`](Self::publish) with a tag, by which subscribers choose, and what the
-    /// payload is written in.
+    /// The same as [`publish`](Self::publish), with a tag, by which receivers select messages, and
+    /// the syntax of the payload.
     ///
     /// # Errors
     /// [`RequestError::NoBus`] if the daemon is older than labels.
@@ -181,7 +180,7 @@ impl Connection {
         self.request(&ClientFrame::Groups)
     }
 
-    /// Gives the daemon the cluster's new key, by the path of its file on the daemon's host:
+    /// Asks the daemon to change to the key in the file `path` on the daemon's host:
     /// [`Answer::Rekey`](super::Answer::Rekey) follows.
     ///
     /// # Errors
@@ -200,7 +199,7 @@ impl Connection {
         self.request(&ClientFrame::Ping { token })
     }
 
-    /// Asks for something of the bus: [`ClientEvent::Done`](super::ClientEvent::Done),
+    /// Makes a request of the bus: [`ClientEvent::Done`](super::ClientEvent::Done),
     /// [`ClientEvent::Who`](super::ClientEvent::Who) or
     /// [`ClientEvent::BusClients`](super::ClientEvent::BusClients) follows, with `token`.
     ///

@@ -1,4 +1,4 @@
-//! What a client of the bus asks its daemon for, beside publishing, and what it is told of others.
+//! Requests of a client of the bus beside publishing, and the clients that it is told of.
 
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
@@ -9,40 +9,41 @@ use super::{frame, kind};
 /// at their place in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BusRequest {
-    /// Messages to a group, or below it, whose tag matches a pattern are for this client.
+    /// Delivers to this client the messages to a group, or to all groups below a name, whose tag
+    /// matches a pattern.
     Accept {
-        /// The group, or `*.` and the name above all that are meant.
+        /// The group; or `*.` and a name, for all groups below the name.
         group: String,
         /// A regular expression, or `*`.
         pattern: String,
         /// Whether it asks for a ring of its own for the group, if there is none.
         ring: bool,
     },
-    /// Takes such a pattern back.
+    /// Takes an accepted pattern back.
     Reject {
         /// As it was accepted.
         group: String,
         /// As it was accepted.
         pattern: String,
     },
-    /// The client is called so, beside its private name. It is a client of the bus from then on.
+    /// Gives the client an id, beside its private name. It is a client of the bus from then on.
     Identify {
         /// A group's name; empty for none.
         id: String,
     },
-    /// Who would get a message.
+    /// Asks which clients would get a message.
     Who {
-        /// Its tag; `*` for whatever tag.
+        /// Its tag; `*` for any tag.
         tag: String,
         /// Its destination.
         group: String,
     },
-    /// Who is on the bus, at all daemons.
+    /// Asks which clients are on the bus, at all daemons.
     Clients,
 }
 
 impl BusRequest {
-    /// The request in a frame of this kind, with its token; `None` if it is none of the bus.
+    /// The request in a frame of this kind, with its token; `None` if the kind is not of the bus.
     pub(super) fn decode(
         code: u8,
         reader: &mut Reader<'_>,
@@ -102,7 +103,7 @@ impl BusRequest {
         });
     }
 
-    /// Bytes of its texts.
+    /// The bytes of its texts.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Accept { group, pattern, .. } | Self::Reject { group, pattern } => {

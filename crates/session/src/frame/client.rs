@@ -26,20 +26,20 @@ pub struct Hello {
     pub version_min: u16,
     /// The newest version that the client speaks.
     pub version_max: u16,
-    /// What else it can do.
+    /// Feature bits of what else it can do.
     pub features: u64,
-    /// What it is.
+    /// The kind of client.
     pub kind: ClientKind,
     /// How many bytes of messages and views the daemon may send before the client gives credit
     /// back.
     pub delivery_window: u64,
-    /// The name that it wants, without `@host`; without one the daemon makes one.
+    /// The name that it asks for, without `@host`. If it is `None`, the daemon makes one.
     pub name: Option<String>,
-    /// What it proves with that it may connect, where the daemon asks for it.
+    /// The token that lets it connect, if the daemon asks for one.
     pub token: Option<AccessToken>,
 }
 
-/// What a client is.
+/// The kind of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum ClientKind {
@@ -63,7 +63,7 @@ impl ClientKind {
 /// A frame from a client.
 #[derive(Debug)]
 pub enum ClientFrame {
-    /// The first one.
+    /// The first frame.
     Hello(Hello),
     /// Become a member of a group.
     Join {
@@ -74,23 +74,23 @@ pub enum ClientFrame {
         /// Whether it asks for a ring of its own for the group, if there is none.
         ring: bool,
     },
-    /// Be a member no more.
+    /// Leave a group.
     Leave {
         /// The name of the group.
         group: String,
     },
-    /// Send a message, with a label or without.
+    /// Publish a message, with a label or without.
     Publish(Publish),
-    /// What the bus asks for.
+    /// A request of the bus.
     Bus {
         /// A number that comes back in the answer.
         token: u64,
-        /// What is asked for.
+        /// The request.
         request: BusRequest,
     },
-    /// About requests to groups, handlers and locks.
+    /// A frame about requests to groups, handlers and locks.
     Guest(GuestFrame),
-    /// What to do when this client takes its messages too slowly, from now on.
+    /// From now on, the daemon's policy should this client take its messages too slowly.
     WhenSlow(WhenSlow),
     /// So many bytes of deliveries have been consumed.
     Credit {
@@ -106,12 +106,13 @@ pub enum ClientFrame {
         /// A number that comes back in the answer.
         token: u64,
     },
-    /// Change the cluster's key, as far as this daemon is concerned.
+    /// Change the cluster's key, by way of this daemon.
     Rekey {
         /// The path of the new key's file, on the daemon's host.
         path: Vec<u8>,
     },
-    /// Nothing more will come; the daemon closes when all that came is accepted.
+    /// The client sends nothing more; the daemon ends the connection when all its messages are
+    /// accepted.
     Bye,
 }
 
@@ -234,13 +235,13 @@ impl Hello {
         let features = reader.u64("features")?;
         let kind = match reader.u8("kind")? {
             1 => ClientKind::Tool,
-            // A newer client may be something newer: to this daemon it is an application.
+            // A newer client may be of a newer kind: this daemon treats it as an application.
             _ => ClientKind::Application,
         };
         let delivery_window = reader.u64("delivery window")?;
         let name = take_name(reader, "name")?;
         let token = take_token(reader)?;
-        // What follows belongs to a newer version, which may be in the range.
+        // Further bytes belong to a newer version, which may be in the client's range.
         reader.rest();
         Ok(Self {
             version_min,
@@ -266,8 +267,8 @@ impl Hello {
     }
 }
 
-/// The token at the end of a hello. An older client has none, and one of another length is a newer
-/// version's.
+/// The token at the end of a hello. An older client sends none; a token of another length is of a
+/// newer version.
 fn take_token(reader: &mut Reader<'_>) -> Result<Option<AccessToken>, DecodeError> {
     if reader.remaining() == 0 {
         return Ok(None);
@@ -283,24 +284,24 @@ fn take_token(reader: &mut Reader<'_>) -> Result<Option<AccessToken>, DecodeErro
 
 /// A message to publish, in the bytes that it came in.
 ///
-/// What stands before the payload is of no use once the destinations are known, so
-/// [`into_payload_after`](Self::into_payload_after) writes the ring's header over it, and the
+/// The bytes before the payload are of no use once the destinations are known, so
+/// [`into_payload_after`](Self::into_payload_after) writes the envelope's head over them, and the
 /// payload is not copied.
 #[derive(Debug)]
 pub struct Publish {
-    /// The client's own count of its messages: it increases.
+    /// The client's number of the message; numbers increase.
     pub number: u64,
-    /// What the message is promised.
+    /// The guarantee of the message.
     pub service: Service,
     syntax: Option<Syntax>,
-    /// Where the tag's text stands; empty without a label.
+    /// The range of the tag's text in `body`; empty without a label.
     tag: Range<usize>,
     names_at: usize,
     payload_at: usize,
     body: BytesMut,
 }
 
-/// Where an address begins in the body of a publish frame: behind number and service.
+/// The offset of label and destinations in the body of a publish frame: behind number and service.
 const ADDRESS_AT: usize = 9;
 
 impl Publish {
@@ -331,7 +332,7 @@ impl Publish {
         })
     }
 
-    /// Where it goes, in the publisher's order. The names are UTF-8, nothing more is sure.
+    /// Its destinations, in the publisher's order. The names are UTF-8, and not checked further.
     pub fn destinations(&self) -> impl Iterator<Item = &str> {
         names_in(self.destination_bytes())
     }
@@ -355,17 +356,17 @@ impl Publish {
         &self.body[self.names_at..self.payload_at]
     }
 
-    /// What it says.
+    /// The message's bytes.
     pub fn payload(&self) -> &[u8] {
         &self.body[self.payload_at..]
     }
 
-    /// Stream bytes that its frame took: what publish credit counts.
+    /// The bytes of its frame in the stream, which publish credit counts.
     pub fn stream_len(&self) -> usize {
         super::HEADER_LEN + self.body.len()
     }
 
-    /// `head`, then the payload. Copies the payload only if `head` is longer than what came before
+    /// `head`, then the payload. Copies the payload only if `head` is longer than the bytes before
     /// it.
     pub fn into_payload_after(mut self, head: &[u8]) -> Bytes {
         match self.payload_at.checked_sub(head.len()) {
@@ -384,8 +385,8 @@ impl Publish {
     }
 }
 
-/// Appends a publish frame up to its payload of `payload_len` bytes, which the caller sends next;
-/// returns what the whole frame costs in credit.
+/// Appends a publish frame up to its payload of `payload_len` bytes, which the caller sends next.
+/// Returns the length of the whole frame in the stream.
 ///
 /// # Panics
 /// If there are no destinations or more than [`DESTINATIONS_MAX`], or a name exceeds 255 bytes.
@@ -399,7 +400,7 @@ pub fn encode_publish_head(
     encode_labelled_head(bytes, number, service, None, destinations, payload_len)
 }
 
-/// The same of a message with a label, if there is one.
+/// The same, with a label if there is one.
 ///
 /// # Panics
 /// As [`encode_publish_head`], and if the tag exceeds 255 bytes.

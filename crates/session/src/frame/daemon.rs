@@ -19,28 +19,28 @@ use crate::view::View;
 /// The answer to a hello.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
-    /// The version that both speak from now on.
+    /// The version that both sides speak from now on.
     pub version: u16,
-    /// The features that both have.
+    /// The features that both sides support.
     pub features: u64,
-    /// How many bytes of publish frames may be outstanding.
+    /// How many bytes of publish frames may be outstanding ([credit](super)).
     pub publish_window: u64,
-    /// The longest payload.
+    /// The longest payload of a message, in bytes.
     pub message_max: u64,
     /// The client's name in the cluster: `client@host`.
     pub private_name: String,
-    /// The name of what orders the messages of all groups, where both know the feature
-    /// [`ORDER_NAME`]; empty if the daemon does not say.
+    /// The name of the daemon's own order, if both sides know the feature [`ORDER_NAME`]; empty if
+    /// the daemon does not say.
     pub order: String,
-    /// The tops of the rings that order the groups at and below them instead, where both know the
-    /// feature [`RINGS`].
+    /// The tops of the rings that carry the groups at and below them instead, if both sides know
+    /// the feature [`RINGS`].
     pub rings: Vec<String>,
 }
 
 /// A request that was rejected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// The message of this number.
+    /// To publish the message with this number.
     Publish(u64),
     /// To join this group.
     Join(String),
@@ -62,9 +62,9 @@ impl fmt::Display for Request {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DaemonFrame {
-    /// The client is taken.
+    /// The client is welcome.
     Welcome(Welcome),
-    /// The client is not taken; the connection ends.
+    /// The client is refused; the connection ends.
     Refused {
         /// The reason of the refusal, for programs.
         code: Refusal,
@@ -81,7 +81,7 @@ pub enum DaemonFrame {
         /// The number of the last message that is accepted.
         up_to: u64,
     },
-    /// So many bytes more may be published.
+    /// Gives publish credit back.
     Credit {
         /// Bytes of the stream that the client may send in addition.
         bytes: u64,
@@ -99,7 +99,7 @@ pub enum DaemonFrame {
     StatusReport(Bytes),
     /// All groups, in JSON.
     GroupsReport(Bytes),
-    /// How far a change of the key is, or why it does not begin, in JSON.
+    /// The progress of a change of the key, or why it does not begin, in JSON.
     RekeyReport(Bytes),
     /// The connection ends.
     Disconnected {
@@ -108,56 +108,57 @@ pub enum DaemonFrame {
         /// What happened and what to do.
         text: String,
     },
-    /// A request of the bus is carried out, or it is not.
+    /// A request of the bus was carried out or rejected.
     Done {
         /// The token of the request.
         token: u64,
-        /// Why it is not carried out, if it is not.
+        /// Why it was rejected.
         result: Result<(), (Reject, String)>,
     },
-    /// Who would get a message, at the place of the question in the order.
+    /// The clients that would get a message, at the place of the question in the order.
     WhoReport {
         /// The token of the request.
         token: u64,
         /// Their ids; the private names of those without one.
         ids: Vec<String>,
     },
-    /// Who is on the bus.
+    /// The clients on the bus.
     BusClientsReport {
         /// The token of the request.
         token: u64,
         /// The clients, in the order of their private names.
         clients: Vec<BusClient>,
     },
-    /// About requests to groups, handlers and locks, with the payload of a request or an answer.
+    /// A reply about requests to groups, handlers and locks, with the payload of a request or an
+    /// answer.
     Guest(GuestReply, Bytes),
     /// In a bimodal group, consecutive messages of one daemon are lost to this client for good.
     Gap {
         /// The name of the group.
         group: String,
-        /// The name of the daemon whose clients sent them; its identity where the name was not
-        /// heard.
+        /// The name of the daemon whose clients sent them; its identity if its name is unknown.
         sender: String,
         /// The number of the first.
         first: u64,
         /// The number of the last.
         last: u64,
     },
-    /// The client takes its messages more slowly than they come; said ahead of those that wait.
+    /// A warning that the client takes its messages more slowly than they come; sent ahead of those
+    /// that wait.
     Behind {
         /// Bytes that wait for it in the daemon.
         waiting: u64,
-        /// When so many wait, it is disconnected.
+        /// At so many waiting bytes it is disconnected.
         limit: u64,
         /// Unreliable messages that it has missed since it connected.
         dropped: u64,
     },
-    /// From here on, the messages and views of a group that the client is in are of this ring,
-    /// which a join has made.
+    /// From here on, this ring, which a join has made, carries the messages and views of a group
+    /// that the client is in.
     Carried {
         /// The name of the group.
         group: String,
-        /// The ring's top; empty if what the welcome says holds again.
+        /// The ring's top; empty if the order that the welcome names carries the group again.
         ring: String,
     },
     /// The answer to a ping.

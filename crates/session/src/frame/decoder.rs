@@ -2,8 +2,8 @@
 //!
 //! Bytes are read straight into the decoder's block, and a frame is split off without copying. A
 //! block grows by at most as much as has arrived, so a length field alone never allocates, and
-//! every byte is moved a bounded number of times. Of what was allocated only a part is written to
-//! at a time: the pages of a large block cost most when they are touched first.
+//! every byte is moved a bounded number of times. Only a part of a block is zeroed at a time,
+//! because the pages of a large block cost most when they are first touched.
 
 use bytes::{Buf as _, BytesMut};
 use groupcast_core::wire::DecodeError;
@@ -12,18 +12,18 @@ use super::{MAGIC, frame_name};
 
 /// How much is read at once, unless a larger frame is under way.
 const READ_BLOCK: usize = 64 * 1024;
-/// The most room that is made ready at a time.
+/// The most room that is zeroed at a time.
 const ROOM_MAX: usize = 256 * 1024;
-/// Below this much room a new block is begun.
+/// With less room than this a new block is begun.
 const READ_MIN: usize = 4 * 1024;
-/// The length field.
+/// The bytes of the length field.
 const LEN_BYTES: usize = 4;
 
-/// What is wrong with a peer's stream. Nothing after it can be understood: the connection ends.
+/// An error in a peer's stream. Nothing after it can be decoded: the connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The stream does not begin as this protocol does.
+    /// The stream does not begin with [`MAGIC`].
     #[error(
         "the peer does not speak the client protocol of groupcast (its first bytes are {found:02x?}): connect to a groupcast daemon, with a groupcast client"
     )]
@@ -31,7 +31,7 @@ pub enum FrameError {
         /// Its first bytes.
         found: [u8; MAGIC.len()],
     },
-    /// A frame longer than any may be.
+    /// A frame is longer than allowed.
     #[error(
         "a frame of {len} bytes exceeds the limit of {max} bytes: send smaller messages, and a hello first"
     )]
@@ -41,10 +41,10 @@ pub enum FrameError {
         /// The most bytes.
         max: usize,
     },
-    /// A frame without even a kind.
+    /// A frame has no bytes, and so no kind.
     #[error("a frame of no bytes: each begins with its kind")]
     Empty,
-    /// A frame of a known kind with another content than that kind has.
+    /// A frame of a known kind has a malformed body.
     #[error("a malformed {} frame: {error}", frame_name(*.kind))]
     Malformed {
         /// The code of the frame's kind.
@@ -52,7 +52,7 @@ pub enum FrameError {
         /// What is wrong.
         error: DecodeError,
     },
-    /// A frame of a kind that has no place here, such as a second hello.
+    /// A frame of a kind that must not come here, such as a second hello.
     #[error("a {} frame where none may be", frame_name(*.kind))]
     Unexpected {
         /// The code of the frame's kind.
@@ -60,17 +60,17 @@ pub enum FrameError {
     },
 }
 
-/// A frame whose body has not been looked at.
+/// A frame whose body is not decoded yet.
 #[derive(Debug)]
 pub struct RawFrame {
     /// What it is.
     pub kind: u8,
-    /// Its content. What stood before it in the stream has been taken off.
+    /// Its body, without length and kind.
     pub body: BytesMut,
 }
 
 impl RawFrame {
-    /// Bytes that it took in the stream: what credits count.
+    /// The bytes of the frame in the stream, which credit counts.
     pub fn stream_len(&self) -> usize {
         super::HEADER_LEN + self.body.len()
     }
@@ -85,7 +85,7 @@ pub struct FrameDecoder {
     filled: usize,
     greeted: bool,
     frame_max: usize,
-    /// Bytes that were moved because a frame did not fit where it began.
+    /// Bytes that were copied to a new block because a frame did not fit where it began.
     moved: usize,
 }
 
@@ -102,12 +102,12 @@ impl FrameDecoder {
         }
     }
 
-    /// From now on kind and body of a frame have at most `frame_max` bytes.
+    /// Sets the most bytes of kind and body of a frame.
     pub fn set_frame_max(&mut self, frame_max: usize) {
         self.frame_max = frame_max;
     }
 
-    /// Room for what is read next; never empty.
+    /// The buffer for the next read; never empty.
     pub fn space(&mut self) -> &mut [u8] {
         let room = self.buffer.len() - self.filled;
         if room < READ_MIN && room < self.missing() {
@@ -126,7 +126,7 @@ impl FrameDecoder {
     /// `len` bytes were read into the beginning of [`space`](Self::space).
     ///
     /// # Panics
-    /// If that is more than there was room for.
+    /// If `len` is more than there was room for.
     pub fn filled(&mut self, len: usize) {
         assert!(
             len <= self.buffer.len() - self.filled,
@@ -167,13 +167,13 @@ impl FrameDecoder {
         self.filled
     }
 
-    /// How many bytes were moved, since this was last asked, to make room for a frame that turned
-    /// out longer than what was free: work that nobody sees who counts the bytes that are read.
+    /// How many bytes were copied to larger blocks since the last call. This work is not in a count
+    /// of the bytes that were read.
     pub fn take_moved(&mut self) -> usize {
         std::mem::take(&mut self.moved)
     }
 
-    /// Takes the magic off the front; whether it has been seen.
+    /// Takes the magic off the front; returns whether it has come.
     fn greet(&mut self) -> Result<bool, FrameError> {
         if self.greeted {
             return Ok(true);
@@ -193,13 +193,14 @@ impl FrameDecoder {
         Ok(true)
     }
 
-    /// What the length field of the frame at the front says.
+    /// The length of the frame at the front, if its length field has come.
     fn frame_len(&self) -> Option<usize> {
         let field = self.buffer[..self.filled].first_chunk::<LEN_BYTES>()?;
         Some(u32::from_be_bytes(*field) as usize)
     }
 
-    /// How many bytes the frame at the front lacks, as far as is known; at least 1.
+    /// How many bytes the frame at the front lacks, or, before its length is known, how many to
+    /// read; at least 1.
     fn missing(&self) -> usize {
         let whole = match self.frame_len() {
             Some(len) if self.greeted => LEN_BYTES + len.min(self.frame_max),

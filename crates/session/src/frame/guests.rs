@@ -11,45 +11,45 @@ use super::text::{put_name, take_bool, take_name, take_text};
 use super::{HEADER_LEN, Reject, frame, kind};
 use crate::guests::{Effect, Ending, Role, RoleNotice, RoleState};
 
-/// What a client says about requests and roles.
+/// A frame of a client about requests and roles.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GuestFrame {
-    /// Which guest the client is: once in a connection, before its first request.
+    /// Tells which guest the client is: once in a connection, before its first request.
     Guest {
-        /// 64 random bits, which the client keeps when it connects again. They are its secret.
+        /// 64 random bits, which the client keeps secret, and keeps when it connects again.
         id: u64,
-        /// The highest number that it used before this connection.
+        /// The highest request number that it used before this connection.
         floor: u64,
     },
-    /// Asks a group.
+    /// A request to a group.
     Request {
-        /// The guest's own count of its requests: it increases.
+        /// The guest's number of the request; numbers increase.
         number: u64,
-        /// So many answers are enough; 0 for those of all that are asked.
+        /// How many answers are enough; 0 for those of all members that are asked.
         answers: u16,
-        /// Who has this handler is asked, and nobody else.
+        /// Asks only the member that has this handler.
         handler: Option<u16>,
         /// For how long the guest waits, in milliseconds on the wire.
         within: Duration,
         /// The group.
         group: String,
-        /// What is asked.
+        /// The request's bytes.
         payload: Bytes,
-        /// Stream bytes that the frame took; 0 of one that is to be sent.
+        /// The bytes of the received frame in the stream; 0 for a frame to be sent.
         stream_len: usize,
     },
     /// Answers a request.
     Answer {
         /// The place of the request in the order.
         seq: u64,
-        /// What is answered.
+        /// The answer's bytes.
         payload: Bytes,
-        /// Stream bytes that the frame took; 0 of one that is to be sent.
+        /// The bytes of the received frame in the stream; 0 for a frame to be sent.
         stream_len: usize,
     },
     /// Asks for a role.
     Claim {
-        /// A number that comes back in what follows.
+        /// A number that comes back in the notices about it.
         token: u64,
         /// Whether to wait while another has the role.
         may_wait: bool,
@@ -60,7 +60,7 @@ pub enum GuestFrame {
     },
     /// Gives a role back, or the wait for it.
     Release {
-        /// A number that comes back in what follows.
+        /// A number that comes back in the notices about it.
         token: u64,
         /// The role.
         role: Role,
@@ -70,7 +70,7 @@ pub enum GuestFrame {
 }
 
 impl GuestFrame {
-    /// The frame of this kind; `None` if it is none of these.
+    /// The frame of this kind; `None` if the kind is not about requests and roles.
     pub(super) fn decode(code: u8, body: &BytesMut) -> Result<Option<Self>, DecodeError> {
         if !matches!(code, kind::GUEST..=kind::RELEASE) {
             return Ok(None);
@@ -157,22 +157,22 @@ impl GuestFrame {
     }
 }
 
-/// What a daemon says about requests and roles. The payload of a request or an answer stands beside
-/// it.
+/// A frame of a daemon about requests and roles. The payload of a request or an answer stands
+/// beside it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum GuestReply {
-    /// The client is asked, as a member of a group.
+    /// The client is asked as a member of a group.
     Request {
-        /// Where in the order: an answer names the sequence number.
+        /// The place of the request in the order: an answer names its sequence number.
         place: OrderPlace,
         /// The handler that the request asks for, which the client has.
         handler: Option<u16>,
-        /// The private name of who asks.
+        /// The private name of the client that asks.
         guest: Arc<str>,
         /// The group.
         group: Arc<str>,
     },
-    /// A request of the client has come in the order.
+    /// A request of the client has come to its place in the order.
     Taken {
         /// Its number.
         number: u64,
@@ -183,7 +183,7 @@ pub enum GuestReply {
     Answer {
         /// Its number.
         number: u64,
-        /// The private name of who answers.
+        /// The private name of the member that answers.
         from: Arc<str>,
     },
     /// A request of the client has ended.
@@ -199,12 +199,12 @@ pub enum GuestReply {
         /// Why, in words, if there is something to say.
         text: String,
     },
-    /// What became of a role.
+    /// A role was granted, refused, lost or given back, or the client waits for it.
     Role(RoleNotice),
 }
 
 impl GuestReply {
-    /// What a client is told of an effect, and the payload of that.
+    /// The number of the client that an effect is for, its frame, and the payload.
     pub(crate) fn of(effect: Effect) -> (u64, Self, Bytes) {
         match effect {
             Effect::Asked {
@@ -258,7 +258,7 @@ impl GuestReply {
         }
     }
 
-    /// The frame of this kind, and its payload; `None` if it is none of these.
+    /// The frame of this kind, and its payload; `None` if the kind is not about requests and roles.
     pub(super) fn decode(code: u8, body: &BytesMut) -> Result<Option<(Self, Bytes)>, DecodeError> {
         if !matches!(code, kind::ASKED..=kind::ROLE) {
             return Ok(None);

@@ -1,4 +1,5 @@
-//! The frame of a delivered message: the one that has to be quick.
+//! The frame of a delivered message, on the hot path: decoding copies nothing, and an encoded head
+//! is reused.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use groupcast_core::wire::{DecodeError, Reader};
@@ -7,17 +8,17 @@ use groupcast_core::{OrderPlace, Service};
 use super::text::{Names, Text, put_name, skip_names, split_names, split_text, take_name};
 use super::{DESTINATIONS_MAX, HEADER_LEN, frame, kind, take_service};
 
-/// In the field `placed`: a place follows, or a number.
+/// Values of the field `placed`: a place follows, or a number.
 const PLACED: u8 = 1;
 const NUMBERED: u8 = 2;
 
-/// Bytes of a frame's length.
+/// The bytes of a frame's length field.
 const LEN_BYTES: usize = 4;
-/// Where the service stands in an encoded head.
+/// The offset of the service in an encoded head.
 pub(crate) const SERVICE_AT: usize = HEADER_LEN + 1;
-/// Where a message frame says whether the message has a place: behind the index and the service.
+/// The offset of the field `placed`: behind the index and the service.
 const PLACED_AT: usize = HEADER_LEN + 2;
-/// Where the sequence number stands then: behind the configuration.
+/// The offset of the sequence number, if there is a place: behind the configuration.
 const SEQ_AT: usize = PLACED_AT + 1 + 24;
 
 /// A delivered message, in the bytes that it came in.
@@ -25,34 +26,34 @@ const SEQ_AT: usize = PLACED_AT + 1 + 24;
 pub struct Message {
     /// What it was promised.
     pub service: Service,
-    /// Where it stands in the total order; `None` for an unreliable one and in a bimodal group.
+    /// Its place in the total order; `None` for an unreliable message and in a bimodal group.
     pub place: Option<OrderPlace>,
-    /// In a bimodal group: its number among those that the sender's daemon sent to the group, as
-    /// gaps count them.
+    /// In a bimodal group: its number among the messages that the sender's daemon sent to the
+    /// group, as gaps count them.
     pub number: Option<u64>,
     /// The private name of the client that sent it.
     pub sender: Text,
     /// Its id on the bus; empty if it has none, and where the message has no label.
     pub sender_id: Text,
-    /// What its sender filed it under, for those who choose; empty of most.
+    /// Its tag on the bus, by which receivers select messages; often empty.
     pub tag: Text,
-    /// What its payload is written in, as its sender said.
+    /// The syntax of its payload, as its sender said.
     pub syntax: Syntax,
     /// All its destinations, in the sender's order.
     pub destinations: Names,
-    /// Which of them it came by: the first that this client is in.
+    /// The index of the destination by which it came: the first one that this client is in.
     pub index: usize,
     /// What it says.
     pub payload: Bytes,
 }
 
 impl Message {
-    /// The destination that it came by: a group, or the client's own private name.
+    /// The destination by which it came: a group, or the client's own private name.
     pub fn group(&self) -> &str {
         self.destinations.iter().nth(self.index).unwrap_or_default()
     }
 
-    /// The sender's id and the label, if there is anything in them.
+    /// The sender's id and the label, unless both are empty.
     pub(super) fn label(&self) -> Option<(&str, Label<'_>)> {
         let label = Label {
             tag: &self.tag,
@@ -63,11 +64,11 @@ impl Message {
     }
 }
 
-/// What the payload of a message is written in, as its sender said.
+/// The syntax of a message's payload, as its sender said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Syntax {
-    /// Bytes, of which nothing is said.
+    /// Bytes of any kind.
     #[default]
     Raw = 0,
     /// A list, as an S-expression.
@@ -92,7 +93,7 @@ impl Syntax {
         all.find(|syntax| syntax.name() == word)
     }
 
-    /// Reads its code; one that is not known here says nothing to this side.
+    /// Reads its code; an unknown code is read as [`Raw`](Self::Raw).
     pub(crate) fn take(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(match reader.u8("syntax")? {
             1 => Self::Sexp,
@@ -102,24 +103,24 @@ impl Syntax {
     }
 }
 
-/// What the bus adds to a message.
+/// The data that the bus adds to a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label<'a> {
-    /// What the message is filed under: at most 255 bytes.
+    /// The tag, of at most 255 bytes.
     pub tag: &'a str,
-    /// What its payload is written in.
+    /// The syntax of the payload.
     pub syntax: Syntax,
 }
 
 impl Label<'_> {
-    /// Of a message that has none.
+    /// The label of a message without one.
     pub const NONE: Self = Self {
         tag: "",
         syntax: Syntax::Raw,
     };
 }
 
-/// What stands in a message frame beside its destinations and payload.
+/// The head of a message frame, without its destinations.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageHead<'a> {
     /// What it was promised.
@@ -174,12 +175,12 @@ pub fn encode_message_head(
     });
 }
 
-/// Changes an encoded head to that of the next message of the same sender to the same destinations:
-/// of the sequence number `seq`, if it has a place, and with `payload_len` bytes of payload.
+/// Changes an encoded head to that of another message of the same sender to the same destinations:
+/// with the sequence number `seq`, if it has a place, and with `payload_len` bytes of payload.
 ///
 /// # Panics
-/// If `head` is not the head of a message with a place exactly if there is a `seq`, or the frame
-/// exceeds 4 GiB.
+/// If `head` has a place and `seq` is `None`, or the other way round; or if the frame exceeds 4
+/// GiB.
 pub fn update_message_head(head: &mut [u8], seq: Option<u64>, payload_len: usize) {
     let len = head.len() - LEN_BYTES + payload_len;
     let len = u32::try_from(len).expect("callers bound a frame by FRAME_MAX");
@@ -257,8 +258,8 @@ impl LabelBytes {
         })
     }
 
-    /// Splits the sender's id and the tag off the front: behind a length each, the syntax between
-    /// them.
+    /// Splits the sender's id and the tag off the front. Each stands behind its length, and the
+    /// syntax between them.
     fn split(self, body: &mut BytesMut, labelled: bool) -> (Text, Text) {
         if !labelled {
             return (Text::default(), Text::default());

@@ -55,13 +55,13 @@
 //! | 88 carried | group; top of the ring that a join has made and that carries it, or an empty name |
 //! | 87 behind | bytes that wait `u64`; bytes at which it is disconnected `u64`; unreliable messages missed `u64` |
 //!
-//! **Credit**, both ways alike: the receiver grants a window of bytes, the sender counts the cost
-//! of its credited frames (publish, labelled or not, request and answer; message, labelled or not,
-//! view, gap, done, who, bus clients, carried, and 82 to 86) against it, and the receiver gives it
-//! back as it is done with them. A frame costs its bytes in the stream and [`CREDIT_PER_FRAME`].
-//! It may be sent while less than the window is outstanding, or nothing, whatever it costs itself:
-//! so a message larger than the window passes, and the receiver has at most the window and one
-//! frame ([`has_credit`]).
+//! **Credit** works alike in both directions. The receiver grants a window of bytes. The sender
+//! counts the cost of its credited frames against it: publish, labelled or not, request and answer;
+//! message, labelled or not, view, gap, done, who, bus clients, carried, and 82 to 86. The receiver
+//! gives credit back as it is done with them. A frame costs its bytes in the stream and
+//! [`CREDIT_PER_FRAME`]. It may be sent while less than the window, or nothing, is outstanding,
+//! whatever its own cost: so a message larger than the window passes, and the receiver holds at
+//! most the window and one frame ([`has_credit`]).
 
 mod bus;
 mod client;
@@ -90,30 +90,29 @@ pub use token::AccessToken;
 use groupcast_core::Service;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
-/// What each side's stream begins with.
+/// The first bytes of each side's stream.
 pub const MAGIC: [u8; 4] = *b"gcst";
 /// The version that this crate speaks; there is no older one.
 pub const VERSION: u16 = 1;
 /// Feature bit: the client knows bimodal groups: gaps, approximate views, numbered messages.
 pub const BIMODAL: u64 = 1;
-/// Feature bit: the client knows the services `k-resilient` and `majority`. Another is told of such
-/// messages as of agreed ones, which they are too.
+/// Feature bit: the client knows the services `k-resilient` and `majority`. To another client such
+/// messages are shown as agreed ones, which they are, too.
 pub const RESILIENT: u64 = 2;
-/// Feature bit: the welcome ends with the name of what orders the messages.
+/// Feature bit: the welcome has the name of the daemon's own order.
 pub const ORDER_NAME: u64 = 4;
 /// Feature bit: the daemon can be given a new key of the cluster.
 pub const REKEY: u64 = 8;
-/// Feature bit: the client knows labelled messages; the daemon knows patterns, ids and what else
-/// the bus asks for.
+/// Feature bit: the client knows labelled messages; the daemon knows all requests of the bus.
 pub const BUS: u64 = 16;
 /// Feature bit: requests to groups, handlers and locks.
 pub const GUESTS: u64 = 32;
-/// Feature bit: the client is warned when it is behind, and may say what to do when it is slow.
+/// Feature bit: the daemon warns a slow client, and the client may choose a policy.
 pub const BEHIND: u64 = 64;
 /// Feature bit: the welcome ends with the tops of the rings that carry groups beside the daemon's
 /// own order.
 pub const RINGS: u64 = 128;
-/// Feature bit: a join may ask for a ring, and the client is told which one carries its group.
+/// Feature bit: a join may ask for a ring, and the client is told which ring carries its group.
 pub const RINGS_MADE: u64 = 256;
 /// Feature bit: the daemon has a disk for what waits for slow clients, and one may ask for it.
 pub const SPILL: u64 = 512;
@@ -131,24 +130,23 @@ pub const FRAME_MAX: usize = MESSAGE_MAX + (64 << 10);
 /// The most bytes of kind and body of a client's frame before it is welcomed: a hello with a name
 /// and a token fits.
 pub const HELLO_MAX: usize = 4 << 10;
-/// Length and kind.
+/// The bytes of a frame before its body: length and kind.
 pub const HEADER_LEN: usize = 5;
-/// What a credited frame costs beside its bytes: the receiver's bookkeeping, so that a window
-/// bounds memory.
+/// The cost of a credited frame beside its bytes: it stands for the receiver's bookkeeping, so that
+/// a window bounds memory.
 pub const CREDIT_PER_FRAME: usize = 64;
 
-/// What a frame of `stream_len` bytes, header included, costs in credit.
+/// The cost in credit of a frame of `stream_len` bytes, header included.
 pub const fn credit_cost(stream_len: usize) -> usize {
     stream_len + CREDIT_PER_FRAME
 }
 
-/// Whether another frame may be sent when frames of the cost `outstanding` have not been given
-/// back.
+/// Whether another frame may be sent while credit of `outstanding` has not come back.
 pub const fn has_credit(outstanding: u64, window: u64) -> bool {
     outstanding == 0 || outstanding < window
 }
 
-/// The codes of the kinds.
+/// The codes of the frame kinds.
 pub(crate) mod kind {
     pub(crate) const HELLO: u8 = 1;
     pub(crate) const JOIN: u8 = 2;
@@ -216,7 +214,7 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::WELCOME => "welcome",
         kind::REFUSED => "refused",
         kind::MESSAGE | kind::MESSAGE_LABELLED => "message",
-        kind::ACCEPT => "accept",
+        kind::ACCEPT | kind::ACCEPT_RING => "accept",
         kind::REJECT => "reject",
         kind::IDENTIFY => "identify",
         kind::WHO | kind::WHO_REPORT => "who",
@@ -236,11 +234,14 @@ pub fn frame_name(code: u8) -> &'static str {
         kind::TAKEN => "taken",
         kind::ENDED => "ended",
         kind::ROLE => "role",
+        kind::WHEN_SLOW => "when slow",
+        kind::BEHIND => "behind",
+        kind::CARRIED => "carried",
         _ => "unknown",
     }
 }
 
-/// Reads the code of a service, of a message or of a group.
+/// Reads the code of a service, [`Service::Bimodal`] included.
 fn take_service(reader: &mut Reader<'_>) -> Result<Service, DecodeError> {
     let code = reader.u8("service")?;
     let bimodal = (code == Service::Bimodal.code()).then_some(Service::Bimodal);
@@ -249,8 +250,8 @@ fn take_service(reader: &mut Reader<'_>) -> Result<Service, DecodeError> {
         .ok_or_else(|| reader.invalid("service", u64::from(code)))
 }
 
-/// Appends a frame: its header, what `body` writes, and room in its length for `tail` bytes that
-/// the caller sends after it.
+/// Appends a frame: its header, and the bytes that `body` writes. Its length includes `tail` bytes
+/// that the caller sends after it.
 fn frame(bytes: &mut Vec<u8>, kind: u8, tail: usize, body: impl FnOnce(&mut Writer<'_>)) {
     let start = bytes.len();
     let mut writer = Writer::new(bytes);
@@ -259,4 +260,17 @@ fn frame(bytes: &mut Vec<u8>, kind: u8, tail: usize, body: impl FnOnce(&mut Writ
     let len = bytes.len() - start - HEADER_LEN + 1 + tail;
     let len = u32::try_from(len).expect("callers bound a frame by FRAME_MAX");
     bytes[start..start + 4].copy_from_slice(&len.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name_for_errors() {
+        for code in (kind::HELLO..=kind::ACCEPT_RING).chain(kind::WELCOME..=kind::CARRIED) {
+            assert_ne!(frame_name(code), "unknown", "{code}");
+        }
+        assert_eq!(frame_name(0), "unknown");
+    }
 }

@@ -7,21 +7,21 @@
 pub enum Refusal {
     /// A reason that this side does not know; the text says it.
     Other = 0,
-    /// It does not speak this protocol.
+    /// The client does not speak this protocol.
     Protocol = 1,
-    /// There is no version that both speak.
+    /// There is no version that both sides speak.
     Version = 2,
-    /// Its name is not allowed.
+    /// The client's name is not allowed.
     Name = 3,
-    /// Another client of the daemon has its name.
+    /// Another client of the daemon has the name.
     NameInUse = 4,
-    /// The daemon has as many clients as it takes.
+    /// The daemon has its most clients.
     TooManyClients = 5,
     /// The daemon is stopping.
     Stopping = 6,
-    /// It did not say hello in time.
+    /// The client did not say hello in time.
     TooLate = 7,
-    /// It has not the token that the daemon asks for.
+    /// The client does not have the token that the daemon asks for.
     Token = 8,
 }
 
@@ -36,11 +36,11 @@ pub enum Disconnect {
     Bye = 1,
     /// The client broke the protocol.
     Protocol = 2,
-    /// The client did not take its messages.
+    /// The client took its messages too slowly.
     TooSlow = 3,
     /// The daemon is stopping or has left its group.
     Stopping = 4,
-    /// The daemon is out of the memory that it may use.
+    /// The daemon has reached a limit of memory or time for clients.
     Overload = 5,
 }
 
@@ -55,28 +55,28 @@ pub enum Reject {
     Name = 1,
     /// The message is longer than any may be.
     TooLarge = 2,
-    /// The ring does not carry the service.
+    /// The group or its order does not support the request.
     Unsupported = 3,
-    /// The client or the daemon is in as many groups as it may be.
+    /// The client, or all clients of the daemon, have their most groups, patterns or waiting joins.
     TooManyGroups = 4,
     /// The daemon is stopping.
     Stopping = 5,
-    /// The daemons that can reach each other are no majority, which the message asks for. Unlike
-    /// the others, it may also come when the message was on its way already.
+    /// The message needs a majority, and the daemons that can reach each other are none. Unlike the
+    /// other codes, it may come when the message was on its way already.
     Minority = 6,
     /// The daemon's access rules do not allow it.
     Forbidden = 7,
     /// A pattern is no regular expression, or too large.
     Pattern = 8,
-    /// A pattern is to be taken back that was not accepted.
+    /// The client wants to take back a pattern that it has not.
     NotAccepted = 9,
-    /// Another has the handler or the lock.
+    /// Another client has the handler or the lock.
     Taken = 10,
-    /// A role is to be given back that the client has not.
+    /// The client wants to give back a role that it has not.
     NotHeld = 11,
     /// The client is not in the group.
     NotMember = 12,
-    /// The client has and waits for as many roles as it may.
+    /// The client has, and waits for, its most roles.
     TooManyRoles = 13,
     /// There is no room for another guest, or for another request of this one.
     TooManyGuests = 14,
@@ -85,7 +85,7 @@ pub enum Reject {
 macro_rules! codes {
     ($type:ident: $($variant:ident),+) => {
         impl $type {
-            /// The reason of a code; of a newer one, [`Other`](Self::Other).
+            /// The reason of a code; [`Other`](Self::Other) for an unknown one.
             pub(super) fn from_code(code: u8) -> Self {
                 [$(Self::$variant),+]
                     .into_iter()

@@ -51,12 +51,12 @@ pub struct Names {
 }
 
 impl Names {
-    /// How many there are.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -90,7 +90,7 @@ impl fmt::Debug for Names {
     }
 }
 
-/// The names in checked bytes.
+/// The names in bytes that [`skip_names`] has checked.
 pub(super) fn names_in(mut bytes: &[u8]) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
         let (len, rest) = bytes.split_first()?;
@@ -128,7 +128,7 @@ pub(super) fn take_bool(reader: &mut Reader<'_>, field: &'static str) -> Result<
     }
 }
 
-/// Reads all that is left as text.
+/// Reads the rest as text.
 pub(super) fn take_text<'a>(
     reader: &mut Reader<'a>,
     field: &'static str,
@@ -148,7 +148,7 @@ fn text<'a>(
     })
 }
 
-/// Checks `count` names at the reader's place and passes over them; how many bytes they take.
+/// Checks `count` names at the reader's place and skips them; returns how many bytes they take.
 pub(super) fn skip_names(
     reader: &mut Reader<'_>,
     field: &'static str,
@@ -161,7 +161,7 @@ pub(super) fn skip_names(
     Ok(reader.position() - start)
 }
 
-/// Splits `len` bytes off the front as names that were checked.
+/// Splits `len` bytes off the front, as names that [`skip_names`] has checked.
 pub(super) fn split_names(bytes: &mut BytesMut, count: usize, len: usize) -> Names {
     Names {
         count,
@@ -169,7 +169,7 @@ pub(super) fn split_names(bytes: &mut BytesMut, count: usize, len: usize) -> Nam
     }
 }
 
-/// Splits `len` bytes off the front as a text that was checked.
+/// Splits `len` bytes off the front, as a text that [`take_name`] has checked.
 pub(super) fn split_text(bytes: &mut BytesMut, len: usize) -> Text {
     Text(bytes.split_to(len).freeze())
 }

@@ -1,4 +1,4 @@
-//! What a client proves with that it may connect: a secret that it shares with its daemon.
+//! The access token of a client: a secret that it shares with its daemon, and that lets it connect.
 
 use std::fmt;
 use std::hint::black_box;

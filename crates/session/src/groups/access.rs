@@ -1,26 +1,28 @@
-//! Which clients may do what: rules of the daemon's configuration, by the user at the other end of
-//! a Unix socket, by the certificate of a client over TLS, or by how a client came.
+//! Rules of the daemon's configuration that say what clients may do. A rule tells clients apart by
+//! the user at the other end of a Unix socket, by the certificate of a client over TLS, or by the
+//! kind of connection.
 //!
-//! A group that no rule names is everybody's. Of one that a rule names, a client may do what a rule
-//! that names the group gives to it. To read a group is to join it: only members get its messages.
-//! The change of the key is not a group's: it is root's and the daemon's own user's at the Unix
-//! socket, and where rules give it, theirs alone to whom they do.
+//! Everybody may join, and send to, a group that no rule names. In a group that rules name, a
+//! client has the rights that these rules give to it. A client reads a group by joining it: only
+//! members get its messages. The right to change the key belongs to no group: root and the daemon's
+//! own user have it at the Unix socket, unless rules give it; then only those have it to whom a
+//! rule gives it.
 
 use super::client::Transport;
 
-/// What a rule can give.
+/// A right that a rule can give.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
     /// To be a member of a group, and so to read it.
     Join,
     /// To publish to a group, or to a private name.
     Send,
-    /// To change the cluster's key, as far as this daemon is concerned.
+    /// To change the cluster's key by way of this daemon.
     Rekey,
 }
 
 impl Right {
-    /// The words for them.
+    /// The words of the configuration for the rights.
     pub const WORDS: [(&str, Self); 3] = [
         ("join", Self::Join),
         ("send", Self::Send),
@@ -28,7 +30,7 @@ impl Right {
     ];
 }
 
-/// Whom a rule means.
+/// The clients that a rule is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Principal {
     /// The processes of a user, by its number, at the Unix socket.
@@ -39,18 +41,18 @@ pub enum Principal {
     Tcp,
 }
 
-/// A rule: who may do what with which groups.
+/// A rule: it gives rights in groups to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// Names of groups. One that ends in `*` means all names that begin with the rest.
     pub groups: Vec<String>,
-    /// To whom it gives the rights.
+    /// The clients to which it gives the rights.
     pub who: Vec<Principal>,
-    /// What it gives.
+    /// The rights that it gives.
     pub rights: Vec<Right>,
 }
 
-/// Whether one of `named` is the name `group`, or its beginning and a `*`.
+/// Whether `group` is one of `named`, or begins with one that ends in `*`.
 pub(super) fn names(named: &[String], group: &str) -> bool {
     named.iter().any(|name| match name.strip_suffix('*') {
         Some(beginning) => group.starts_with(beginning),
@@ -62,7 +64,7 @@ pub(super) fn names(named: &[String], group: &str) -> bool {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Access(pub Vec<Rule>);
 
-/// Who a client is, as far as the daemon can tell.
+/// The identity of a client, as far as the daemon can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Origin<'a> {
     pub(super) transport: Transport,

@@ -1,5 +1,5 @@
-//! Requests to groups, handlers and locks, from the order to the clients: what comes at its place,
-//! what a daemon's state says of them, and what clients are told.
+//! Requests to groups, handlers and locks, on their way from the order to the clients: carries them
+//! out at their place, puts them into this daemon's state, and tells the clients what follows.
 
 use bytes::Bytes;
 use groupcast_core::{Delivery, MemberId, OrderPlace, Service, Time};
@@ -15,7 +15,7 @@ use crate::guests::{By, HeldOp, Part, Parts, Party, Request};
 use crate::when_slow::WhenSlow;
 
 impl Engine {
-    /// Carries out what came in the order about requests and roles.
+    /// Carries out a message of the order about requests and roles.
     pub(super) fn apply_guest(
         &mut self,
         on: OrderIndex,
@@ -121,7 +121,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A client has left a group, or all, at this place.
+    /// A client has left `group`, or all groups, at this place.
     pub(super) fn leave_roles(
         &mut self,
         on: OrderIndex,
@@ -137,7 +137,8 @@ impl Engine {
         self.tell_guests(on, now);
     }
 
-    /// This daemon's part of the state of roles and guests, as of all that was delivered to it.
+    /// This daemon's part of the state of roles and guests, as of the last message that was
+    /// delivered to it, held or not.
     pub(super) fn own_part(&self, on: OrderIndex, held: &[&Delivery], roster: &Roster) -> Part {
         let ops = held
             .iter()
@@ -147,7 +148,7 @@ impl Engine {
             .part(ops, |client, group| is_in(Some(roster), client, group))
     }
 
-    /// What a held message means for that part.
+    /// The effect of a held message on that part; `None` if it has none.
     fn held_op(&self, on: OrderIndex, delivery: &Delivery) -> Option<HeldOp> {
         let at = delivery.place?;
         let envelope = Envelope::decode(&delivery.payload);
@@ -199,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// The states of all daemons have come: their parts count from here on.
+    /// The states of all daemons have come: installs their parts.
     pub(super) fn install_guests(
         &mut self,
         on: OrderIndex,
@@ -224,12 +225,12 @@ impl Engine {
         self.tell_guests(on, now);
     }
 
-    /// Hands to clients what follows for them, and to the history what is to be recorded.
+    /// Hands pending effects to clients, and pending observations to the history.
     pub(super) fn tell_guests(&mut self, on: OrderIndex, now: Time) {
         self.tell_guests_of(on, now, None);
     }
 
-    /// The same, if it follows from a request of `asker`, a client of this daemon.
+    /// The same. The effects follow from a request of `asker`, a client of this daemon.
     fn tell_guests_of(&mut self, on: OrderIndex, now: Time, asker: Option<ClientId>) {
         while let Some(observation) = self.orders[on].guests.poll_observation() {
             self.journal.observe(on.carrier(), observation);
@@ -254,7 +255,7 @@ impl Engine {
         }
     }
 
-    /// Sends a client what it asked for, in its place among its messages.
+    /// Sends a reply to a client, in its place among the client's messages.
     pub(super) fn tell_guest(
         &mut self,
         now: Time,

@@ -1,11 +1,11 @@
-//! Messages that were delivered ahead of the facts that say whose they are, and for whom: those
-//! without a place may be.
+//! Messages that were delivered before their sender or their groups were known here. Only messages
+//! without a place can be, since they do not wait for the order of the joins.
 
 use groupcast_core::{Delivery, MemberId};
 
 use super::exchange::held_bytes;
 
-/// Those of one order, as they came, within a limit of bytes.
+/// The messages of one order, as they came, within a limit of bytes.
 #[derive(Debug, Default)]
 pub(super) struct Ahead {
     messages: Vec<Delivery>,
@@ -13,7 +13,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Keeps a message, if no more than `limit` bytes wait then; whether it did.
+    /// Keeps a message, unless more than `limit` bytes would wait; returns whether it did.
     pub(super) fn keep(&mut self, delivery: &Delivery, limit: usize) -> bool {
         let bytes = self.bytes + held_bytes(delivery);
         if bytes > limit {
@@ -24,7 +24,7 @@ impl Ahead {
         true
     }
 
-    /// Takes those of the clients of `daemon`; without one, all.
+    /// Takes the messages from clients of `daemon`, or all of them if it is `None`.
     pub(super) fn take(&mut self, daemon: Option<MemberId>) -> Vec<Delivery> {
         let wanted = |it: &Delivery| daemon.is_none_or(|daemon| it.id.sender == daemon);
         if !self.messages.iter().any(wanted) {

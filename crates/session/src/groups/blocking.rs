@@ -1,16 +1,17 @@
-//! Which bytes of a client's output belong to groups that block.
+//! Tells which bytes of a client's output belong to groups that block.
 //!
-//! Publishers wait for what these groups have waiting for the client, and for nothing else. What
-//! waits besides, of a group that drops, of a bimodal one, or in answer to the client itself, goes
-//! on coming while publishers are held back, so that all together may never become less.
+//! Publishers wait for the bytes of these groups, and for nothing else. Other output (of a group
+//! that drops, of a bimodal group, or in answer to the client) goes on coming while publishers are
+//! held back, so the sum of all output might never fall.
 
 use std::collections::VecDeque;
 
-/// The bytes of a chain, in their order, by whether they belong to groups that block.
+/// The lengths of runs of output bytes, in their order: a run belongs to groups that block, or to
+/// none.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     runs: VecDeque<Run>,
-    /// Bytes of those that do.
+    /// Bytes of the runs that block.
     blocking: usize,
 }
 
@@ -21,7 +22,7 @@ struct Run {
 }
 
 impl Runs {
-    /// So many bytes follow.
+    /// `len` bytes follow.
     pub(super) fn append(&mut self, len: usize, blocks: bool) {
         if blocks {
             self.blocking += len;
@@ -32,7 +33,7 @@ impl Runs {
         }
     }
 
-    /// The first `len` bytes are gone.
+    /// The first `len` bytes were taken.
     pub(super) fn take(&mut self, mut len: usize) {
         while let Some(first) = self.runs.front_mut()
             && len > 0
@@ -59,7 +60,7 @@ impl Runs {
     }
 }
 
-/// A delivery that waits for credit: its length, and whether its group blocks.
+/// A delivery that waits for credit: its length, and, in the top bit, whether its group blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WaitingFrame(u32);
 

@@ -1,4 +1,4 @@
-//! Clients of the bus: what they accept, what they are called, and who would get a message.
+//! Clients of the bus: their patterns, their ids, and the question who would get a message.
 //!
 //! A client that *accepts* a group with a pattern is a member of it, and gets those messages whose
 //! tag matches one of its patterns; with its last pattern for the group it leaves. A group whose
@@ -79,7 +79,7 @@ impl Engine {
         self.check_group_requests(now, id);
     }
 
-    /// Notes what the client wants, if it may.
+    /// Checks a request, and notes what the client wants.
     fn take_bus(&mut self, id: ClientId, request: &BusRequest) -> Result<(), (Reject, String)> {
         let name = |error: crate::name::NameError| (Reject::Name, error.to_string());
         match request {
@@ -204,7 +204,7 @@ impl Engine {
         Err((Reject::Forbidden, text))
     }
 
-    /// Applies an operation to the groups, and arranges what it means for the clients here.
+    /// Applies an operation to the groups, and to the filters of this daemon's clients.
     pub(super) fn apply_to_table(
         &mut self,
         on: OrderIndex,
@@ -259,7 +259,7 @@ impl Engine {
         Ok(change)
     }
 
-    /// A request of a client of this daemon has come to its place in the order.
+    /// A request of a client of this daemon has come to its place in the order: answers it.
     pub(super) fn answer_bus(
         &mut self,
         on: OrderIndex,
@@ -318,8 +318,7 @@ impl Engine {
         is_known.then_some(names)
     }
 
-    /// All clients of the bus that are known here, with their groups of all orders that this daemon
-    /// is in.
+    /// All known clients of the bus, with their groups in all orders that this daemon is in.
     fn bus_clients(&self) -> Vec<BusClient> {
         let mut told: BTreeMap<&Arc<str>, BusClient> = BTreeMap::new();
         for client in self.orders.iter().flat_map(|it| it.table.bus_clients()) {

@@ -1,10 +1,10 @@
-//! Changes of groups on their way in the order: few at a time, and then none for a while, so that
-//! those who make many wait for them, and not those who publish.
+//! Changes of groups on their way in the order. They go in batches with rests between them, so that
+//! clients that make many changes wait for them, and publishers do not.
 //!
-//! Changes go in batches. When all of one have come back and are carried out, this daemon's
-//! changes rest for a multiple of the time that this took. So changes take a share of the time,
-//! however fast or busy the daemons are and however many clients make them; and whoever changes
-//! groups now and then does not notice it, for a small batch rests little.
+//! When all changes of a batch have come back and are carried out, this daemon submits none for a
+//! multiple of the time that the batch took. So changes take a fixed share of the time, however
+//! fast or busy the daemons are and however many clients make them. A client that changes groups
+//! now and then does not notice this, because a small batch has a short rest.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,42 +13,42 @@ use groupcast_core::Time;
 
 use super::ClientId;
 
-/// A batch has room for another change while those in it cause fewer views than this. A change
-/// shows every member of its group a view: in a large group one is as dear as hundreds in a small
-/// one.
+/// A batch has room for another change while its changes cause fewer views than this. A change
+/// shows a view to every member of its group: in a large group one change costs as much as hundreds
+/// in a small one.
 const VIEWS_MAX: usize = 256;
 
-/// The most changes of a batch: where the groups are empty, each has its own cost.
+/// The most changes of a batch: a change of an empty group has a cost, too.
 const CHANGES_MAX: usize = 16;
 
-/// After a full batch, changes rest so many times as long as it took: they have a fifth of the
-/// time.
+/// A full batch is followed by a rest of so many times its own duration: changes have a fifth of
+/// the time.
 const REST: u32 = 4;
 
-/// The longest rest: where the way is long, it costs no processor.
+/// The longest rest. A batch that takes longer waits for the network, not for a processor.
 const REST_MAX: Duration = Duration::from_millis(50);
 
-/// The changes of this daemon that have not come back, and the clients that wait for them.
+/// The changes of this daemon that have not come back, and the clients whose changes wait.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
-    /// The order's numbers of those on their way, in ascending order.
+    /// The order's numbers of the changes on their way, ascending.
     on_their_way: VecDeque<u64>,
-    /// The batch that they are of, until all of it are carried out.
+    /// The batch under way, until all its changes are carried out.
     batch: Option<Batch>,
-    /// No batch begins before.
+    /// No batch begins before this time.
     rest_until: Option<Time>,
     /// The last turn's time.
     now: Time,
-    /// Clients whose next request is a change that has to wait.
+    /// Clients whose next request is a change that has to wait; the longest wait is first.
     held_back: VecDeque<ClientId>,
 }
 
 #[derive(Debug)]
 struct Batch {
     began: Time,
-    /// How many are in it, wherever they are by now.
+    /// How many changes are in it, on their way or back.
     changes: usize,
-    /// The views that they cause.
+    /// How many views they cause.
     views: usize,
 }
 
@@ -57,7 +57,7 @@ impl Batch {
         self.changes >= CHANGES_MAX || self.views >= VIEWS_MAX
     }
 
-    /// How long none may follow, if it ends at `now`.
+    /// The rest after this batch, if it ends at `now`.
     fn rest(&self, now: Time) -> Duration {
         let share = |part: usize, whole: usize| part.min(whole) as f64 / whole as f64;
         let full = share(self.changes, CHANGES_MAX).max(share(self.views, VIEWS_MAX));
@@ -68,7 +68,7 @@ impl Batch {
 }
 
 impl Changes {
-    /// A turn begins at `now`: what came back before it is carried out.
+    /// A turn begins at `now`: the changes that came back before it are carried out.
     pub(super) fn begin_turn(&mut self, now: Time) {
         self.now = now;
         self.rest_until.take_if(|until| *until <= now);
@@ -79,22 +79,22 @@ impl Changes {
         }
     }
 
-    /// When to begin a turn, if somebody waits for the end of a rest.
+    /// The end of the rest, if clients wait for it.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         self.rest_until.filter(|_| !self.held_back.is_empty())
     }
 
-    /// Whether another change may go on its way at once.
+    /// Whether another change may be submitted at once.
     pub(super) fn have_room(&self) -> bool {
         self.held_back.is_empty() && self.may_go()
     }
 
-    /// The client's change has to wait, behind those that wait already.
+    /// The client's change has to wait, behind the changes that wait already.
     pub(super) fn hold_back(&mut self, client: ClientId) {
         self.held_back.push_back(client);
     }
 
-    /// The client that has waited longest, if its change may go on its way now.
+    /// Takes the client that has waited longest, if its change may be submitted now.
     pub(super) fn next_held_back(&mut self) -> Option<ClientId> {
         match self.may_go() {
             true => self.held_back.pop_front(),
@@ -102,7 +102,7 @@ impl Changes {
         }
     }
 
-    /// The order took a change as its message `number`.
+    /// The order took a change, which causes `views` views, as its message `number`.
     pub(super) fn handed_over(&mut self, number: u64, views: usize) {
         self.on_their_way.push_back(number);
         let batch = self.batch.get_or_insert(Batch {
@@ -124,12 +124,12 @@ impl Changes {
         !self.held_back.is_empty()
     }
 
-    /// Takes those clients away, who waited longest first.
+    /// Takes all clients that wait, the longest wait first.
     pub(super) fn take_held_back(&mut self) -> VecDeque<ClientId> {
         std::mem::take(&mut self.held_back)
     }
 
-    /// The client has no change any more that waits.
+    /// No change of the client waits any more.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.held_back.retain(|other| *other != client);
     }

@@ -1,5 +1,5 @@
-//! What an engine keeps for one client: its connection, its requests, and what has to be reported
-//! to it.
+//! The state of one client: its connection, the requests that wait, the acceptance of its messages,
+//! and the reports that it still has to get.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -16,8 +16,8 @@ use super::output::Output;
 use crate::frame::{BusRequest, ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
 use crate::when_slow::WhenSlow;
 
-/// A connection of a client, never used twice in a daemon's life. Also the client's number on the
-/// ring.
+/// The number of a client's connection, never used twice in a daemon's life. Messages of an order
+/// name the client by it, too.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u64);
 
@@ -27,12 +27,12 @@ impl fmt::Debug for ClientId {
     }
 }
 
-/// How a client is connected.
+/// The kind of socket by which a client is connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
-    /// By a Unix socket.
+    /// A Unix socket.
     Unix,
-    /// By TCP.
+    /// TCP, with or without TLS.
     Tcp,
 }
 
@@ -46,17 +46,17 @@ impl Transport {
     }
 }
 
-/// How far a client has come between connecting and being gone.
+/// The phases of a client, from its connection to its end.
 #[derive(Debug)]
 pub(super) enum ClientPhase {
     /// Connected; its hello has not come.
     Greeting,
-    /// Its hello has come, but a client that is leaving still has the name that it wants.
+    /// Its hello has come, but another client, which is leaving, still has the name that it asks
+    /// for.
     AwaitingName(Hello),
-    /// It makes requests.
+    /// The client is welcomed, and makes requests.
     Open,
-    /// It makes no more requests; what it asked for is carried out, then it is gone from all
-    /// groups.
+    /// It makes no more requests. Its last ones are carried out, then it leaves all groups.
     Leaving,
     /// It is in no group and has no name; its connection may still have to take the last frames.
     Gone,
@@ -68,15 +68,15 @@ pub(super) enum Pending {
     Join(Arc<str>),
     Leave(Arc<str>),
     Publish(Publish),
-    /// Of the bus, with its token.
+    /// A request of the bus, with its token.
     Bus(u64, BusRequest),
-    /// About requests and roles.
+    /// A request to a group, an answer, or a claim to a role.
     Guest(GuestRequest),
     Disconnect,
 }
 
 impl Pending {
-    /// What it counts for while it waits.
+    /// The bytes that it counts for while it waits.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Join(group) | Self::Leave(group) => credit_cost(group.len()),
@@ -87,7 +87,7 @@ impl Pending {
         }
     }
 
-    /// Whether it concerns groups, rather than a message.
+    /// Whether it concerns membership or roles, rather than a message.
     pub(super) fn is_of_groups(&self) -> bool {
         match self {
             Self::Join(_) | Self::Leave(_) | Self::Bus(..) => true,
@@ -97,14 +97,14 @@ impl Pending {
     }
 }
 
-/// How far a published message has come that is not accepted yet.
+/// The progress of a published message that is not accepted yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Progress {
     /// It waits here.
     Waiting,
     /// The order has it, under this number.
     Placed(OrderIndex, u64),
-    /// Nothing more is promised of it, but others before it are not accepted.
+    /// Its own promise is kept, but messages before it are not accepted yet.
     Done,
 }
 
@@ -113,11 +113,11 @@ enum Progress {
 pub(super) struct ClientLink {
     pub(super) decoder: FrameDecoder,
     pub(super) output: Output,
-    /// No more is read, and the connection ends once the output is taken.
+    /// Nothing more is read, and the connection ends once the socket has taken the output.
     pub(super) closing: bool,
-    /// When the frame that has not come whole began.
+    /// When the unfinished frame began.
     pub(super) frame_since: Option<Time>,
-    /// More of it has come than can be read yet.
+    /// A part of a TLS record has come, which cannot be read before the rest.
     pub(super) in_record: bool,
     /// What its output was last counted for among that of all clients.
     pub(super) counted: usize,
@@ -129,18 +129,18 @@ pub(super) struct ClientLink {
     pub(super) spill_told: bool,
     /// When it was last told that it is behind.
     pub(super) warned_at: Option<Time>,
-    /// How many missed messages it was told of.
+    /// How many of the messages in [`Client::dropped`] it was told of.
     pub(super) dropped_told: u64,
     pub(super) publish_window: u64,
-    /// Cost of what was published and not given back.
+    /// Credit that its messages have used and that was not returned.
     pub(super) publish_outstanding: u64,
-    /// Cost of what is done with and will be given back with the next output.
+    /// Credit that the next output returns.
     pub(super) publish_returned: u64,
-    /// The number up to which acceptance was reported.
+    /// The client's message number up to which acceptance was reported.
     pub(super) accepted_reported: u64,
 }
 
-/// A change of what a client's output counts for.
+/// A change of a client's share in the sum of all output memory.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub(super) struct MemoryChange {
@@ -149,8 +149,8 @@ pub(super) struct MemoryChange {
 }
 
 impl ClientLink {
-    /// Counts the memory of the output anew. A connection that ends counts for nothing: what is
-    /// left of it is little, and goes soon.
+    /// Counts the memory of the output anew. A connection that is closing counts for nothing: its
+    /// last output is short, and goes soon.
     pub(super) fn count_memory(&mut self) -> MemoryChange {
         let after = match self.closing {
             true => 0,
@@ -161,7 +161,7 @@ impl ClientLink {
     }
 }
 
-/// What the engine knows of a client.
+/// One client, connected or leaving.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) transport: Transport,
@@ -170,66 +170,66 @@ pub(super) struct Client {
     /// The DNS names of the certificate that it showed.
     pub(super) certificate: Vec<String>,
     pub(super) kind: ClientKind,
-    /// Features that both sides have.
+    /// The features that both sides support.
     pub(super) features: u64,
     pub(super) phase: ClientPhase,
     /// Its name, without `@host`.
     pub(super) name: Arc<str>,
     pub(super) private: Arc<str>,
     pub(super) link: Option<ClientLink>,
-    /// What it has to do with each order.
+    /// Its state in each order.
     pub(super) orders: PerOrder<ClientOrder>,
-    /// Of its requests, how many join or leave.
+    /// How many of its waiting requests concern membership or roles.
     pub(super) group_requests: usize,
-    /// Cost of the requests.
+    /// Cost of the waiting requests.
     pub(super) queued: usize,
-    /// Bytes of a frame that has not come whole.
+    /// Bytes of the unfinished frame.
     pub(super) unfinished: usize,
-    /// Questions that were not answered.
+    /// Questions to the daemon that are not answered yet.
     pub(super) questions: usize,
-    /// Groups that it asked to be in, and whether it does not want its own messages of them.
+    /// Groups that it asked to be in; true where it does not want its own messages.
     pub(super) wanted: BTreeMap<Arc<str>, bool>,
-    /// Of them, those for which it asked by patterns, and these.
+    /// Those of them that it accepts with patterns, and its patterns.
     pub(super) patterns: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// Groups of which it was told that a ring carries them that a join has made.
+    /// Groups for which it was told that a ring made by a join carries them.
     pub(super) told: BTreeSet<Arc<str>>,
-    /// The last number that it published.
+    /// The number of its last published message.
     pub(super) last_number: u64,
-    /// Messages that were published and are not accepted, in ascending order.
+    /// Its messages that are not accepted yet, ascending by number.
     undecided: VecDeque<(u64, Progress)>,
-    /// The client's number up to which all is accepted.
+    /// The client's message number up to which all messages are accepted.
     pub(super) accepted: u64,
-    /// Messages for bimodal groups that wait.
+    /// How many of its messages for bimodal groups wait.
     pub(super) bimodal_waiting: usize,
-    /// Messages of bimodal groups that it missed because it was slow, and that were not reported to
-    /// it yet.
+    /// Messages of bimodal groups that it missed as a slow client and that no report has named yet.
     pub(super) missed: MissedRanges,
-    /// Which guest it is, once it has said so.
+    /// Its identity as a guest, once it has said it.
     pub(super) guest: Option<AsGuest>,
     /// Unreliable messages that it missed.
     pub(super) dropped: u64,
-    /// What it wants the daemon to do when it is slow.
+    /// The policy that it asked for, should it be slow.
     pub(super) when_slow: WhenSlow,
 }
 
-/// What a client has to do with one order.
+/// The state of a client in one order.
 #[derive(Debug, Default)]
 pub(super) struct ClientOrder {
     pub(super) requests: VecDeque<Pending>,
-    /// Whether it is among those that take turns at the order.
+    /// Whether it is in the order's queue of clients that submit in turn.
     pub(super) in_turn: bool,
-    /// Whether its name was bound there.
+    /// Whether the order knows the client's name by its number.
     pub(super) bound: bool,
-    /// Numbers that were bound to group names for its requests.
+    /// How many group names its requests have bound to numbers.
     pub(super) bindings: usize,
-    /// The order's number up to which this daemon's messages have come back.
+    /// The order's message number up to which this client's messages have come back.
     back: u64,
-    /// Where its last message went: most go where the one before them went.
+    /// The destinations of its last message: most messages go where the one before them went.
     pub(super) addressed: Addressed,
 }
 
 impl ClientOrder {
-    /// The daemon is another member of the order from now on. What the client asks for still waits.
+    /// The daemon joins the order anew, as another member. Keeps the waiting requests and forgets
+    /// everything else.
     pub(super) fn begin_anew(&mut self) {
         *self = Self {
             requests: std::mem::take(&mut self.requests),
@@ -239,14 +239,15 @@ impl ClientOrder {
     }
 }
 
-/// Destinations of a message that was checked, and what they became in the order.
+/// Checked destinations of a message, and the encoded envelope head that names them.
 #[derive(Debug, Default)]
 pub(super) struct Addressed {
-    /// Label and destinations as they came from the client; empty before the first.
+    /// Label and destinations as they came from the client; empty before the first message.
     pub(super) address: Vec<u8>,
-    /// Whether there is a label among them.
+    /// Whether there is a label in `address`.
     pub(super) labelled: bool,
-    /// The envelope up to its payload. Groups and clients keep their numbers, so it stays right.
+    /// The envelope up to its payload. Groups and clients keep their numbers, so it stays valid
+    /// until the rings change.
     pub(super) head: Vec<u8>,
 }
 
@@ -258,12 +259,12 @@ impl Addressed {
 }
 
 impl Client {
-    /// How many patterns it has.
+    /// The number of its patterns, in all groups.
     pub(super) fn pattern_count(&self) -> usize {
         self.patterns.values().map(BTreeSet::len).sum()
     }
 
-    /// One that just connected, to a daemon with so many orders.
+    /// A client that has just connected, to a daemon with so many orders.
     pub(super) fn new(transport: Transport, orders: usize) -> Self {
         Self {
             transport,
@@ -310,7 +311,7 @@ impl Client {
         }
     }
 
-    /// Who it is, for rules.
+    /// Its identity, for access rules.
     pub(super) fn origin(&self) -> Origin<'_> {
         Origin {
             transport: self.transport,
@@ -319,7 +320,14 @@ impl Client {
         }
     }
 
-    /// Whether its requests are still read.
+    /// Forgets where its last messages went: other orders may carry their destinations now.
+    pub(super) fn forget_addresses(&mut self) {
+        for of_order in self.orders.iter_mut() {
+            of_order.addressed = Addressed::default();
+        }
+    }
+
+    /// Whether the engine still reads its requests.
     pub(super) fn is_reading(&self) -> bool {
         let phase = matches!(
             self.phase,
@@ -333,8 +341,8 @@ impl Client {
         self.undecided.push_back((number, Progress::Waiting));
     }
 
-    /// The message `number` of the client was handed over, as `placed` if it will come back in an
-    /// order.
+    /// An order, or gossip, took the client's message `number`. `placed` is the order and its
+    /// number for the message, if the message will come back.
     pub(super) fn handed_over(&mut self, number: u64, placed: Option<(OrderIndex, u64)>) {
         if let Some(at) = self.find(number) {
             let placed = placed.map(|(on, number)| Progress::Placed(on, number));
@@ -343,7 +351,7 @@ impl Client {
         self.settle();
     }
 
-    /// The message `number` of the client was rejected after all.
+    /// The client's message `number` was rejected after all.
     pub(super) fn turned_away(&mut self, number: u64) {
         if let Some(at) = self.find(number) {
             self.undecided.remove(at);
@@ -351,25 +359,25 @@ impl Client {
         self.settle();
     }
 
-    /// The order's message `placed` came back; messages of one daemon come back in the order of
-    /// their submission.
+    /// The order's message `placed` came back, and with it all before it: messages of one daemon
+    /// come back in the order of their submission.
     pub(super) fn came_back(&mut self, on: OrderIndex, placed: u64) {
         let back = &mut self.orders[on].back;
         *back = (*back).max(placed);
         self.settle();
     }
 
-    /// The order's message `placed` came back without a place: that says nothing of others.
+    /// The order's message `placed` came back without a place, which says nothing about others.
     pub(super) fn came_back_alone(&mut self, on: OrderIndex, placed: u64) {
-        let is_it = |fate: &Progress| *fate == Progress::Placed(on, placed);
+        let is_it = |progress: &Progress| *progress == Progress::Placed(on, placed);
         let mut undecided = self.undecided.iter_mut();
-        if let Some((_, fate)) = undecided.find(|(_, fate)| is_it(fate)) {
-            *fate = Progress::Done;
+        if let Some((_, progress)) = undecided.find(|(_, progress)| is_it(progress)) {
+            *progress = Progress::Done;
         }
         self.settle();
     }
 
-    /// The client's numbers of messages that the order has under the numbers `placed`.
+    /// The client's numbers of its messages that the order has under the numbers `placed`.
     pub(super) fn placed(
         &self,
         on: OrderIndex,
@@ -382,18 +390,18 @@ impl Client {
         })
     }
 
-    /// Whether a message of it is on its way in the order.
+    /// Whether a message of the client is on its way in the order.
     pub(super) fn awaits(&self, on: OrderIndex) -> bool {
         let mut undecided = self.undecided.iter();
         undecided.any(|(_, progress)| matches!(progress, Progress::Placed(at, _) if *at == on))
     }
 
-    /// Whether requests of it wait.
+    /// Whether requests of the client wait.
     pub(super) fn has_requests(&self) -> bool {
         self.orders.iter().any(|of| !of.requests.is_empty())
     }
 
-    /// How many messages were published and are not accepted.
+    /// How many of its published messages are not accepted yet.
     pub(super) fn unaccepted(&self) -> usize {
         self.undecided.len()
     }
@@ -404,15 +412,18 @@ impl Client {
             .ok()
     }
 
-    /// Accepts what stands first and is done with.
+    /// Accepts messages from the front of the list, as far as each is done with.
     fn settle(&mut self) {
         let orders = &self.orders;
-        let is_done = |fate: &Progress| match fate {
+        let is_done = |progress: &Progress| match progress {
             Progress::Waiting => false,
             Progress::Placed(on, placed) => *placed <= orders[*on].back,
             Progress::Done => true,
         };
-        while let Some((number, _)) = self.undecided.pop_front_if(|(_, fate)| is_done(fate)) {
+        while let Some((number, _)) = self
+            .undecided
+            .pop_front_if(|(_, progress)| is_done(progress))
+        {
             self.accepted = number;
         }
     }

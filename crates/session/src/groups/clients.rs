@@ -1,4 +1,4 @@
-//! All clients of a daemon, their names, and what they take together.
+//! All clients of a daemon, their names, and the sums that limits are checked against.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -17,13 +17,13 @@ pub(super) struct Clients {
     last: u64,
     /// Names that are in use.
     names: BTreeMap<Arc<str>, ClientId>,
-    /// How many have a connection.
+    /// How many clients have a connection.
     links: usize,
-    /// Those that have one over TCP and are not welcomed yet.
+    /// Clients with a connection over TCP that are not welcomed yet.
     unwelcomed: BTreeSet<ClientId>,
-    /// Sum of the groups that they asked to be in.
+    /// Sum of the groups that clients asked to be in.
     memberships: usize,
-    /// Sum of the patterns that they asked for.
+    /// Sum of the patterns that clients asked for.
     patterns: usize,
     /// Sum of their publish windows.
     windows: u64,
@@ -36,7 +36,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// None yet, of a daemon with so many orders.
+    /// No clients yet, of a daemon with so many orders.
     pub(super) fn new(orders: usize) -> Self {
         Self {
             orders,
@@ -54,7 +54,7 @@ impl Clients {
         }
     }
 
-    /// The daemon has so many orders from here on, if it had fewer.
+    /// The daemon has at least so many orders from now on.
     pub(super) fn grow(&mut self, orders: usize) {
         self.orders = self.orders.max(orders);
         for client in self.all.values_mut() {
@@ -62,7 +62,7 @@ impl Clients {
         }
     }
 
-    /// A new connection; clients are numbered in the order in which they come.
+    /// Adds a client for a new connection. Clients are numbered in the order in which they connect.
     pub(super) fn connect(&mut self, transport: Transport) -> (ClientId, &mut Client) {
         self.last += 1;
         self.links += 1;
@@ -93,7 +93,8 @@ impl Clients {
         self.count_unfinished(id);
     }
 
-    /// The messages that the order has under the numbers `placed`: whose, and the client's numbers.
+    /// The messages that the order has under the numbers `placed`: the client of each, and the
+    /// client's number for it.
     pub(super) fn placed(
         &self,
         on: OrderIndex,
@@ -122,8 +123,8 @@ impl Clients {
         }
     }
 
-    /// The client takes a pattern back; whether it was the last for the group. `None` if there was
-    /// none.
+    /// The client takes a pattern back. Returns whether it was the client's last one for the group;
+    /// `None` if the client did not have it.
     pub(super) fn unwant_pattern(
         &mut self,
         id: ClientId,
@@ -150,7 +151,8 @@ impl Clients {
         }
     }
 
-    /// The client asks to be in `group` no more; its name, if it was.
+    /// The client wants to be in `group` no more. Returns the group's name, if the client had
+    /// wanted it.
     pub(super) fn unwant(&mut self, id: ClientId, group: &str) -> Option<Arc<str>> {
         let client = self.all.get_mut(&id)?;
         let (group, _) = client.wanted.remove_entry(group)?;
@@ -185,12 +187,12 @@ impl Clients {
         self.all.iter_mut().map(|(id, client)| (*id, client))
     }
 
-    /// Everybody's number, for a walk that changes them.
+    /// The numbers of all clients, for a walk that changes them.
     pub(super) fn ids(&self) -> Vec<ClientId> {
         self.all.keys().copied().collect()
     }
 
-    /// Who is called `name`.
+    /// The client that is called `name`.
     pub(super) fn holder(&self, name: &str) -> Option<ClientId> {
         self.names.get(name).copied()
     }
@@ -199,7 +201,7 @@ impl Clients {
         self.names.insert(name, id);
     }
 
-    /// `name` is free again, if it is this client's; whether it was.
+    /// Frees `name`, if it is this client's; returns whether it was.
     pub(super) fn release_name(&mut self, name: &str, id: ClientId) -> bool {
         let held = self.holder(name) == Some(id);
         if held {
@@ -208,17 +210,17 @@ impl Clients {
         held
     }
 
-    /// How many have a connection.
+    /// How many clients have a connection.
     pub(super) fn links(&self) -> usize {
         self.links
     }
 
-    /// How many have a connection over TCP and are not welcomed yet.
+    /// How many clients with a connection over TCP are not welcomed yet.
     pub(super) fn unwelcomed(&self) -> usize {
         self.unwelcomed.len()
     }
 
-    /// The one of them that connected first, which counts among them no more.
+    /// Takes the one of them that connected first; it is not counted among them any more.
     pub(super) fn take_unwelcomed(&mut self) -> Option<ClientId> {
         self.unwelcomed.pop_first()
     }
@@ -247,7 +249,7 @@ impl Clients {
         Some(client)
     }
 
-    /// It does not wait any more.
+    /// A request of the client, of this cost, waits no more.
     pub(super) fn unqueued(&mut self, id: ClientId, cost: usize) -> Option<&mut Client> {
         self.input -= cost;
         let client = self.all.get_mut(&id)?;
@@ -273,7 +275,8 @@ impl Clients {
         self.output
     }
 
-    /// The client whose output takes most memory, and how much; `None` if none does.
+    /// The client whose output takes most memory, and how much; `None` if nothing waits for any
+    /// client.
     pub(super) fn largest_output(&self) -> Option<(ClientId, usize)> {
         let links = self.all.iter().filter_map(|(id, client)| {
             let link = client.link.as_ref()?;

@@ -1,14 +1,13 @@
 //! Clients that take their messages too slowly, and which publishers are held back for each.
 //!
-//! A publisher is held back once a message of its own has come to a client that is too slow, until
-//! that one has caught up: who publishes to others is not. Only publishers of this daemon are known
-//! here.
+//! A publisher is held back from its first message to a client that is too slow until that client
+//! has caught up; publishers to other clients go on. Only publishers of this daemon are known here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ClientId;
 
-/// Who is too slow, and who is held back.
+/// The clients that are too slow, and the publishers that are held back.
 #[derive(Debug, Default)]
 pub(super) struct Congestion {
     /// The slow clients, each with the publishers that are held back for it.
@@ -18,7 +17,7 @@ pub(super) struct Congestion {
 }
 
 impl Congestion {
-    /// `client` is too slow from now on; false if it was before.
+    /// `client` is too slow from now on; false if it was already.
     pub(super) fn begin(&mut self, client: ClientId) -> bool {
         let new = !self.slow.contains_key(&client);
         if new {
@@ -27,8 +26,8 @@ impl Congestion {
         new
     }
 
-    /// A message of `publisher` came to `client`, which may be too slow. Whether it is the first
-    /// that is held back for it.
+    /// A message of `publisher` came to `client`, which may be too slow. Returns whether
+    /// `publisher` is the first that is held back for it.
     pub(super) fn fed(&mut self, client: ClientId, publisher: ClientId) -> bool {
         let Some(publishers) = self.slow.get_mut(&client) else {
             return false;
@@ -40,8 +39,8 @@ impl Congestion {
         new && publishers.len() == 1
     }
 
-    /// `client` is not too slow, or gone. The publishers that are not held back any more; `None` if
-    /// it was not slow.
+    /// `client` has caught up, or is gone. Returns the publishers that nothing holds back any more;
+    /// `None` if `client` was not slow.
     pub(super) fn end(&mut self, client: ClientId) -> Option<Vec<ClientId>> {
         let publishers = self.slow.remove(&client)?.into_iter();
         Some(publishers.filter(|id| self.release(*id)).collect())
@@ -72,12 +71,12 @@ impl Congestion {
         self.slow.contains_key(&client)
     }
 
-    /// Whether `publisher` gets no credit back for now.
+    /// Whether `publisher` is held back: it gets no credit back for now.
     pub(super) fn is_held_back(&self, publisher: ClientId) -> bool {
         self.held.contains_key(&publisher)
     }
 
-    /// One slow client less for `publisher`; whether that was the last.
+    /// One slow client less holds `publisher` back; returns whether that was the last.
     fn release(&mut self, publisher: ClientId) -> bool {
         let Some(count) = self.held.get_mut(&publisher) else {
             return false;

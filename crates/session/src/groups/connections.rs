@@ -1,5 +1,5 @@
-//! A connection from its acceptance to its end: what is read and written, leaving, deadlines. Its
-//! first frame is `greeting.rs`.
+//! A connection from its acceptance to its end: its bytes, its deadlines, and leaving.
+//! `greeting.rs` handles its first frame.
 
 use groupcast_core::Time;
 
@@ -9,20 +9,21 @@ use super::schedule::Timer;
 use super::{ClientId, ClientStatus, Engine, Fact, Transport};
 use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError, MAGIC, Refusal};
 
-/// Connections beyond the limit that may be open until they have read why they are refused.
+/// So many connections beyond `clients_max` may be open until their clients have read why they are
+/// refused.
 const REFUSED_MAX: usize = 64;
-/// Connections over TCP that are not welcomed; where there are more, the oldest is refused.
+/// The most connections over TCP that are not welcomed; beyond it the oldest of them is refused.
 const UNWELCOMED_MAX: usize = 64;
-/// A client for which publishers are held back must take this share of `stop_publishers_at` to get
-/// more time.
+/// A client for which publishers are held back gets more time when it has taken this share of
+/// `stop_publishers_at`.
 const PROGRESS_SHARE: usize = 64;
 
-/// What a client sent, whole.
+/// The work that bytes of a client made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Handled {
-    /// Frames of all kinds.
+    /// Whole frames, of all kinds.
     pub frames: usize,
-    /// Those of them that published a message.
+    /// The frames among them that published a message.
     pub messages: usize,
     /// Bytes of an unfinished frame that were moved to make room for the rest of it.
     pub moved: usize,
@@ -32,20 +33,21 @@ pub struct Handled {
 }
 
 impl Engine {
-    /// A connection was accepted. `None` if there are so many that this one should be closed
-    /// without a word.
+    /// A connection was accepted. `None` if there are so many that the caller should close this one
+    /// without an answer.
     pub fn connected(&mut self, now: Time, transport: Transport) -> Option<ClientId> {
         self.connected_of(now, transport, None)
     }
 
-    /// The same of a process of `user`, as the system says.
+    /// The same, for a process of `user`, if the system told who that is.
     pub fn connected_of(
         &mut self,
         now: Time,
         transport: Transport,
         user: Option<u32>,
     ) -> Option<ClientId> {
-        // Whoever reaches the address can connect and say nothing: that must keep nobody out.
+        // Anybody who reaches the address can connect and send nothing; such connections must not
+        // keep others out.
         if transport == Transport::Tcp && self.clients.unwelcomed() >= UNWELCOMED_MAX {
             self.refuse_oldest(now);
         }
@@ -72,7 +74,7 @@ impl Engine {
         Some(id)
     }
 
-    /// Of those over TCP that are not welcomed, the one that connected first makes room.
+    /// Refuses the oldest connection over TCP that is not welcomed, to make room.
     fn refuse_oldest(&mut self, now: Time) {
         if let Some(oldest) = self.clients.take_unwelcomed() {
             let text = "others connect, and this client has not said hello: try again";
@@ -80,14 +82,16 @@ impl Engine {
         }
     }
 
-    /// The client showed a certificate for these DNS names, before anything else came of it.
+    /// The client showed a certificate for these DNS names. Call this before
+    /// [`received`](Self::received).
     pub fn certified(&mut self, client: ClientId, names: Vec<String>) {
         if let Some(client) = self.clients.get_mut(client) {
             client.certificate = names;
         }
     }
 
-    /// Room for what the socket of `client` gives next; `None` if nothing more is wanted of it now.
+    /// The buffer into which the next bytes from the socket of `client` go; `None` if nothing more
+    /// is to be read now.
     pub fn space(&mut self, client: ClientId) -> Option<&mut [u8]> {
         let client = self.clients.get_mut(client)?;
         if !client.is_reading() {
@@ -96,11 +100,11 @@ impl Engine {
         client.link.as_mut().map(|link| link.decoder.space())
     }
 
-    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Returns what was whole
-    /// and handled, so that the caller can bound the work of a turn.
+    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Handles all whole
+    /// frames, and returns how much work that was, so that the caller can bound the work of a turn.
     ///
     /// # Panics
-    /// If that is more than there was room for.
+    /// If `len` is more than there was room for.
     pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> Handled {
         let published = self.journal.counters.published;
         let compiled = self.journal.counters.patterns_compiled;
@@ -158,8 +162,8 @@ impl Engine {
         frames
     }
 
-    /// Whether bytes of `client` have come that cannot be read before more come: a TLS record in
-    /// part. It counts as a frame that has not come whole.
+    /// Tells the engine whether a part of a TLS record of `client` has come, which cannot be read
+    /// before the rest. It counts as an unfinished frame.
     pub fn set_in_record(&mut self, now: Time, client: ClientId, in_record: bool) {
         let Some(link) = self.clients.link_mut(client) else {
             return;
@@ -170,7 +174,7 @@ impl Engine {
         }
     }
 
-    /// Notes when the frame that has not come whole began; `anew` if frames before it were read.
+    /// Notes when the unfinished frame began; `anew` if frames before it were just read.
     fn watch_frame(&mut self, now: Time, id: ClientId, anew: bool) {
         let deadlines = &mut self.schedule.deadlines;
         let Some(link) = self.clients.link_mut(id) else {
@@ -180,14 +184,15 @@ impl Engine {
             link.frame_since = None;
         } else if anew || link.frame_since.is_none() {
             link.frame_since = Some(now);
-            // One timer is enough for many frames: it is set again for the one that it finds.
+            // One timer serves many frames: when it fires, `check_frame` sets it again for the
+            // frame that is unfinished then.
             if !deadlines.is_set(id, Timer::Frame) {
                 deadlines.set(id, Timer::Frame, Some(now + self.config.frame_within));
             }
         }
     }
 
-    /// Ends a connection whose frame takes too long to come whole.
+    /// Ends a connection whose unfinished frame takes too long.
     pub(super) fn check_frame(&mut self, now: Time, id: ClientId) {
         let within = self.config.frame_within;
         let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {
@@ -208,7 +213,7 @@ impl Engine {
         self.disconnect(now, id, Disconnect::Overload, text);
     }
 
-    /// The connection of `client` has ended, from the other side or by an error.
+    /// The connection of `client` has ended: the other side closed it, or an error did.
     pub fn closed(&mut self, now: Time, client: ClientId) {
         self.drop_link(client);
         let Some(entry) = self.clients.get(client) else {
@@ -226,8 +231,7 @@ impl Engine {
         }
     }
 
-    /// The connection of `client` has ended, for the reason `text`, which is worth a line of the
-    /// log.
+    /// The connection of `client` has ended by the error `text`, which the log is to tell.
     pub fn failed(&mut self, now: Time, client: ClientId, text: &str) {
         let phase = self.clients.get(client).map(|client| &client.phase);
         match phase {
@@ -248,8 +252,8 @@ impl Engine {
 
     /// Ends all connections because the daemon is stopping, and takes no more. To leave the ring
     /// gracefully, call its `leave` instead and go on until it says
-    /// [`Event::Left`](groupcast_core::Event::Left): what was handed over is accepted first, and
-    /// their connections end then.
+    /// [`Event::Left`](groupcast_core::Event::Left): then the messages that the ring has taken are
+    /// accepted before the connections end.
     pub fn stop(&mut self, now: Time, text: &str) {
         for order in self.orders.iter_mut() {
             order.stop();
@@ -259,8 +263,7 @@ impl Engine {
         }
     }
 
-    /// The client makes no more requests: what it asked for is carried out, then it leaves its
-    /// groups.
+    /// The client makes no more requests: its last ones are carried out, then it leaves its groups.
     pub(super) fn begin_leave(&mut self, now: Time, id: ClientId) {
         let Some(client) = self.clients.get_mut(id) else {
             return;
@@ -271,7 +274,8 @@ impl Engine {
         self.go_on_leaving(now, id);
     }
 
-    /// The client leaves the order's groups, once nothing of it waits for bimodal ones.
+    /// The client leaves the groups of all orders, once none of its messages waits for a bimodal
+    /// group.
     pub(super) fn go_on_leaving(&mut self, now: Time, id: ClientId) {
         let Some(client) = self.clients.get(id) else {
             return;
@@ -289,7 +293,8 @@ impl Engine {
         }
     }
 
-    /// The client is in no group of an order any more, and perhaps of no other.
+    /// The client is in no group of this order any more. Finishes its leave, if it is in none of
+    /// another, either.
     pub(super) fn left_order(&mut self, on: OrderIndex, now: Time, id: ClientId) {
         let Some(client) = self.clients.get_mut(id) else {
             return;
@@ -326,7 +331,7 @@ impl Engine {
         self.unpark(now, &name);
     }
 
-    /// Ends the connection for a reason that is sent to the client.
+    /// Ends the connection, and tells the client why.
     pub(super) fn disconnect(&mut self, now: Time, id: ClientId, code: Disconnect, text: String) {
         let Some(client) = self.clients.get(id) else {
             return;
@@ -358,8 +363,8 @@ impl Engine {
         }
     }
 
-    /// The client is gone without a good-bye: it leaves all its groups at once, and what it wanted
-    /// to join or to leave before does not wait any more.
+    /// Removes the client's waiting joins and leaves: it is gone without a good-bye, and leaves all
+    /// its groups at once anyway.
     fn forget_changes(&mut self, id: ClientId) {
         let Some(client) = self.clients.get_mut(id) else {
             return;
@@ -377,7 +382,8 @@ impl Engine {
         }
         let requests = client.orders.iter().flat_map(|of| &of.requests);
         client.group_requests = requests.filter(|it| it.is_of_groups()).count();
-        // Without requests it has no turn: an order that carries nothing out would keep it.
+        // A client without requests must not stay in the queue: an order that carries nothing out
+        // would never remove it.
         for on in self.orders.indices() {
             let of = &mut client.orders[on];
             if of.in_turn && of.requests.is_empty() {
@@ -394,8 +400,8 @@ impl Engine {
         self.disconnect(now, id, Disconnect::Protocol, error.to_string());
     }
 
-    /// What follows from a change of the output of `id`: it may be done, or no longer be slow.
-    /// Its socket took `taken` bytes.
+    /// The output of `id` changed, its socket took `taken` bytes: the connection may be done, or
+    /// the client no longer slow.
     pub(super) fn after_output(&mut self, now: Time, id: ClientId, taken: usize) {
         let stop_at = self.config.stop_publishers_at;
         let Some(link) = self.clients.link_mut(id) else {
@@ -420,8 +426,8 @@ impl Engine {
         }
     }
 
-    /// Whether a client for which publishers are held back has taken enough to get more time. A
-    /// byte now and then would hold them back for ever.
+    /// Whether a client for which publishers are held back has taken enough to get more time. If
+    /// any byte were enough, a client that takes one now and then could hold them back for ever.
     fn is_progress(&mut self, id: ClientId, taken: usize) -> bool {
         let enough = (self.config.stop_publishers_at / PROGRESS_SHARE).max(1);
         let Some(link) = self.clients.link_mut(id) else {
@@ -435,7 +441,7 @@ impl Engine {
         is_progress
     }
 
-    /// Publishers are held back no longer for `id`.
+    /// Holds publishers back no longer for `id`.
     pub(super) fn relieve(&mut self, id: ClientId) {
         if let Some(publishers) = self.schedule.congestion.end(id) {
             if self.clients.link_mut(id).is_some_and(|link| !link.closing) {
@@ -501,7 +507,7 @@ impl Engine {
         self.send(id, frame);
         if let Some(link) = self.clients.link_mut(id) {
             link.closing = true;
-            // Nothing more is read: what has come of a frame is of no use.
+            // Nothing more is read, so an unfinished frame only takes memory.
             link.decoder = FrameDecoder::new(FRAME_MAX);
         }
         self.clients.count_unfinished(id);

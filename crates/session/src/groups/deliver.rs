@@ -1,4 +1,5 @@
-//! From the order to the subscribers: messages and views, each to whom it concerns.
+//! From an order to the subscribers: finds the clients that a message or a view is for, and puts it
+//! into their output.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::view::{Cause, View};
 use crate::when_slow::WhenSlow;
 
 impl Engine {
-    /// Carries out a message of the order, at its place, as of the table's state.
+    /// Carries out a message of the order at its place, with the table as it is there.
     pub(super) fn apply(&mut self, on: OrderIndex, now: Time, delivery: &Delivery) {
         if let Some(route) = self.orders[on].routing.take(delivery) {
             return self.follow(on, now, delivery, route);
@@ -37,10 +38,10 @@ impl Engine {
         match Envelope::decode(&delivery.payload) {
             Ok(Some(Envelope::Data(data))) => self.apply_data(on, now, delivery, data),
             Ok(Some(Envelope::Op(op))) => {
-                // Only data is worth anything without an order.
+                // Only data is of use without a place.
                 if let Some(place) = delivery.place {
                     self.apply_op(on, now, sender, &op, (place.config, place.seq));
-                    // What a daemon's clients send hangs on its own facts.
+                    // Messages of this daemon's clients may have waited for this operation.
                     self.follow_ahead(on, now, Some(sender));
                 }
             }
@@ -52,7 +53,8 @@ impl Engine {
             Ok(Some(Envelope::Names { config, word })) => {
                 self.apply_names(on, now, delivery, config, word);
             }
-            // A state of a configuration that is over; and what is not of the groups.
+            // A state of a configuration that is over, or a message of the daemons that is not
+            // about groups.
             Ok(Some(Envelope::State(_) | Envelope::StatePart(_) | Envelope::OfDaemon)) => {}
             Ok(None) => self.nonsense(sender, "an unknown kind of envelope"),
             Err(error) => self.nonsense(sender, error),
@@ -72,8 +74,8 @@ impl Engine {
         let client = data.client;
         match self.find_route(on, delivery, data) {
             Ok(route) => self.follow(on, now, delivery, route),
-            // A message without a place may have come before its sender is known here. Of an
-            // unreliable one nothing was promised.
+            // A message without a place may have come before its sender is known here. If it is
+            // unreliable, nothing was promised of it.
             Err(_) if delivery.service == Service::Unreliable => {
                 self.journal.counters.unreliable_dropped += 1;
             }
@@ -87,8 +89,8 @@ impl Engine {
         }
     }
 
-    /// The facts of `daemon`, or of all, have changed: messages that came ahead of theirs may have
-    /// recipients now. Those of daemons that are gone are let go.
+    /// The clients and groups of `daemon`, or of all daemons, have changed: messages that came
+    /// before may have recipients now. Drops the messages of daemons that are gone.
     pub(super) fn follow_ahead(&mut self, on: OrderIndex, now: Time, daemon: Option<MemberId>) {
         for delivery in self.orders[on].ahead.take(daemon) {
             let sender = delivery.id.sender;
@@ -98,7 +100,7 @@ impl Engine {
         }
     }
 
-    /// Gives a message to its recipients, and its sender its number back.
+    /// Gives a message to its recipients, and notes for its sender that it came back.
     fn follow(&mut self, on: OrderIndex, now: Time, delivery: &Delivery, mut route: Box<Route>) {
         let recipients = route.recipients.len();
         let payload = Payload::new(&delivery.payload, route.payload_at(), recipients);
@@ -109,7 +111,7 @@ impl Engine {
                 update_message_head(&mut route.labelled, seq, payload.len());
             }
         }
-        // A client may not know the services that came later.
+        // An older client may not know these services.
         let later = matches!(delivery.service, Service::KResilient(_) | Service::Majority);
         for recipient in route.recipients.iter().copied() {
             let Recipient {
@@ -136,8 +138,8 @@ impl Engine {
         self.orders[on].routing.keep(route);
     }
 
-    /// What a client is told of the service of a message: one that does not know resilient services
-    /// is told that the message is agreed, which is true of it.
+    /// The service that a client is told for a message. A client that does not know resilient
+    /// services is told that the message is agreed, which is true of it.
     fn service_for(&self, id: ClientId, service: Service) -> Service {
         match self.knows(id, RESILIENT) {
             true => service,
@@ -150,7 +152,8 @@ impl Engine {
         self.clients.get(id).is_some_and(knows)
     }
 
-    /// A message came back, ordered, to the daemon that submitted it.
+    /// A message came back; if this daemon submitted it, notes that for the client that published
+    /// it.
     fn came_back(&mut self, on: OrderIndex, delivery: &Delivery, client: u64) {
         if delivery.id.sender != self.orders[on].local || delivery.service == Service::Unreliable {
             return;
@@ -165,7 +168,7 @@ impl Engine {
         }
     }
 
-    /// Finds out where a message goes, and what stands before its payload there.
+    /// Finds the recipients of a message, and encodes the frame head for them.
     fn find_route(
         &mut self,
         on: OrderIndex,
@@ -215,8 +218,9 @@ impl Engine {
         Ok(route)
     }
 
-    /// Finds the clients of this daemon that a message with this tag to the destinations is for,
-    /// each once, with the index of the first destination that it is in and the rule that holds.
+    /// Finds the clients of this daemon that a message with this tag to the destinations is for:
+    /// each once, with the index of the first destination that it is in, and the rule for it as a
+    /// slow client.
     fn find_recipients(&mut self, on: OrderIndex, tag: &str) {
         let (mut destinations, mut recipients) = self.orders[on].routing.take_lists();
         recipients.clear();
@@ -235,8 +239,9 @@ impl Engine {
                 let holder = self.clients.holder(client);
                 recipients.extend(holder.map(|id| Recipient::new(id, index)));
             }
-            // Those who are no members of the group have not been asked for the right to read it.
-            for id in self.orders[on].filters.beside(name, tag) {
+            // The right to read a group is checked when a client joins it; these clients are no
+            // members.
+            for id in self.orders[on].filters.without_membership(name, tag) {
                 let id = ClientId(id);
                 if self.may_use(id, Right::Join, name) {
                     recipients.push(Recipient::new(id, index));
@@ -244,7 +249,8 @@ impl Engine {
             }
         }
         if destinations.len() > 1 || self.orders[on].filters.has_others() {
-            // Stable: the first destination comes first.
+            // The sort is stable, so of a client's entries that of the first destination comes
+            // first.
             recipients.sort_by_key(|it| it.id);
         }
         for it in &mut recipients {
@@ -267,7 +273,7 @@ impl Engine {
         client.is_some_and(|client| client.wanted.get(group) == Some(&true))
     }
 
-    /// Puts a message or a view into a client's output, unless it is too slow.
+    /// Puts a message or a view into a client's output, unless the client is too slow.
     pub(super) fn hand_over(
         &mut self,
         now: Time,
@@ -324,8 +330,8 @@ impl Engine {
         let memory = link.count_memory();
         self.journal.counters.delivered += 1;
         self.schedule.ready.insert(id);
-        // As with the other limits, it counts what waited before: one message alone is never too
-        // much.
+        // Like the other limits, this one is checked against the output before this message: one
+        // message alone is never too much.
         let is_slow = limits.block_at.is_some_and(|limit| blocking >= limit);
         if is_slow && self.schedule.congestion.begin(id) {
             link.taken = 0;
@@ -339,7 +345,7 @@ impl Engine {
         self.check_output(now);
     }
 
-    /// Carries out a change of the groups, and shows it in views.
+    /// Carries out a change of the groups, and shows views of it.
     fn apply_op(
         &mut self,
         on: OrderIndex,
@@ -409,7 +415,7 @@ impl Engine {
         }
     }
 
-    /// Sends the view that a change of membership caused to the subscribers here, and to the one
+    /// Sends the view that a change of membership caused to the subscribers here, and to the client
     /// that left.
     #[expect(
         clippy::too_many_arguments,
@@ -429,7 +435,8 @@ impl Engine {
         if !self.orders[on].table.shows(daemon) {
             return;
         }
-        // A view takes as long as the group is large, and most changes concern nobody here.
+        // To make a view takes time proportional to the group, and most changes concern no client
+        // here.
         let subscribers = self.orders[on].table.subscribers(group);
         if leaver.is_none() && subscribers.is_none_or(BTreeSet::is_empty) {
             return;

@@ -1,5 +1,5 @@
-//! Configuration changes: how daemons come to agree on the groups again, and what is held until
-//! they do.
+//! Configuration changes: how daemons come to agree on the groups again, and which messages they
+//! hold until they do.
 //!
 //! ```text
 //!            first configuration                    all states are there
@@ -18,30 +18,30 @@
 //! **Exchange.** When a regular configuration is installed, each daemon submits its *state*: its
 //! clients, their groups and its numbers, as of that moment. Older messages may precede it in the
 //! order, so everything delivered from the moment of installation is *held*. When the states of all
-//! daemons of the configuration have been delivered, which is at the same place for all, the new
-//! state is what they say; every subscriber gets a regular view, named after that place; and what
-//! was held is carried out in its order. As no client's message is handed to the order meanwhile,
-//! what has to be held is what the daemons had handed over before.
+//! daemons of the configuration have been delivered, which is at the same place for all, they are
+//! installed as the new state; every subscriber gets a regular view, named after that place; and
+//! the held messages are carried out in their order. Since daemons hand no client's message to the
+//! order meanwhile, they hold only messages that were handed over before.
 //!
 //! **Interrupted exchange.** If the configuration ends before all its states have come, the next
-//! one begins another exchange. What is held stays held, in its order, the transition of the
-//! interrupted configuration included. A held message may use numbers of a daemon that was not
-//! known when it came; the states of the next exchange bring them, so nothing is delivered before
-//! all who will deliver it can read it. When an exchange is complete:
+//! one begins another exchange. Held messages stay held, in their order, and so does the transition
+//! of the interrupted configuration. A held message may use numbers of a daemon that was not known
+//! when it came; the states of the next exchange bring them, so nothing is delivered before all who
+//! will deliver it can read it. When an exchange is complete:
 //!
 //! 1. The interrupted configurations before it are carried out, oldest first, as an extension of
 //!    the transition before them: a transitional view where each begins, then its messages, joins
-//!    and leaves. Visible in these views are the daemons that came along through that transition
-//!    and all since.
+//!    and leaves. These views show the clients of the daemons that came along through that
+//!    transition and all since.
 //! 2. The new state is installed and shown in regular views.
-//! 3. What was held in the new configuration is carried out.
+//! 3. The messages held in the new configuration are carried out.
 //!
-//! Daemons that came along all that way have held the same, got the same states and complete the
-//! exchange at the same place, so they do the same there; other daemons have other transitional
-//! members, hence other names of views. A daemon carries out its own held messages in the state
-//! that it submits. Claims to roles, and roles given back, are answered when the new state is
-//! installed, by what all states say together. Messages of a daemon whose state never came are left
-//! out: as far as views show, no subscriber here was ever in its component.
+//! Daemons that came along all that way have held the same messages, got the same states and
+//! complete the exchange at the same place, so they do the same there; other daemons have other
+//! transitional members, hence other names of views. A daemon carries out its own held messages in
+//! the state that it submits. Claims to roles, and roles given back, are answered when the new
+//! state is installed, by what all states say together. Messages of a daemon whose state never came
+//! are left out: as far as views show, no subscriber here was ever in its component.
 //!
 //! # Example: an interrupted exchange
 //! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
@@ -86,15 +86,15 @@ use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
 use crate::guests::Parts;
 
-/// What a held delivery costs beside its payload.
+/// The memory of a held delivery beside its payload, about.
 const HELD_OVERHEAD: usize = 128;
 
-/// What a delivery that is held counts, in bytes.
+/// The bytes that a held delivery counts for.
 pub(super) fn held_bytes(delivery: &Delivery) -> usize {
     delivery.payload.len() + HELD_OVERHEAD
 }
 
-/// How far the daemons of an order have come in agreeing.
+/// The phases of an order, as this daemon sees it.
 #[derive(Debug)]
 pub(super) enum Phase {
     Starting,
@@ -110,11 +110,11 @@ pub(super) enum Phase {
 pub(super) struct Exchange {
     segments: Vec<Segment>,
     pub(super) bytes: usize,
-    /// Too much was held: data is not held any more, since no client is left to get it.
+    /// Too much was held: data is not held any more, since no client is left that could get it.
     shed: bool,
 }
 
-/// What was delivered from one regular configuration to the next.
+/// The deliveries from one regular configuration to the next.
 #[derive(Debug)]
 struct Segment {
     config: ConfigId,
@@ -122,17 +122,18 @@ struct Segment {
     /// The daemons that go on together, once it is closed.
     together: Option<Vec<MemberId>>,
     states: BTreeMap<MemberId, Roster>,
-    /// States of which parts have come.
+    /// States of which only some parts have come.
     incomplete: BTreeMap<MemberId, StateParts>,
-    /// What the same states say of roles and guests.
+    /// The parts of these states that are about roles and guests.
     parts: Parts,
-    /// And of the rings that joins made.
+    /// The parts of these states that are about rings made by joins.
     names: Vec<(MemberId, Vec<u8>)>,
     held: VecDeque<Delivery>,
 }
 
 impl Exchange {
-    /// Takes a message of the order into the exchange under way; whether that was the last state.
+    /// Takes a message of the order into the exchange under way; returns whether it was the last
+    /// state.
     fn take(&mut self, delivery: Delivery) -> bool {
         let Some(segment) = self.segments.last_mut() else {
             return false;
@@ -144,19 +145,19 @@ impl Exchange {
             _ => {}
         }
         let mut delivery = delivery;
-        if !self.shed || is_left(&mut delivery) {
+        if !self.shed || keeps_without_data(&mut delivery) {
             self.bytes += held_bytes(&delivery);
             segment.held.push_back(delivery);
         }
         false
     }
 
-    /// Lets go of all data that is held.
+    /// Drops all held data.
     fn shed(&mut self) {
         self.shed = true;
         self.bytes = 0;
         for segment in &mut self.segments {
-            segment.held.retain_mut(is_left);
+            segment.held.retain_mut(keeps_without_data);
         }
     }
 
@@ -174,7 +175,7 @@ impl Exchange {
 }
 
 impl Segment {
-    /// Takes the state of a daemon; whether that was the last one.
+    /// Takes the state of a daemon; returns whether that was the last one.
     fn take_state(&mut self, sender: MemberId, state: State) -> bool {
         let expected = state.config == self.config && self.members.contains(&sender);
         if expected && !self.states.contains_key(&sender) {
@@ -185,7 +186,7 @@ impl Segment {
         expected && self.states.len() == self.members.len()
     }
 
-    /// Takes a part of a daemon's state; whether that completed the last one.
+    /// Takes a part of a daemon's state; returns whether that completed the last state.
     fn take_state_part(&mut self, sender: MemberId, part: &StatePart<'_>) -> bool {
         let known = self.states.contains_key(&sender) || !self.members.contains(&sender);
         if part.config != self.config || known {
@@ -204,7 +205,7 @@ impl Segment {
 }
 
 impl Engine {
-    /// Something happened at what carries messages.
+    /// Handles an event of a carrier.
     pub fn handle_event(&mut self, now: Time, carrier: Carrier, event: Event) {
         match carrier {
             Carrier::Order => self.handle_ordered_event(OrderIndex::OWN, now, event),
@@ -231,8 +232,9 @@ impl Engine {
         }
     }
 
-    /// The order will not deliver messages that a majority had to hold: own clients are told of
-    /// theirs. The others see views of the parting at that place.
+    /// The order will not deliver messages that a majority had to hold: tells the clients of this
+    /// daemon that published them. All other clients see the partition in their views at that
+    /// place.
     fn handle_gap(&mut self, on: OrderIndex, now: Time, gap: Gap) {
         if gap.sender != self.orders[on].local {
             return;
@@ -307,7 +309,7 @@ impl Engine {
             segment.incomplete.clear();
             segment
                 .together
-                .get_or_insert_with(|| both(&segment.members, &config.members));
+                .get_or_insert_with(|| intersection(&segment.members, &config.members));
             let fact = Fact::Interrupted {
                 config: segment.config,
                 states: segment.states.len(),
@@ -340,14 +342,14 @@ impl Engine {
         self.orders[on].current = Some(config);
     }
 
-    /// A ring that installs a regular configuration over another without a transition is taken to
-    /// have had one.
+    /// A ring that installs a regular configuration right after another is treated as if a
+    /// transition had come between them.
     fn close_without_transition(&mut self, on: OrderIndex, now: Time, next: &Configuration) {
         // While states are exchanged the table is transitional.
         if !self.orders[on].table.is_transitional()
             && let Some(current) = self.orders[on].current.take()
         {
-            let together = both(&current.members, &next.members);
+            let together = intersection(&current.members, &next.members);
             self.apply_transition(on, now, current.id, together);
         }
     }
@@ -360,14 +362,15 @@ impl Engine {
         };
         for delivery in exchange.held_of(self.orders[on].local) {
             if let Ok(Some(Envelope::Op(op))) = Envelope::decode(&delivery.payload) {
-                // What makes no sense is counted when it is carried out.
+                // A malformed operation is counted when it is carried out.
                 let _ = roster.apply_remembering(&op);
             }
         }
         roster
     }
 
-    /// All states have come, the last at `place`.
+    /// All states have come, the last one at `place`: installs them and carries out the held
+    /// messages.
     fn complete(&mut self, on: OrderIndex, now: Time, place: OrderPlace) {
         let Phase::Exchanging(exchange) =
             std::mem::replace(&mut self.orders[on].phase, Phase::Steady)
@@ -391,7 +394,7 @@ impl Engine {
         }
         self.orders[on].defers_roles = true;
         for segment in segments {
-            // A gap before its first message is bracketed, too.
+            // The view comes even if no message follows: messages may have been missed here.
             self.show_all(on, now, (segment.config, 0));
             self.replay(on, now, segment.held);
         }
@@ -416,7 +419,8 @@ impl Engine {
             self.install_names(now, &segment.members, segment.names);
         }
         self.replay(on, now, segment.held);
-        // Another may have had the last state before it heard of the end.
+        // The configuration ended before its last state came here; another daemon may have
+        // completed the exchange before that.
         if let Some(together) = segment.together {
             self.apply_transition(on, now, segment.config, together);
         }
@@ -443,8 +447,8 @@ impl Engine {
         }
     }
 
-    /// Rather than let its subscribers miss something, ends their connections when too much is
-    /// held.
+    /// Ends the subscribers' connections when too much is held: they must not miss messages without
+    /// notice.
     fn check_held(&mut self, on: OrderIndex, now: Time) {
         let limit = self.config.held_max;
         let Phase::Exchanging(exchange) = &mut self.orders[on].phase else {
@@ -470,9 +474,9 @@ impl Engine {
     }
 }
 
-/// Whether a held message stays where data is let go of. Of a request its number does: all daemons
-/// know which came.
-fn is_left(delivery: &mut Delivery) -> bool {
+/// Whether a held message is kept when held data is dropped. Of a request all but the payload is
+/// kept, because all daemons have to know which requests came.
+fn keeps_without_data(delivery: &mut Delivery) -> bool {
     let head = match Envelope::decode(&delivery.payload) {
         Ok(Some(Envelope::Guest {
             op: GuestOp::Request { .. },
@@ -490,8 +494,8 @@ fn is_left(delivery: &mut Delivery) -> bool {
     }
 }
 
-/// Who is in both.
-fn both(some: &[MemberId], others: &[MemberId]) -> Vec<MemberId> {
+/// The members that are in both lists, in the order of the first.
+fn intersection(some: &[MemberId], others: &[MemberId]) -> Vec<MemberId> {
     let some = some.iter().copied();
     some.filter(|member| others.contains(member)).collect()
 }

@@ -1,11 +1,11 @@
-//! Which of this daemon's clients of the bus a message is for: patterns for tags, domains below a
-//! name, and ids.
+//! Finds the clients of this daemon on the bus that a message is for: by patterns for tags, domains
+//! below a name, and ids.
 //!
-//! What clients accept is agreed and stands in the rosters; this is the same for the clients of
-//! this daemon alone, arranged for the way of a message. To ask each pattern for each message costs
-//! more than all else as soon as there are hundreds. So a pattern that is a tag itself is looked
-//! up, and what came of asking the others is remembered by group and tag, until somebody changes
-//! what he accepts there.
+//! The patterns that clients accept are agreed and stand in the rosters. Here are those of this
+//! daemon's clients, arranged for speed: to try each pattern on each message would cost more than
+//! all other work as soon as there are hundreds of patterns. So a pattern that is a plain tag is
+//! looked up, and the result of trying the others is remembered by group and tag, until a client
+//! changes its patterns there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use std::sync::Arc;
 use super::patterns::{ALL, Pattern, Patterns};
 use super::roster::Roster;
 
-/// What a domain begins with that stands for all below the rest.
+/// The beginning of a domain that stands for all domains below the rest of its name.
 pub(super) const BELOW: &str = "*.";
-/// So many clients and patterns are asked about as fast as what they said is looked up.
+/// Up to so many clients and patterns are tried as fast as a remembered result is looked up.
 const WORTH_REMEMBERING: usize = 16;
-/// The bytes that all that is remembered may take, about; beyond them all of it is forgotten.
+/// The bytes that remembered results may take, about; beyond them all results are forgotten.
 const REMEMBERED_MAX: usize = 1 << 20;
-/// What remembering a tag takes beside its bytes and its clients.
+/// The bytes of a remembered result beside those of its tag and its clients, about.
 const REMEMBERED_EACH: usize = 128;
 
-/// What the clients of this daemon accept.
+/// The patterns and ids of this daemon's clients.
 #[derive(Debug, Default)]
 pub(super) struct Filters {
     pub(super) compiled: Patterns,
     by_group: BTreeMap<Arc<str>, Group>,
-    /// By id: the clients that are called so.
+    /// By id: the clients that have it.
     ids: BTreeMap<Arc<str>, BTreeSet<u64>>,
-    /// How many groups of `by_group` stand for all below a name.
+    /// How many groups of `by_group` begin with [`BELOW`].
     below: usize,
-    /// The bytes that all groups remember.
+    /// The bytes that the remembered results of all groups take.
     remembered: usize,
-    /// How often a pattern was asked.
+    /// How often a pattern was tried.
     #[cfg(test)]
     asked: usize,
 }
@@ -42,13 +42,14 @@ pub(super) struct Filters {
 #[derive(Debug, Default)]
 struct Group {
     filters: BTreeMap<u64, Filter>,
-    /// By tag: the clients of these that get a message with it, ascending.
+    /// Remembered results: by tag, the clients of `filters` that get a message with it, ascending.
     passing: BTreeMap<Box<str>, Arc<[u64]>>,
     remembered: usize,
 }
 
 impl Group {
-    /// Somebody accepts something else.
+    /// Forgets the remembered results: a client has changed its patterns. `all` is the sum of all
+    /// groups.
     fn forget(&mut self, all: &mut usize) {
         self.passing.clear();
         *all -= std::mem::take(&mut self.remembered);
@@ -58,7 +59,7 @@ impl Group {
 /// A client's patterns for a group, by their texts.
 #[derive(Debug, Default)]
 struct Filter {
-    /// Those of one tag, whose text is that tag, and that for all.
+    /// Patterns that are a plain tag, and the one for all tags.
     plain: BTreeSet<Arc<str>>,
     regexes: BTreeMap<Arc<str>, Arc<Pattern>>,
 }
@@ -81,7 +82,7 @@ impl Filter {
         self.plain.is_empty() && self.regexes.is_empty()
     }
 
-    /// Whether a message with this tag passes, and how many patterns had to be asked.
+    /// Whether a message with this tag passes, and how many patterns were tried for that.
     fn matches(&self, tag: &str) -> (bool, usize) {
         if self.plain.contains(ALL) || self.plain.contains(tag) {
             return (true, 0);
@@ -95,7 +96,7 @@ impl Filter {
 }
 
 impl Filters {
-    /// Arranges what the roster of this daemon says.
+    /// Replaces everything by what the roster of this daemon says.
     pub(super) fn install(&mut self, roster: Option<&Roster>) {
         self.by_group.clear();
         self.ids.clear();
@@ -154,7 +155,7 @@ impl Filters {
         }
     }
 
-    /// The client is called `new`, and no more `old`.
+    /// The id of the client is `new` now, and was `old`.
     pub(super) fn identify(&mut self, client: u64, old: Option<&Arc<str>>, new: Option<&Arc<str>>) {
         if let Some(old) = old
             && let Some(holders) = self.ids.get_mut(old)
@@ -169,8 +170,8 @@ impl Filters {
         }
     }
 
-    /// Which of the members of `group`, which ascend, get a message with this tag: those that have
-    /// no patterns for it, and those of whose patterns one matches.
+    /// The clients among `members` of `group` (ascending) that get a message with this tag: those
+    /// without patterns for the group, and those with a pattern that matches.
     pub(super) fn passes<'a>(
         &mut self,
         members: impl Iterator<Item = &'a u64>,
@@ -185,9 +186,9 @@ impl Filters {
         })
     }
 
-    /// The clients that get a message to `group` though they are no members of it, each perhaps
+    /// The clients that get a message to `group` by a domain above it or by their id, each perhaps
     /// more than once.
-    pub(super) fn beside(&mut self, group: &str, tag: &str) -> Vec<u64> {
+    pub(super) fn without_membership(&mut self, group: &str, tag: &str) -> Vec<u64> {
         let mut clients = Vec::new();
         if self.below > 0 {
             for name in wildcards(group) {
@@ -198,13 +199,13 @@ impl Filters {
         clients
     }
 
-    /// Whether somebody could get a message though he is no member of its group.
+    /// Whether any client could get a message without being a member of its group.
     pub(super) fn has_others(&self) -> bool {
         self.below > 0 || !self.ids.is_empty()
     }
 
-    /// The clients with patterns for `group` of which one matches, ascending: remembered, or found
-    /// in a step for each byte of the tag and regular expression.
+    /// The clients with a pattern for `group` that matches, ascending. Looked up, or found at a
+    /// cost of one step for each byte of the tag and each regular expression.
     fn passing(&mut self, group: &str, tag: &str) -> Arc<[u64]> {
         let Some(found) = self.by_group.get_mut(group) else {
             return Arc::default();
@@ -244,8 +245,8 @@ impl Filters {
     }
 }
 
-/// The names that stand for all below a name, of those that `group` is below: `*.b.c` and `*.c` for
-/// `a.b.c`. A group that is no domain, as one of its levels is empty, is below none.
+/// The names with [`BELOW`] that cover `group`: `*.b.c` and `*.c` for `a.b.c`. There are none for a
+/// group with an empty level, which is no domain.
 pub(super) fn wildcards(group: &str) -> impl Iterator<Item = String> {
     let is_domain = group.split('.').all(|level| !level.is_empty());
     let dots = group.match_indices('.').filter(move |_| is_domain);
@@ -278,11 +279,11 @@ mod tests {
         };
         assert_eq!(passes(&mut filters, "x"), [1, 9]);
         assert_eq!(passes(&mut filters, "y"), [9], "a member without patterns");
-        assert_eq!(filters.beside("a.b", "y"), [2, 3]);
-        assert_eq!(filters.beside("a.b", "x"), [3]);
+        assert_eq!(filters.without_membership("a.b", "y"), [2, 3]);
+        assert_eq!(filters.without_membership("a.b", "x"), [3]);
         filters.reject(2, "*.b", "y|z");
         filters.identify(3, Some(&group), None);
-        assert!(!filters.has_others() && filters.beside("a.b", "y").is_empty());
+        assert!(!filters.has_others() && filters.without_membership("a.b", "y").is_empty());
         filters.reject(1, "a.b", "x");
         assert!(filters.by_group.is_empty());
     }

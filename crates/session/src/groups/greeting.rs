@@ -1,4 +1,5 @@
-//! The first frame of a client: its name, and whether it is welcomed, refused, or waits for a name.
+//! The first frame of a client, its hello: the daemon welcomes it, refuses it, or lets it wait for
+//! its name.
 
 use std::sync::Arc;
 
@@ -54,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Why a client may not connect, if it must have a token.
+    /// Why the client may not connect, if its token is missing or wrong.
     fn lacks_token(&self, id: ClientId, hello: &Hello) -> Option<&'static str> {
         let wanted = self.tcp_token.as_ref()?;
         let over_tcp = self.clients.get(id)?.transport == Transport::Tcp;
@@ -114,7 +115,7 @@ impl Engine {
         });
     }
 
-    /// A client that waited for `name` gets it.
+    /// `name` is free: greets a client that waited for it.
     pub(super) fn unpark(&mut self, now: Time, name: &str) {
         let parked = self.clients.iter_mut().find_map(|(id, client)| {
             let ClientPhase::AwaitingName(hello) = &client.phase else {

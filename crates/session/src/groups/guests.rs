@@ -1,4 +1,4 @@
-//! Requests to groups, handlers and locks, from the frames of clients to the order.
+//! Requests to groups, handlers and locks, on their way from the frames of clients to the order.
 
 use std::time::Duration;
 
@@ -18,17 +18,17 @@ use crate::name::check_group;
 /// The shortest and the longest time of a request.
 const WITHIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(3600)];
 
-/// A client as a guest.
+/// The guest that a client has said it is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AsGuest {
     pub(super) id: GuestId,
-    /// The highest number that it had used before this connection.
+    /// The highest request number that the guest had used before this connection.
     floor: u64,
-    /// The highest that it used in this one.
+    /// The highest request number that it has used in this one.
     last: u64,
 }
 
-/// Something about requests and roles that waits for the order.
+/// A request, an answer, a claim or a release that waits for the order.
 #[derive(Debug)]
 pub(super) enum GuestRequest {
     Ask {
@@ -58,7 +58,7 @@ pub(super) enum GuestRequest {
 }
 
 impl GuestRequest {
-    /// What it counts for while it waits.
+    /// The bytes that it counts for while it waits.
     pub(super) fn cost(&self) -> usize {
         match self {
             Self::Ask { cost, .. } | Self::Answer { cost, .. } => *cost,
@@ -66,7 +66,7 @@ impl GuestRequest {
         }
     }
 
-    /// Whether it concerns roles, rather than a message.
+    /// Whether it is a claim or a release, rather than a message.
     pub(super) fn is_of_roles(&self) -> bool {
         matches!(self, Self::Claim { .. } | Self::Release { .. })
     }
@@ -77,7 +77,7 @@ impl GuestRequest {
 pub(super) struct OfGuest {
     client: ClientId,
     cost: u64,
-    /// Of a request: whose.
+    /// If it is a request: its guest, and its number.
     request: Option<(GuestId, u64)>,
 }
 
@@ -191,7 +191,8 @@ impl Engine {
         }
     }
 
-    /// Counts a frame against the client's credit to publish; false if that ends its connection.
+    /// Counts a frame against the client's credit to publish. Returns false if the client had none:
+    /// its connection ends then.
     fn take_credit(&mut self, now: Time, id: ClientId, cost: usize) -> bool {
         let Some(link) = self.clients.link_mut(id) else {
             return false;
@@ -261,7 +262,7 @@ impl Engine {
         }
     }
 
-    /// Why the client may not ask that, if it may not.
+    /// Why the client may not make a request, if it may not.
     fn check_ask(&self, id: ClientId, group: &str, len: usize) -> Option<(Reject, String)> {
         let refusal = self.check_group_of_order(group);
         if refusal.is_some() {
@@ -280,7 +281,7 @@ impl Engine {
         None
     }
 
-    /// Why a group has neither requests nor roles, if it has none.
+    /// Why a group cannot have requests and roles, if it cannot.
     fn check_group_of_order(&self, group: &str) -> Option<(Reject, String)> {
         if let Err(error) = check_group(group) {
             return Some((Reject::Name, error.to_string()));
@@ -296,8 +297,8 @@ impl Engine {
         })
     }
 
-    /// A member answers what it was given at `seq`. What it was not given, or has answered, is
-    /// passed over.
+    /// A member answers the request that it was given at `seq`. An answer to any other request, or
+    /// a second answer, is skipped.
     fn handle_answer(&mut self, id: ClientId, seq: u64, payload: Bytes, cost: usize) {
         let name = self.clients.get(id).map(|client| client.private.clone());
         let fits = payload.len() <= self.config.message_max;
@@ -413,7 +414,8 @@ impl Engine {
         });
     }
 
-    /// The order took a request or an answer, or it never will.
+    /// The order took a request or an answer, or it never will: returns the credit, and ends a
+    /// request that was not taken.
     pub(super) fn guest_handed_over(
         &mut self,
         on: OrderIndex,
@@ -428,7 +430,8 @@ impl Engine {
         }
     }
 
-    /// A request that waits in an order that does not carry it out, as `why` says.
+    /// Ends a request that waits in an order that will not carry it out; `why` is the reason, for
+    /// people.
     pub(super) fn end_guest_request(
         &mut self,
         on: OrderIndex,
@@ -468,7 +471,7 @@ impl Engine {
         }
     }
 
-    /// The connection of a client is gone.
+    /// The connection of a client has ended.
     pub(super) fn guest_gone(&mut self, now: Time, id: ClientId) {
         let guest = self.clients.get(id).and_then(|client| client.guest);
         if let Some(guest) = guest {

@@ -1,4 +1,4 @@
-//! What an engine reports to its daemon: counters, facts for the log, lines of the history.
+//! The reports of an engine to its daemon: counters, facts for the log, lines of the history.
 
 use std::collections::VecDeque;
 
@@ -6,10 +6,10 @@ use groupcast_core::trace::Observation;
 
 use super::{Carrier, Counters, Fact};
 
-/// Facts that wait for the log; beyond it the oldest are lost and counted.
+/// The most facts that wait for the log; beyond it the oldest are lost and counted.
 const FACTS_MAX: usize = 1_024;
 
-/// Counters, and what waits for the daemon to fetch it.
+/// Counters, and reports that wait for the daemon to fetch them.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     pub(super) counters: Counters,

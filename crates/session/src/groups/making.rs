@@ -1,15 +1,15 @@
-//! Rings that joins ask for: from a client's request to the daemons' own order, and from what is
-//! agreed there to the daemon's rings.
+//! Rings that joins ask for: takes clients' requests to the name service, the messages of the name
+//! service to the daemons' own order, and the rings that are agreed there to the daemon.
 //!
-//! The engine's [`NameService`](crate::names::NameService) knows which rings joins have made and
-//! lets them be made; its words are messages of the daemons' own order. A word counts in the
-//! configuration in which it was said: what is held while states are exchanged, or comes late,
-//! counts for nobody, and each daemon's state says which rings it is a site of.
+//! The engine's [`NameService`](crate::names::NameService) makes rings, and knows which ones joins
+//! have made. Its messages, called *words*, travel in the daemons' own order. A word counts only in
+//! the configuration in which it was said: every daemon ignores a word that is held while states
+//! are exchanged, or comes late. Instead, each daemon's state says which rings it is a site of.
 //!
-//! A daemon becomes a *site* of a ring before it joins it, and stays one until it has left it, so a
-//! ring without sites has nobody in it. The host sees rings that joins have made by
-//! [`Engine::ring_at`], joins and leaves them as all others, and says with
-//! [`Engine::done_with_ring`] that it is in one no more and wants nothing of it.
+//! A daemon becomes a *site* of a ring before it joins the ring, and stays one until it has left
+//! it, so a ring without sites has no members. The host finds rings made by joins with
+//! [`Engine::ring_at`], joins and leaves them like configured ones, and calls
+//! [`Engine::done_with_ring`] when it has left one and wants nothing of it.
 
 use std::collections::BTreeMap;
 
@@ -28,16 +28,16 @@ use crate::names::{
     is_at_or_below,
 };
 
-/// What of making rings is under way.
+/// Joins that wait for rings, and clients that move between orders.
 #[derive(Debug, Default)]
 pub(super) struct Making {
     /// The joins that wait for a ring of this name.
     waiting: BTreeMap<DomainName, Vec<Waiting>>,
-    /// Groups that clients leave in one order to join them in another.
+    /// Clients and groups that they are leaving in one order, to join them in another.
     pub(super) moving: std::collections::BTreeSet<(ClientId, std::sync::Arc<str>)>,
-    /// Goes up when other rings are the daemon's.
+    /// Counts changes of the daemon's rings.
     changes: u64,
-    /// The bug that is planted.
+    /// A rule of names that is broken on purpose.
     pub(super) planted: Option<Planted>,
 }
 
@@ -51,9 +51,9 @@ struct Waiting {
 /// A join that asks for a ring.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum RingJoin {
-    /// By a client's join.
+    /// A client's join of a group.
     Join { group: String, discard_own: bool },
-    /// By the bus.
+    /// A request of the bus to accept messages.
     Accept {
         token: u64,
         group: String,
@@ -69,7 +69,7 @@ impl RingJoin {
 }
 
 impl Engine {
-    /// Another name service than ours, from the start.
+    /// Replaces the name service. Call it before anything else.
     pub fn set_name_service(&mut self, names: Box<dyn NameService>) {
         self.names = names;
     }
@@ -82,22 +82,22 @@ impl Engine {
         self.names = Box::new(names);
     }
 
-    /// The ring `index`, if a join has made it.
+    /// The address of the ring `index`, if a join has made it.
     pub fn ring_at(&self, index: usize) -> Option<&RingAddress> {
         self.rings.made(OrderIndex::of_ring(index))
     }
 
-    /// How many places for rings the daemon has, filled or not.
+    /// How many places for rings the daemon has, filled or not: their indices are below it.
     pub fn ring_places(&self) -> usize {
         self.rings.places()
     }
 
-    /// Goes up when [`ring_at`](Self::ring_at) says something else.
+    /// A count that goes up whenever [`ring_at`](Self::ring_at) changes.
     pub fn ring_changes(&self) -> u64 {
         self.making.changes
     }
 
-    /// The rings that joins have made, as all daemons of the configuration know them.
+    /// The rings that joins have made, as agreed by all daemons of the configuration.
     pub fn rings_made(&self) -> Vec<RingAddress> {
         self.names.rings()
     }
@@ -107,8 +107,8 @@ impl Engine {
         self.rings.top(self.order_of(group)).map(|top| &**top)
     }
 
-    /// The host is not in the ring `index`, which a join has made, and clients want nothing of it:
-    /// it is given back. Without an effect where that is not so.
+    /// The host is not in the ring `index`, which a join has made: gives the ring back, unless
+    /// clients still want something of it.
     pub fn done_with_ring(&mut self, index: usize) {
         let on = OrderIndex::of_ring(index);
         let Some(ring) = self.rings.made(on) else {
@@ -131,7 +131,7 @@ impl Engine {
     pub(super) fn handle_ring_join(&mut self, now: Time, id: ClientId, join: RingJoin) {
         match self.check_ring_join(id, &join) {
             Err((code, text)) => self.refuse_ring_join(now, id, join, code, text),
-            // There it is.
+            // The ring exists already.
             Ok(None) => self.join_at_last(now, id, join),
             Ok(Some(top)) => {
                 let waiting = self.making.waiting.entry(top.clone()).or_default();
@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// The top of the ring to ask for; `None` if it is there.
+    /// The top of the ring to ask for; `None` if the ring exists.
     fn check_ring_join(
         &self,
         id: ClientId,
@@ -237,8 +237,8 @@ impl Engine {
         }
     }
 
-    /// A client does not want to join `group` any more, by `pattern` if it is one of the bus:
-    /// whether it waited for a ring.
+    /// A client takes its join of `group` back, or, on the bus, its `pattern` for it. Returns
+    /// whether the join waited for a ring.
     pub(super) fn forget_ring_join(
         &mut self,
         now: Time,
@@ -271,7 +271,7 @@ impl Engine {
         !forgotten.is_empty()
     }
 
-    /// All states of the daemons' own order have come.
+    /// All states of the daemons' own order have come: `said` are the parts of the name services.
     pub(super) fn install_names(
         &mut self,
         now: Time,
@@ -282,7 +282,7 @@ impl Engine {
         self.tend_names(now);
     }
 
-    /// A word of a name service has come.
+    /// A word of a name service has come in the order.
     pub(super) fn apply_names(
         &mut self,
         on: OrderIndex,
@@ -304,7 +304,7 @@ impl Engine {
         self.tend_names(now);
     }
 
-    /// Does what the name service says.
+    /// Carries out the events of the name service.
     fn tend_names(&mut self, now: Time) {
         while let Some(event) = self.names.poll_event() {
             match event {
@@ -318,7 +318,7 @@ impl Engine {
         }
     }
 
-    /// What came of a question for a ring.
+    /// The question for a ring is settled: joins the clients that wait, or refuses them.
     fn settled(&mut self, now: Time, top: &DomainName, outcome: Result<(), Refusal>) {
         if let Err(refusal) = &outcome {
             let why = refusal.to_string();
@@ -339,14 +339,14 @@ impl Engine {
         }
     }
 
-    /// A group at or below `top` that something here uses.
+    /// A name at or below `top` that this daemon uses already, if there is one.
     fn in_use(&self, top: &DomainName) -> Option<InUse> {
         let top = top.to_string();
         let in_use = |group: &str| InUse {
             group: group.to_owned(),
             ring: self.ring_of(group).unwrap_or_default().to_owned(),
         };
-        // What stands for all below a name would be of two orders.
+        // A domain that stands for all below a name must not belong to two orders.
         let is_used = |group: &str| match group.strip_prefix(BELOW) {
             Some(above) => is_at_or_below(above, &top) || is_at_or_below(&top, above),
             None => is_at_or_below(group, &top),
@@ -373,7 +373,7 @@ impl Engine {
             .map(|group| in_use(group))
     }
 
-    /// Other rings are there.
+    /// The set of agreed rings has changed.
     fn rings_changed(&mut self, now: Time) {
         let before = self.rings.clone();
         self.rings.set_made(&self.names.rings());
@@ -395,10 +395,13 @@ impl Engine {
             }
         }
         self.routes_changed();
+        for (_, client) in self.clients.iter_mut() {
+            client.forget_addresses();
+        }
         self.move_all(now, &before);
     }
 
-    /// Whether the daemon may be in the ring: it is a site of it, and stays one.
+    /// Whether the daemon may be in the ring: it is a site of it and remains one.
     pub(super) fn may_be_in(&self, on: OrderIndex) -> bool {
         let Some(ring) = self.rings.made(on) else {
             return true;
@@ -406,13 +409,13 @@ impl Engine {
         self.names.is_site(&ring.top) && !self.names.is_changing(&ring.top)
     }
 
-    /// Whether the name service has a word that can be said now.
+    /// Whether the name service has a word that can be submitted now.
     pub(super) fn has_names_to_say(&self) -> bool {
         self.names.has_words() && self.orders[OrderIndex::OWN].is_steady()
     }
 
-    /// Asks to be a site of the rings that clients ask for, and hands over the words of the name
-    /// service.
+    /// Makes this daemon a site of the rings that clients ask for, and submits the words of the
+    /// name service.
     pub(super) fn say_names(&mut self) {
         let made = self.rings.all_made().filter(|(.., is_closing)| !is_closing);
         let asked: Vec<DomainName> = made

@@ -21,32 +21,33 @@
 //! Joins, leaves and disconnects travel as agreed messages, and a message to several groups is one
 //! message, so all daemons of a configuration see one history ([`exchange`](self) has the rules for
 //! configuration changes). The view that such a message causes is named after the message's place,
-//! so equal views have equal names without a word between the daemons.
+//! so equal views have equal names although daemons exchange nothing about them.
 //!
 //! # Accepted
-//! A message is accepted when it has come back in the order and has been handed to the subscribers
-//! here; an unreliable one when the order has taken it, one of a bimodal group when its gossip has
-//! taken it.
+//! A message is accepted when the order has delivered it back to this daemon, and the daemon has
+//! handed it to its subscribers. An unreliable message is accepted when the order has taken it, and
+//! a message of a bimodal group when its gossip has taken it.
 //!
 //! # Bimodal groups
-//! Groups that the configuration names do not touch the order: their messages and their membership
-//! go through a gossip instance each, their [`Carrier`] ([`bimodal`](self) has the rules).
+//! The groups that the configuration names as bimodal do not touch the order: each has a gossip
+//! instance, its [`Carrier`], for its messages and its membership ([`bimodal`](self) has the
+//! rules).
 //!
 //! # Further rings
-//! The groups at and below certain names may have an order of their own each ([`rings`](self) has
-//! the rules). What is kept for an order is kept once for each ([`orders`](self)). A join may ask
-//! for such an order ([`making`](self)), and clients move when another comes to carry their group
-//! ([`moving`](self)). What they ask of a ring that the daemon cannot be in is refused
+//! The groups at and below the name of a further ring have an order of their own ([`rings`](self)
+//! has the rules). The engine keeps a separate state for each order ([`orders`](self)). A join may
+//! ask for a new ring ([`making`](self)); clients move when another order comes to carry their
+//! group ([`moving`](self)). The engine refuses requests to a ring that the daemon cannot be in
 //! ([`refusing`](self)).
 //!
 //! # The bus
-//! A client may be in a group with patterns for the tags of its messages, in all groups below a
-//! name, and be called so that a message reaches it: [`bus`](self) has the rules. All of it is
-//! agreed.
+//! A client may select a group's messages by patterns for their tags, may be in all groups below a
+//! name, and may have an id that reaches it as a destination: [`bus`](self) has the rules. All of
+//! this is agreed.
 //!
 //! # Requests, handlers and locks
-//! [`guests`](crate::guests) has them; what it says is for clients of this daemon goes to them in
-//! its place among messages and views.
+//! [`guests`](crate::guests) decides about them. The engine hands its effects for clients of this
+//! daemon to them, in their place among messages and views.
 //!
 //! # Bounds
 //! What a client may have published and not handed to an order is bounded by its credit; what waits
@@ -135,8 +136,9 @@ use crate::names::{Implicit, NameService};
 /// What carries messages between daemons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
-    /// What orders the messages of all groups but the bimodal ones: the ring, or another protocol
-    /// that the daemon runs instead. It and each further ring is an *order* in the comments here.
+    /// The daemon's own order: the ring, or another protocol that the daemon runs instead. It
+    /// orders the messages of all groups that are neither bimodal nor on a further ring. In the
+    /// comments here an *order* is this one or a further ring.
     Order,
     /// A further ring: its index in [`EngineConfig::rings`].
     Ring(usize),
@@ -156,12 +158,12 @@ pub struct Engine {
     names: Box<dyn NameService>,
     making: Making,
     bimodal: Bimodal,
-    /// The bug of requests and roles that is planted.
+    /// A rule of requests and roles that is broken on purpose.
     planted: Option<crate::guests::Planted>,
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
     journal: Journal,
-    /// What clients over TCP must have.
+    /// The token that clients over TCP must have.
     tcp_token: Option<AccessToken>,
     access: Access,
     slow_rules: SlowRules,
@@ -169,12 +171,12 @@ pub struct Engine {
     spills: bool,
     /// The user that the daemon runs as, if it is known.
     own_user: Option<u32>,
-    /// Holds one frame while it is encoded.
+    /// Reused buffer: one frame while it is encoded.
     scratch: Vec<u8>,
 }
 
 impl Engine {
-    /// The engine of the daemon `host`, which is `local` in the order.
+    /// The engine of the daemon that is called `host` and is the member `local` of its own order.
     pub fn new(
         config: EngineConfig,
         local: MemberId,
@@ -210,7 +212,7 @@ impl Engine {
         self.tcp_token = Some(token);
     }
 
-    /// The daemon runs as `user`: where no rule says who may change the key, it may. By default
+    /// The daemon runs as `user`, who may change the key where no rule says who may. By default
     /// only root may.
     pub fn set_own_user(&mut self, user: u32) {
         self.own_user = Some(user);
@@ -225,19 +227,19 @@ impl Engine {
         }
     }
 
-    /// Something changed that decides where messages go, whatever orders them.
+    /// A fact changed on which the recipients of messages depend, in every order.
     fn routes_changed(&mut self) {
         for order in self.orders.iter_mut() {
             order.routing.changed();
         }
     }
 
-    /// From now on the limits of `config` hold, for clients that are connected too. Only the window
-    /// that a client was given when it connected stays, and what concerns rings and bimodal groups,
-    /// on which their members depend.
+    /// Replaces the limits by those of `config`, for connected clients, too. A connected client
+    /// keeps its publish window, and the settings of rings and bimodal groups stay as they were,
+    /// since their members depend on them.
     ///
     /// # Errors
-    /// Nothing has changed.
+    /// If `config` contradicts itself or a fixed limit; nothing has changed then.
     pub fn set_limits(&mut self, config: EngineConfig) -> Result<(), EngineConfigError> {
         config.check()?;
         self.config = EngineConfig {
@@ -251,8 +253,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Time has passed: ends connections that were too late to say hello, to take their last
-    /// frames, or to take anything.
+    /// Ends the connections whose client was too late to say hello, to finish a frame, to take its
+    /// last frames, or to take anything at all; and the requests whose time is over.
     pub fn handle_timeout(&mut self, now: Time) {
         while let Some((id, timer)) = self.schedule.deadlines.take_due(now) {
             match timer {
@@ -266,7 +268,8 @@ impl Engine {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) and [`pump`](Self::pump), if ever.
+    /// When to call [`handle_timeout`](Self::handle_timeout) and [`pump`](Self::pump) next; `None`
+    /// if no time is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let of_orders = self.orders.iter().flat_map(|order| {
             [
@@ -279,14 +282,14 @@ impl Engine {
         all.flatten().min()
     }
 
-    /// The next client that has something to be sent. Write until the socket takes no more or
-    /// nothing is left; if it takes no more, go on with this client when it is writable, although
-    /// it is not polled again.
+    /// The next client with output. Write until the socket takes no more or nothing is left. If the
+    /// socket takes no more, go on when it is writable: this method does not return the client
+    /// again for that.
     pub fn poll_output(&mut self) -> Option<ClientId> {
         self.schedule.ready.pop_first()
     }
 
-    /// Fills `slices` with what `client` is to be sent next; how many were filled.
+    /// Fills `slices` with the next output for `client`, and returns how many slices it filled.
     pub fn slices<'a>(&'a mut self, client: ClientId, slices: &mut [IoSlice<'a>]) -> usize {
         self.report(client);
         self.schedule.ready.remove(&client);
@@ -312,8 +315,8 @@ impl Engine {
         Some(id)
     }
 
-    /// The next line of the history, and of what it is: a view that subscribers of this daemon saw,
-    /// or what its guests did.
+    /// The next line of the history, and the carrier that it belongs to: a view that subscribers of
+    /// this daemon saw, or an event of its guests.
     pub fn poll_observation(&mut self) -> Option<(Carrier, Observation)> {
         self.journal.poll_observation()
     }
@@ -333,7 +336,7 @@ impl Engine {
         &self.host
     }
 
-    /// How the daemon is doing.
+    /// The state of the daemon, its clients and its orders. Costs a walk over all clients.
     pub fn status(&self) -> Status {
         let order = &self.orders[OrderIndex::OWN];
         Status {
@@ -356,8 +359,8 @@ impl Engine {
         }
     }
 
-    /// All groups that have members: the agreed ones, then the bimodal ones, as far as this daemon
-    /// has heard.
+    /// All groups with members, as far as this daemon knows: first the agreed ones, then the
+    /// bimodal ones.
     pub fn groups(&self) -> Vec<GroupStatus> {
         let agreed = self.orders.indices().flat_map(|on| {
             let ring = self.rings.top(on);

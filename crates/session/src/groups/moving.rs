@@ -1,10 +1,11 @@
-//! Clients whose group another ring carries from now on.
+//! Moves clients whose group is carried by another order from now on.
 //!
-//! While daemons are together no group in use changes its ring: a ring is not made above it. Parts
-//! of a network that meet may have had it on different ones. Then what all know together decides,
-//! and who was elsewhere moves: the client leaves the group in the one order, with a view that it
-//! is not in, then joins it in the other, whose first view it is in. Requests that wait go to the
-//! order of their group at once. Roles end with the leave; who had one claims it again.
+//! While daemons are together no group in use changes its ring, because no ring is made above it.
+//! But parts of a network that meet may have had the group on different rings. Then the rings that
+//! all know together decide, and a client in the wrong order moves: it leaves the group there, with
+//! a view that it is not in, then joins it in the right order, whose first view it is in. Waiting
+//! requests go to the right order at once. Roles end with the leave; a client that had one has to
+//! claim it again.
 
 use std::sync::Arc;
 
@@ -19,11 +20,12 @@ use super::{ClientId, Engine, Fact};
 use crate::frame::{BusRequest, DaemonFrame, RINGS_MADE, Request, credit_cost};
 use crate::names::Planted;
 
-/// The token of what the engine itself asks for in the name of a client.
+/// The token of requests that the engine itself makes on behalf of a client.
 pub(super) const OF_ENGINE: u64 = u64::MAX;
 
 impl Engine {
-    /// The rings were `before`, and are others now: what is elsewhere than it belongs moves.
+    /// The rings were `before` and have changed: moves clients and requests to the orders of their
+    /// groups.
     pub(super) fn move_all(&mut self, now: Time, before: &Rings) {
         if self.making.planted == Some(Planted::NobodyMoves) {
             return;
@@ -45,7 +47,7 @@ impl Engine {
             let elsewhere: Vec<Arc<str>> = elsewhere.cloned().collect();
             for group in elsewhere {
                 let from = before.order_of(above(&group));
-                if self.is_over(from) {
+                if self.has_ended(from) {
                     count += 1;
                     self.join_again(id, group);
                 } else if self.making.moving.insert((id, group.clone())) {
@@ -59,8 +61,8 @@ impl Engine {
         }
     }
 
-    /// A client of this daemon has left a group in the order `on`: if that was to join it in
-    /// another, it does so now.
+    /// A client of this daemon has left a group in the order `on`. If it is moving, it joins the
+    /// group in the new order now.
     pub(super) fn left_to_move(
         &mut self,
         on: OrderIndex,
@@ -83,7 +85,7 @@ impl Engine {
         }
     }
 
-    /// The client joins a group that it wants to be in, where it is carried now.
+    /// Has the client join a group that it wants, in the order that carries the group now.
     fn join_again(&mut self, id: ClientId, group: Arc<str>) {
         let Some(client) = self.clients.get(id) else {
             return;
@@ -104,13 +106,13 @@ impl Engine {
         }
     }
 
-    /// Nothing is carried out any more in the order, and nobody is in a group of it.
-    fn is_over(&self, on: OrderIndex) -> bool {
+    /// Whether the order has ended: it carries nothing out, and no client is in a group of it.
+    fn has_ended(&self, on: OrderIndex) -> bool {
         self.rings.is_closing(on) && matches!(self.orders[on].phase, Phase::Starting)
     }
 
-    /// Lets the requests of a client that wait go to the orders of their groups; the groups that it
-    /// joins by them.
+    /// Moves the waiting requests of a client to the orders of their groups; returns the groups
+    /// that these requests join.
     fn reroute_all(&mut self, now: Time, id: ClientId) -> Vec<String> {
         let mut joins = Vec::new();
         for on in self.orders.indices() {
@@ -120,30 +122,31 @@ impl Engine {
     }
 
     fn reroute(&mut self, now: Time, id: ClientId, on: OrderIndex, joins: &mut Vec<String>) {
-        let is_over = self.is_over(on);
+        let has_ended = self.has_ended(on);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
         if client.orders[on].requests.is_empty() {
             return;
         }
-        // It says good-bye to the orders that it is in, and is to come to no other.
-        if matches!(client.phase, ClientPhase::Leaving) && !is_over {
+        // A leaving client says good-bye to the orders that it is in, and must not get into
+        // another.
+        if matches!(client.phase, ClientPhase::Leaving) && !has_ended {
             return;
         }
         let requests = std::mem::take(&mut client.orders[on].requests);
-        let mut goes = false;
+        let mut says_bye = false;
         for request in requests {
             let group = request.group_to_move().map(str::to_owned);
             let to = group.as_deref().map(|group| self.order_of(group));
             let follows = |group: &str| joins.iter().any(|joined| joined == group);
             let to = match &request {
-                // What it has not joined there it leaves where it joins it.
+                // A leave stays in the order of the join, unless the join itself moves.
                 Pending::Leave(group) if !follows(group) => None,
                 Pending::Bus(_, BusRequest::Reject { group, .. }) if !follows(group) => None,
                 _ => to.filter(|to| *to != on),
             };
-            if to.is_none() && !is_over {
+            if to.is_none() && !has_ended {
                 if let Some(client) = self.clients.get_mut(id) {
                     client.orders[on].requests.push_back(request);
                 }
@@ -166,7 +169,7 @@ impl Engine {
                     None => self.queue(to, id, Pending::Publish(publish)),
                 },
                 (Some(to), request) => self.queue(to, id, request),
-                (None, Pending::Disconnect) => goes = true,
+                (None, Pending::Disconnect) => says_bye = true,
                 (None, request) => self.end_request(on, now, id, request),
             }
         }
@@ -177,14 +180,14 @@ impl Engine {
             client.orders[on].in_turn = false;
             self.orders[on].submissions.forget_turn(id);
         }
-        if goes {
-            self.go_elsewhere(on, now, id);
+        if says_bye {
+            self.say_bye_elsewhere(on, now, id);
         }
     }
 
-    /// The client's good-bye waited in an order where nothing is carried out any more: it says it
-    /// in those to which its requests have gone.
-    fn go_elsewhere(&mut self, on: OrderIndex, now: Time, id: ClientId) {
+    /// The client's good-bye waited in an order that has ended: says it in the orders to which its
+    /// requests have moved.
+    fn say_bye_elsewhere(&mut self, on: OrderIndex, now: Time, id: ClientId) {
         let orders = self.orders.indices();
         let client = self.clients.get(id);
         let to: Vec<OrderIndex> = orders
@@ -200,7 +203,7 @@ impl Engine {
         self.left_order(on, now, id);
     }
 
-    /// A request waits no more.
+    /// A request does not wait any more: takes it out of the sums.
     pub(super) fn take_back(&mut self, id: ClientId, request: &Pending) {
         self.clients.unqueued(id, request.cost());
         if let Some(client) = self.clients.get_mut(id)
@@ -210,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// A request in an order that carries nothing out any more, where no other can take it.
+    /// Ends a request that waits in an order that has ended, and that no other order can take.
     fn end_request(&mut self, on: OrderIndex, now: Time, id: ClientId, request: Pending) {
         match request {
             Pending::Bus(token, _) if token != OF_ENGINE => {
@@ -225,8 +228,8 @@ impl Engine {
         }
     }
 
-    /// Tells a client which ring carries the group that it joins, if it has to be told: before the
-    /// first view there.
+    /// Tells a client that a ring made by a join carries the group that it joins, before the first
+    /// view there. A client that does not know such rings is told nothing.
     pub(super) fn tell_carrier(
         &mut self,
         on: OrderIndex,
@@ -249,7 +252,8 @@ impl Engine {
         self.tell(now, id, &DaemonFrame::Carried { group, ring });
     }
 
-    /// What the client was told of the group's ring holds no more.
+    /// Tells a client that was told of the group's ring that the daemon's own order carries the
+    /// group now.
     fn untell_carrier(&mut self, now: Time, id: ClientId, group: &Arc<str>) {
         let client = self.clients.get_mut(id);
         if client.is_some_and(|client| client.told.remove(group)) {
@@ -259,13 +263,14 @@ impl Engine {
     }
 }
 
-/// The name whose order carries `group`.
+/// The name whose order carries `group`: the rest of a name that begins with
+/// [`BELOW`](super::filters::BELOW).
 fn above(group: &str) -> &str {
     group.strip_prefix(super::filters::BELOW).unwrap_or(group)
 }
 
 impl Pending {
-    /// The group whose order it is for, if it can go to another.
+    /// The group whose order it is for, if it can move to another order.
     fn group_to_move(&self) -> Option<&str> {
         match self {
             Self::Join(group) | Self::Leave(group) => Some(group),
@@ -280,7 +285,7 @@ impl Pending {
         }
     }
 
-    /// Whether the client is in a group by it.
+    /// Whether it makes the client a member of a group.
     fn joins(&self) -> bool {
         matches!(
             self,

@@ -1,7 +1,7 @@
-//! The orders of a daemon: what is kept for each of them.
+//! The orders of a daemon, and the state that the engine keeps for each of them.
 //!
-//! A client may be in groups of several. What orders have in common — clients, their connections
-//! and their rights — is the engine's; all else is here, once for each order.
+//! A client may be in groups of several orders. Clients, their connections and their rights belong
+//! to the engine; all other state is here, once for each order.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
@@ -19,47 +19,47 @@ use super::submit::Submissions;
 use super::table::Table;
 use crate::guests::Guests;
 
-/// Which of a daemon's orders.
+/// The index of one of a daemon's orders: 0 is its own order, 1 its first further ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct OrderIndex(usize);
 
 impl OrderIndex {
-    /// The daemon's own: that of all groups that no other carries.
+    /// The daemon's own order, of all groups that no further ring carries.
     pub(super) const OWN: Self = Self(0);
 
-    /// The order of this number: 0 is the daemon's own, 1 the first ring.
+    /// The order with this index.
     pub(super) fn at(number: usize) -> Self {
         Self(number)
     }
 
-    /// The ring that it is; `None` of the daemon's own order.
+    /// The index of the further ring; `None` for the daemon's own order.
     pub(super) fn ring(self) -> Option<usize> {
         self.0.checked_sub(1)
     }
 
-    /// What carries its messages.
+    /// The carrier of its messages.
     pub(super) fn carrier(self) -> Carrier {
         self.ring().map_or(Carrier::Order, Carrier::Ring)
     }
 }
 
-/// Something of which there is one for each order: of the daemon's own at least.
+/// One value for each order. There is at least one order, the daemon's own.
 #[derive(Debug)]
 pub(super) struct PerOrder<T>(Vec<T>);
 
 impl<T> PerOrder<T> {
-    /// One for each of `count` orders.
+    /// Makes one value for each of `count` orders.
     pub(super) fn new(count: usize, make: impl FnMut() -> T) -> Self {
         Self(std::iter::repeat_with(make).take(count).collect())
     }
 
-    /// Makes `make` what there is of each further order, up to `count`.
+    /// Adds values made by `make` until there are `count`.
     pub(super) fn grow(&mut self, count: usize, make: impl FnMut() -> T) {
         let missing = count.saturating_sub(self.0.len());
         self.0.extend(std::iter::repeat_with(make).take(missing));
     }
 
-    /// The orders.
+    /// The indices of all orders.
     pub(super) fn indices(&self) -> impl DoubleEndedIterator<Item = OrderIndex> + use<T> {
         (0..self.0.len()).map(OrderIndex)
     }
@@ -87,25 +87,26 @@ impl<T> IndexMut<OrderIndex> for PerOrder<T> {
     }
 }
 
-/// One order: what its daemons have agreed on, how far they have come in agreeing again, and what
-/// goes into it from here.
+/// One order: the groups that its daemons have agreed on, the exchange in which they agree again,
+/// and the messages that go into it from here.
 #[derive(Debug)]
 pub(super) struct Order {
-    /// Who this daemon is in it.
+    /// This daemon, as a member of the order.
     pub(super) local: MemberId,
     pub(super) phase: Phase,
     /// The last regular configuration.
     pub(super) current: Option<Configuration>,
-    /// The groups as agreed, up to what was delivered to subscribers.
+    /// The agreed groups, as of the last message that was delivered to subscribers.
     pub(super) table: Table,
-    /// Messages that were delivered before the facts that say whose they are, and for whom.
+    /// Messages that came before their sender or their groups were known.
     pub(super) ahead: Ahead,
     pub(super) submissions: Submissions,
     pub(super) routing: Routing,
     pub(super) guests: Guests,
-    /// Claims to roles of own clients that are staged and not carried out.
+    /// Claims to roles by clients of this daemon that are submitted and not carried out yet.
     pub(super) claims_on_their_way: usize,
-    /// Roles are settled by the states of an exchange, not by what came before it ended.
+    /// While messages held in interrupted exchanges are carried out: the new states decide about
+    /// roles, these messages do not.
     pub(super) defers_roles: bool,
     pub(super) filters: Filters,
 }
@@ -127,7 +128,7 @@ impl Order {
         }
     }
 
-    /// This daemon's part of the groups, if it has one.
+    /// This daemon's part of the agreed groups, if it has one.
     pub(super) fn own_roster(&self) -> Option<&Roster> {
         self.table.roster(self.local)
     }
@@ -144,7 +145,7 @@ impl Order {
         self.phase = Phase::Stopped;
     }
 
-    /// Whether the ring does not take this daemon's state, until the daemon begins there anew.
+    /// Whether the ring has refused this daemon's state; true until the daemon joins the ring anew.
     pub(super) fn is_refused(&self) -> bool {
         matches!(self.phase, Phase::Refused)
     }

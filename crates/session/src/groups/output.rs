@@ -1,10 +1,10 @@
-//! What waits for one client: bytes that its socket may take now, and deliveries that it has no
-//! credit for yet.
+//! The output that waits for one client: bytes that its socket may take now, and deliveries for
+//! which it has no credit yet.
 //!
-//! A short message is copied into a block of its client's when it is delivered, while the cache
-//! still holds it, whether there is credit for it or not: what waits then costs its bytes and four
-//! more, holds no receive buffer back, and moves on in whole blocks. Only if several clients wait
-//! for the same message do they share its bytes.
+//! A short message is copied into a block of the client when it is delivered, while the cache still
+//! holds it, whether there is credit for it or not. So a waiting message costs its bytes and four
+//! more, keeps no receive buffer alive, and moves on in whole blocks. Only a longer message for
+//! which several clients wait is shared by them.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -16,20 +16,20 @@ use super::chain::{COPY_MAX, Chain, Payload};
 use super::spill::{Spill, SpillDone, SpillPlace, Step};
 use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 
-/// Deliveries are turned into bytes for the socket up to here, so that answers do not wait behind
+/// So many bytes of deliveries are made ready for the socket, so that answers do not wait behind
 /// more.
 const READY_MAX: usize = 256 * 1024;
 
 /// Output of one client.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// Whole frames in the order of the wire, except that the first may have been sent in part.
+    /// Frames for the socket, in their order; of the first one a part may have been sent.
     ready: Chain,
-    /// Which of it belongs to groups that block.
+    /// Which bytes of `ready` belong to groups that block.
     runs: Runs,
-    /// Deliveries without credit.
+    /// Deliveries for which there is no credit yet.
     waiting: Chain,
-    /// Each of them.
+    /// The lengths of the deliveries in `waiting`.
     frames: VecDeque<WaitingFrame>,
     /// What those of groups that block count for.
     waiting_blocking: usize,
@@ -73,12 +73,12 @@ impl Output {
         }
     }
 
-    /// How much the client takes before it gives credit back.
+    /// Sets how much the client takes before it gives credit back.
     pub(super) fn set_window(&mut self, window: u64) {
         self.window = window;
     }
 
-    /// A frame that needs no credit.
+    /// Appends a frame that needs no credit.
     pub(super) fn control(&mut self, frame: &[u8]) {
         let nothing = Bytes::new();
         self.runs.append(frame.len(), false);
@@ -166,7 +166,7 @@ impl Output {
         self.refill();
     }
 
-    /// Forgets what is not on its way yet: the connection ends.
+    /// Drops the deliveries without credit: the connection is closing.
     pub(super) fn drop_waiting(&mut self) {
         self.waiting = Chain::default();
         self.frames.clear();
@@ -174,19 +174,19 @@ impl Output {
         self.spill = None;
     }
 
-    /// Fills `slices` with what the socket may take; how many.
+    /// Fills `slices` with bytes for the socket; returns how many slices it filled.
     pub(super) fn slices<'a>(&'a mut self, slices: &mut [IoSlice<'a>]) -> usize {
         self.ready.slices(slices)
     }
 
-    /// The socket took so many bytes of them.
+    /// The socket took the first `len` bytes.
     pub(super) fn consumed(&mut self, len: usize) {
         self.ready.take(len, |_| {});
         self.runs.take(len);
         self.refill();
     }
 
-    /// Whether the socket may take nothing now.
+    /// Whether there is nothing for the socket now.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.bytes == 0
     }
@@ -205,20 +205,21 @@ impl Output {
         self.ready.bytes + self.waiting.bytes + self.frames.len() * CREDIT_PER_FRAME
     }
 
-    /// Those of them that belong to groups that block. They become less whenever the client takes
-    /// something and none are added: what else comes meanwhile stands behind them.
+    /// Those of them that belong to groups that block. Their number falls whenever the client takes
+    /// bytes and none are added, since other output stands behind them.
     pub(super) fn blocking(&self) -> usize {
         self.runs.blocking() + self.waiting_blocking
     }
 
-    /// Memory that is taken by what waits. Bytes that several clients share count in parts.
+    /// The memory that the output takes. Bytes that several clients share count for each in part.
     pub(super) fn memory(&self) -> usize {
         let frames = self.frames.len() * size_of::<WaitingFrame>();
         let spill = self.spill.as_ref().map_or(0, Spill::memory);
         self.ready.memory + self.waiting.memory + self.runs.memory() + frames + spill
     }
 
-    /// Whether another delivery may follow when `more` bytes have joined those that are ready.
+    /// Whether there is credit and room for another delivery, if `more` bytes are added to `ready`
+    /// before it.
     fn may_send(&self, more: usize) -> bool {
         has_credit(self.outstanding, self.window) && self.ready.bytes + more < READY_MAX
     }

@@ -1,6 +1,6 @@
-//! What this daemon says of its clients when states are exchanged, and what happens where that is
-//! more than others take: it is sent in parts, and beyond [`STATE_MAX`] the clients with most in it
-//! go. A daemon without a state would keep all others from agreeing on the groups.
+//! This daemon's state in an exchange, on its way to the order. A state that is longer than a
+//! message goes in parts; if it is longer than [`STATE_MAX`], the daemon disconnects the clients
+//! with most in it. Without its state no other daemon could agree on the groups.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::wire::{STATE_MAX, State, StatePart};
 use super::{ClientId, Engine, Fact};
 use crate::frame::Disconnect;
 
-/// What a claim to a role takes of a state, at least.
+/// The bytes of a claim to a role in a state, at least.
 const CLAIM_LEN: usize = 32;
 
 /// A state on its way to the order.
 #[derive(Debug)]
 pub(super) struct OwnState {
     config: ConfigId,
-    /// What is to be handed over: the whole, or parts of it.
+    /// The envelopes to be submitted: the whole state, or its parts.
     waiting: VecDeque<Bytes>,
     in_parts: bool,
 }
@@ -34,15 +34,16 @@ impl OwnState {
         }
     }
 
-    /// What goes next.
+    /// The envelope that goes next.
     pub(super) fn next(&self) -> Option<&Bytes> {
         self.waiting.front()
     }
 
-    /// The order took what was next, or did not; whether all of it was taken.
+    /// The answer of the order to the next envelope. Returns whether the order has taken all of
+    /// them.
     ///
     /// # Errors
-    /// The order does not take it in parts either.
+    /// If the order does not take the state in parts, either.
     pub(super) fn submitted<T>(
         &mut self,
         result: Result<T, SubmitError>,
@@ -71,8 +72,9 @@ impl State {
         bytes
     }
 
-    /// Takes out what clients have, those with most first, until the state is `excess` bytes
-    /// shorter; which clients that are. Their names stay: their messages may be on the way.
+    /// Removes groups, patterns and roles of clients, the largest first, until the state is
+    /// `excess` bytes shorter. Returns these clients. Their names stay in it, because their
+    /// messages may be on the way.
     fn lighten(&mut self, excess: usize) -> Vec<u64> {
         let bound: BTreeSet<&Arc<str>> = self.roster.bindings.iter().collect();
         let mut lens: BTreeMap<u64, usize> = BTreeMap::new();
@@ -114,7 +116,7 @@ impl State {
 }
 
 impl Engine {
-    /// Lets this daemon's state go to the order, before everything else.
+    /// Submits this daemon's state to the order, before everything else.
     pub(super) fn submit_state(&mut self, on: OrderIndex, now: Time, state: State) {
         self.submit_state_within(on, now, state, STATE_MAX);
     }
@@ -141,9 +143,10 @@ impl Engine {
         self.orders[on].submissions.set_state(state);
     }
 
-    /// The order takes this daemon's state in no form, so its clients there would wait for ever. If
-    /// it is being left, their connections end with that. A further ring ends for this daemon's
-    /// clients alone: the daemon leaves it, and all else goes on.
+    /// The order refuses this daemon's state, so this daemon's clients there would wait for ever.
+    /// If the daemon is leaving the order, their connections end with that. If the order is a
+    /// further ring, only its clients of this daemon are disconnected: the daemon leaves the ring,
+    /// and everything else goes on.
     pub(super) fn state_refused(&mut self, on: OrderIndex, now: Time, error: &SubmitError) {
         let is_leaving = *error == SubmitError::Leaving;
         let error = error.to_string();

@@ -1,4 +1,4 @@
-//! Patterns for tags of the bus, compiled: once, however many clients have one.
+//! Patterns for tags of the bus. A pattern is compiled once, however many clients have it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use regex_automata::nfa::thompson;
 use regex_automata::util::start;
 use regex_automata::{Anchored, MatchKind};
 
-/// Every tag matches it.
+/// The pattern that every tag matches.
 pub(super) const ALL: &str = "*";
 /// The memory that a compiled pattern may take. It is a table with a row a state, so that a tag
 /// costs a step a byte, whatever the pattern is.
@@ -32,7 +32,7 @@ const KEPT_EACH: usize = 256;
 #[derive(Debug)]
 pub(super) enum Pattern {
     All,
-    /// This tag and no other.
+    /// Exactly this tag.
     Exactly(Box<str>),
     Regex(Box<DFA<Vec<u32>>>),
 }
@@ -83,12 +83,12 @@ impl Pattern {
     }
 }
 
-/// Whether a character means something else than itself in a regular expression.
+/// Whether a character has a special meaning in a regular expression.
 fn is_special(character: char) -> bool {
     "\\.+*?()|[]{}^$".contains(character)
 }
 
-/// Whether all of `tag` matches, a step a byte.
+/// Whether the whole `tag` matches; one step for each byte.
 fn matches_whole(table: &DFA<Vec<u32>>, tag: &str) -> bool {
     let begin = start::Config::new().anchored(Anchored::Yes);
     let Ok(mut state) = table.start_state(&begin) else {
@@ -103,7 +103,7 @@ fn matches_whole(table: &DFA<Vec<u32>>, tag: &str) -> bool {
     table.is_match_state(table.next_eoi_state(state))
 }
 
-/// Whether the expression is one, and takes more memory than it may.
+/// Whether the expression is valid, but takes too much memory.
 fn is_too_large(error: &dense::BuildError) -> bool {
     let parts = std::error::Error::source(error);
     let parts = parts.and_then(|it| it.downcast_ref::<thompson::BuildError>());

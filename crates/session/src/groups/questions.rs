@@ -1,4 +1,5 @@
-//! What clients ask about the daemon, which the daemon answers: it knows more than the engine does.
+//! Questions of clients about the daemon. The engine queues them, and the daemon answers: it knows
+//! more than the engine.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
@@ -9,18 +10,18 @@ use bytes::Bytes;
 use super::{ClientId, Engine, Transport};
 use crate::frame::DaemonFrame;
 
-/// Questions of one client that may wait; more are not answered twice.
+/// The most questions of one client that wait; further ones are skipped.
 const QUESTIONS_MAX: usize = 16;
 
-/// What a client asks.
+/// A question of a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Question {
-    /// How the daemon is: answered in JSON.
+    /// The daemon's status: answered in JSON.
     Status,
-    /// Which groups there are: answered in JSON.
+    /// The groups that there are: answered in JSON.
     Groups,
-    /// To change the cluster's key to that of a file on this host: answered in JSON. Of clients on
-    /// the Unix socket only.
+    /// To change the cluster's key to the key in a file on this host: answered in JSON. Only
+    /// clients on the Unix socket may ask.
     Rekey(PathBuf),
 }
 
@@ -51,8 +52,8 @@ impl Engine {
         self.send(client, &frame);
     }
 
-    /// A client gives a new key. One of another host names files that are not there, and has no
-    /// business with this host's.
+    /// A client asks to change the key to that of a file. Refused over TCP: a client of another
+    /// host must not have this host's files read.
     pub(super) fn ask_rekey(&mut self, client: ClientId, path: Vec<u8>) {
         let Some(asker) = self.clients.get(client) else {
             return;
@@ -74,7 +75,7 @@ impl Engine {
         self.clients.get(client)?.user
     }
 
-    /// Notes a question; a client that asks without waiting for answers gets fewer.
+    /// Queues a question, unless [`QUESTIONS_MAX`] of the client wait already.
     pub(super) fn ask(&mut self, client: ClientId, question: Question) {
         if let Some(asker) = self.clients.get_mut(client)
             && asker.questions < QUESTIONS_MAX

@@ -1,5 +1,5 @@
-//! What clients ask of a ring that this daemon cannot be in, for a reason that does not pass by
-//! itself: it is refused, with the reason, instead of waiting.
+//! Refuses clients' requests to a ring that this daemon cannot be in, if the reason does not pass
+//! by itself: the client gets the reason instead of waiting.
 
 use groupcast_core::Time;
 
@@ -11,8 +11,8 @@ use super::{ClientId, Engine};
 use crate::frame::{BusRequest, DaemonFrame, Reject, Request, credit_cost};
 
 impl Engine {
-    /// The daemon cannot join the ring `index`, as `why` says: what clients ask for there and has
-    /// not gone on its way is refused. Without an effect while it is in the ring.
+    /// The daemon cannot join the ring `index`, for the reason `why`: refuses all requests that
+    /// wait for the ring. Has no effect while the daemon is in the ring.
     pub fn refuse_ring(&mut self, now: Time, index: usize, why: &str) {
         let on = OrderIndex::of_ring(index);
         let Some(top) = self.rings.top(on).cloned() else {
@@ -33,7 +33,7 @@ impl Engine {
         }
     }
 
-    /// Refuses what a client asks for in an order.
+    /// Refuses all requests of a client that wait for an order.
     fn refuse_all(&mut self, on: OrderIndex, now: Time, id: ClientId, text: &str) {
         let Some(client) = self.clients.get_mut(id) else {
             return;
@@ -44,15 +44,15 @@ impl Engine {
         }
         client.orders[on].in_turn = false;
         self.orders[on].submissions.forget_turn(id);
-        let mut goes = false;
+        let mut says_bye = false;
         for request in requests {
             self.take_back(id, &request);
             match request {
-                Pending::Disconnect => goes = true,
+                Pending::Disconnect => says_bye = true,
                 request => self.refuse_request(on, now, id, request, text),
             }
         }
-        if goes {
+        if says_bye {
             self.left_order(on, now, id);
         }
     }
@@ -82,7 +82,7 @@ impl Engine {
                 self.reject(now, id, publish, code, text.to_owned());
             }
             Pending::Bus(token, request) => {
-                // What it takes back it does not have.
+                // The pattern was never accepted there, so taking it back is done.
                 let takes_back = matches!(request, BusRequest::Reject { .. });
                 if let BusRequest::Accept { group, pattern, .. } = &request
                     && self.clients.unwant_pattern(id, group, pattern) == Some(true)

@@ -1,4 +1,4 @@
-//! Requests of clients: what each frame does, and what is answered at once.
+//! Requests of clients: checks each frame, queues it for its order or answers it at once.
 
 use groupcast_core::{Service, Time};
 
@@ -142,7 +142,7 @@ impl Engine {
             return;
         };
         self.routes_changed();
-        // It leaves already, to join elsewhere.
+        // It is leaving the group already, to join it in another order.
         if self.making.moving.remove(&(id, group.clone())) {
             return;
         }
@@ -222,7 +222,7 @@ impl Engine {
         }
     }
 
-    /// What is wrong with where a message is to go.
+    /// The error in a message's destinations, if there is one.
     fn bad_destination(&self, publish: &Publish) -> Option<(Reject, String)> {
         let mut names = publish.destinations();
         names
@@ -241,8 +241,8 @@ impl Engine {
         Some((Reject::Forbidden, text))
     }
 
-    /// From now on these rules hold. A client that may not be in a group any more leaves it, and is
-    /// told why. What was published before goes its way.
+    /// Replaces the access rules. A client that may not be in a group any more leaves it, and is
+    /// told why. Messages that were published before are still delivered.
     pub fn set_access(&mut self, now: Time, access: Access) {
         self.access = access;
         self.routes_changed();
@@ -275,7 +275,7 @@ impl Engine {
         self.access.allows(client.origin(), right, group)
     }
 
-    /// Lets a request wait for the order.
+    /// Queues a request for an order.
     pub(super) fn queue(&mut self, on: OrderIndex, id: ClientId, request: Pending) {
         let Some(client) = self.clients.queued(id, request.cost()) else {
             return;
@@ -310,7 +310,7 @@ impl Engine {
         self.check_backlog(now, id);
     }
 
-    /// Publish credit of this cost is free again.
+    /// Returns publish credit of this cost to the client.
     pub(super) fn give_back(&mut self, id: ClientId, cost: u64) {
         if let Some(link) = self.clients.link_mut(id) {
             link.publish_returned += cost;
@@ -334,7 +334,7 @@ impl Engine {
         self.scratch = bytes;
     }
 
-    /// Puts what the client should know by now — acceptance, credit — into its output, each once.
+    /// Puts pending reports (acceptance, credit) into the client's output, one frame each.
     pub(super) fn report(&mut self, id: ClientId) {
         let held_back = self.schedule.congestion.is_held_back(id);
         let Some(client) = self.clients.get_mut(id) else {
@@ -350,8 +350,8 @@ impl Engine {
         let accepted = client.accepted;
         let report_accepted = accepted > link.accepted_reported;
         link.accepted_reported = accepted;
-        // A little credit is not worth a frame of its own, unless the client can have none left and
-        // nothing here will bring it more.
+        // A little credit is not worth a frame of its own, unless the client may have used up its
+        // window and no request of it waits that would return more.
         let spent = !has_credit(link.publish_outstanding, link.publish_window);
         let worth = report_accepted
             || link.publish_returned >= link.publish_window / 4
@@ -370,8 +370,8 @@ impl Engine {
         }
     }
 
-    /// Ends connections while clients take more memory than there is for all: first those that hold
-    /// most of it by frames that have not come whole, then that of `id`, which asks for more.
+    /// Ends connections while the input of all clients is over its limit: first those with the
+    /// longest unfinished frames, then that of `id`, which has just sent more.
     pub(super) fn check_input(&mut self, now: Time, id: ClientId) {
         let max = self.config.input_max;
         while self.clients.input() > max {
@@ -389,8 +389,8 @@ impl Engine {
         }
     }
 
-    /// Ends connections while more memory is taken by what waits for clients than there is for all:
-    /// first those for which most waits.
+    /// Ends connections while the output of all clients is over its limit: those with the most
+    /// output first.
     pub(super) fn check_output(&mut self, now: Time) {
         let max = self.config.output_max;
         while self.clients.output() > max
@@ -405,7 +405,7 @@ impl Engine {
         }
     }
 
-    /// Ends the connection of a client that asks and does not read.
+    /// Ends the connection of a client that makes requests and does not read the answers.
     fn check_backlog(&mut self, now: Time, id: ClientId) {
         let limit = self.config.disconnect_at;
         let link = self.clients.link_mut(id);

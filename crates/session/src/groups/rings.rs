@@ -1,15 +1,15 @@
-//! Further rings: which order carries a group, what is asked of several, and when a daemon is in
-//! one.
+//! Further rings: which order carries a group, and when a daemon has to be in a ring.
 //!
-//! A daemon has an order of its own, for all groups. Beside it may be *rings*, each with a top: the
-//! groups at and below it are the ring's, except those of a ring with a lower top. A daemon is in a
-//! ring only while its clients want something of it: the host asks [`Engine::asks_for_ring`] and
-//! [`Engine::uses_ring`], joins and leaves. Each time it is another member there, which
-//! [`Engine::begin_ring`] tells the engine; what clients ask meanwhile waits.
+//! A daemon has an order of its own, for all groups. Beside it there may be *rings*, each with a
+//! top: a ring carries the groups at and below its top, except those of a ring with a lower top. A
+//! daemon is in a ring only while its clients want something of it: the host asks
+//! [`Engine::asks_for_ring`] and [`Engine::uses_ring`], and joins or leaves. Each time it joins it
+//! is a new member, which it tells with [`Engine::begin_ring`]; requests of clients wait until
+//! then.
 //!
-//! A client's requests for one order never wait for another order. That what it published is
-//! accepted it is told in the order of its messages, so a message waits with that for those before
-//! it; and its credit is one for all.
+//! A client's requests for one order never wait for another order. But acceptance is reported in
+//! the order of the client's messages, so a message may be reported late because one before it, in
+//! another order, is not accepted yet. A client has one credit for all orders.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::names::{DomainName, RingAddress, is_at_or_below};
 /// The most further rings of a daemon.
 pub const RINGS_PER_DAEMON_MAX: usize = 64;
 
-/// Where the number of a ring stands in what a client calls a request: places of two orders may be
-/// equal.
+/// The bits of a request's `seq`, as a client knows it, from which on the number of its ring
+/// stands: places of two orders may be equal.
 const RING_AT: u32 = 56;
 
 /// The further rings of a daemon: first those that its configuration names, then those that joins
@@ -40,22 +40,21 @@ const RING_AT: u32 = 56;
 #[derive(Clone, Debug)]
 pub(super) struct Rings {
     slots: Vec<Option<Slot>>,
-    /// How many of them the configuration names.
+    /// How many of the slots are for rings that the configuration names; they come first.
     configured: usize,
 }
 
-/// A ring's place among the daemon's.
+/// A ring of the daemon.
 #[derive(Clone, Debug)]
 struct Slot {
     top: Arc<str>,
-    /// What all daemons know of it, if a join has made it.
+    /// Its agreed address, if a join has made it.
     made: Option<RingAddress>,
-    /// It carries no names any more: what is left there comes to its end.
+    /// It carries no groups any more: clients that are left in it finish.
     is_closing: bool,
 }
 
-/// The most rings of a daemon, those that come to their end included: the number of each has a
-/// byte.
+/// The most rings of a daemon, closing ones included: the number of a ring has one byte.
 const SLOTS_MAX: usize = 250;
 
 impl Rings {
@@ -86,7 +85,7 @@ impl Rings {
         lowest.map_or(OrderIndex::OWN, |(index, _)| OrderIndex::of_ring(index))
     }
 
-    /// The rings that carry names.
+    /// The rings that carry groups: all that are not closing.
     fn carrying(&self) -> impl Iterator<Item = (usize, &Slot)> {
         let slots = self.slots.iter().enumerate();
         let there = slots.filter_map(|(index, slot)| Some((index, slot.as_ref()?)));
@@ -97,22 +96,22 @@ impl Rings {
         self.slots.get(on.ring()?)?.as_ref()
     }
 
-    /// The top of the ring that `on` is; `None` of the daemon's own order.
+    /// The top of the ring; `None` for the daemon's own order.
     pub(super) fn top(&self, on: OrderIndex) -> Option<&Arc<str>> {
         self.slot(on).map(|slot| &slot.top)
     }
 
-    /// What all daemons know of the ring, if a join has made it.
+    /// The agreed address of the ring, if a join has made it.
     pub(super) fn made(&self, on: OrderIndex) -> Option<&RingAddress> {
         self.slot(on)?.made.as_ref()
     }
 
-    /// Whether the ring carries no names any more.
+    /// Whether the ring is closing: it carries no groups any more.
     pub(super) fn is_closing(&self, on: OrderIndex) -> bool {
         self.slot(on).is_some_and(|slot| slot.is_closing)
     }
 
-    /// Those that joins have made, and whether they come to their end.
+    /// The rings that joins have made, and whether each is closing.
     pub(super) fn all_made(&self) -> impl Iterator<Item = (OrderIndex, &RingAddress, bool)> {
         let slots = self.slots.iter().enumerate().skip(self.configured);
         slots.filter_map(|(index, slot)| {
@@ -128,8 +127,8 @@ impl Rings {
         slots.map(|slot| &slot.top)
     }
 
-    /// These are the rings that joins have made, from here on. One of the same top at another
-    /// address is another ring.
+    /// Replaces the rings that joins have made. A ring with the same top at another address is
+    /// another ring. Rings that are not in `made` are closing from now on.
     pub(super) fn set_made(&mut self, made: &[RingAddress]) {
         let is_same = |slot: &Slot, ring: &RingAddress| {
             let known = slot.made.as_ref();
@@ -160,19 +159,19 @@ impl Rings {
         }
     }
 
-    /// How many places there are.
+    /// How many slots there are.
     pub(super) fn places(&self) -> usize {
         self.slots.len()
     }
 
-    /// A ring that a join has made is nothing to this daemon any more.
+    /// Frees the slot of a ring that a join has made.
     pub(super) fn forget(&mut self, on: OrderIndex) {
         if let Some(slot) = on.ring().and_then(|index| self.slots.get_mut(index)) {
             *slot = None;
         }
     }
 
-    /// A fact about the order.
+    /// `fact`, marked with the ring if the order is one.
     pub(super) fn fact(&self, on: OrderIndex, fact: Fact) -> Fact {
         match self.top(on) {
             Some(ring) => Fact::InRing {
@@ -183,13 +182,13 @@ impl Rings {
         }
     }
 
-    /// Another order that carries names below `name`, if there is one.
+    /// The top of a ring below `name`, if there is one.
     fn other_below(&self, name: &str) -> Option<&Arc<str>> {
         let mut tops = self.carrying().map(|(_, slot)| &slot.top);
         tops.find(|top| ***top != *name && is_at_or_below(top, name))
     }
 
-    /// The order in words.
+    /// The order, for people.
     fn describe(&self, on: OrderIndex) -> String {
         match self.top(on) {
             Some(top) => format!("the ring {top:?}"),
@@ -199,17 +198,17 @@ impl Rings {
 }
 
 impl OrderIndex {
-    /// The order that is the ring `index`.
+    /// The order of the ring `index`.
     pub(super) fn of_ring(index: usize) -> Self {
         Self::at(index + 1)
     }
 
-    /// What a client calls the request at `seq` of this order.
+    /// The `seq` by which a client knows the request at `seq` of this order.
     pub(super) fn request_seq(self, seq: u64) -> u64 {
         seq | (self.ring().map_or(0, |ring| ring as u64 + 1) << RING_AT)
     }
 
-    /// The order, and the place there, of what a client calls a request.
+    /// The order and the place of a request, from the `seq` by which a client knows it.
     fn of_request(seq: u64) -> (Self, u64) {
         let on = Self::at((seq >> RING_AT) as usize);
         (on, seq & ((1 << RING_AT) - 1))
@@ -217,15 +216,15 @@ impl OrderIndex {
 }
 
 impl Engine {
-    /// The order of the request that a client names by `seq`, and its place there; `None` if there
-    /// is no such order.
+    /// The order and the place of the request that a client names by `seq`; `None` if there is no
+    /// such order.
     pub(super) fn order_of_request(&self, seq: u64) -> Option<(OrderIndex, u64)> {
         let (on, seq) = OrderIndex::of_request(seq);
         let is_known = on == OrderIndex::OWN || self.rings.top(on).is_some();
         is_known.then_some((on, seq))
     }
 
-    /// Why a message cannot go to these destinations together: they are of two orders.
+    /// The error of a message whose destinations are of two orders.
     pub(super) fn of_two_orders(&self, publish: &Publish) -> Option<(Reject, String)> {
         let mut names = publish.destinations();
         let first = names.next()?;
@@ -240,14 +239,15 @@ impl Engine {
         Some((Reject::Unsupported, text))
     }
 
-    /// Why a group of this name cannot be on its order: a ring's names have levels.
+    /// The error of a group's name that its ring cannot have: names of a ring consist of levels.
     pub(super) fn bad_in_ring(&self, name: &str) -> Option<(Reject, String)> {
         self.rings.top(self.rings.order_of(name))?;
         let error = name.parse::<DomainName>().err()?;
         Some((Reject::Name, error.to_string()))
     }
 
-    /// Why nobody can accept `group`, which may stand for all below a name.
+    /// The error of a `group` that no client can accept because it would stand for groups of two
+    /// orders.
     pub(super) fn bad_pattern_group(&self, group: &str) -> Option<(Reject, String)> {
         let Some(above) = group.strip_prefix(BELOW) else {
             return self.bad_in_ring(group);
@@ -260,7 +260,7 @@ impl Engine {
         Some((Reject::Unsupported, text))
     }
 
-    /// Why a client cannot be called so: ids are of the daemon's own order.
+    /// The error of an id that is a name of a ring: ids are of the daemon's own order.
     pub(super) fn bad_id(&self, id: &str) -> Option<(Reject, String)> {
         if self.bimodal.find(id).is_some() {
             let text = format!("{id:?} is a bimodal group: choose an id that is none");
@@ -271,16 +271,17 @@ impl Engine {
         Some((Reject::Name, text))
     }
 
-    /// The order that carries `group`; a name that stands for all below another is of that one's.
+    /// The order that carries `group`. A name that begins with [`BELOW`] belongs to the order of
+    /// the rest of it.
     pub(super) fn order_of(&self, group: &str) -> OrderIndex {
         let above = group.strip_prefix(BELOW);
         self.rings.order_of(above.unwrap_or(group))
     }
 
-    /// From now on the daemon is `member` in the ring `index`, and takes part once its first
-    /// configuration comes. What it was there before is over: its events are not for the engine.
-    /// Nobody knows what becomes of what was on its way there: clients that wait for it, or are in
-    /// groups of the ring, are disconnected, with [`Disconnect::Other`].
+    /// The daemon is `member` in the ring `index` from now on, and takes part once its first
+    /// configuration comes. Events of a former membership must not come to the engine any more. The
+    /// fate of messages that were on their way there is unknown: clients that wait for one, or are
+    /// in groups of the ring, are disconnected, with [`Disconnect::Other`].
     pub fn begin_ring(&mut self, now: Time, index: usize, member: MemberId) {
         let on = OrderIndex::of_ring(index);
         if self.rings.top(on).is_none() || self.orders[on].is_stopped() {
@@ -295,8 +296,9 @@ impl Engine {
         self.begin_anew(on, now, member);
     }
 
-    /// The daemon cannot take part in the ring `index`, as `text` says: its clients there are
-    /// disconnected. It leaves the ring, which without its state is held up, and may join again.
+    /// The daemon cannot take part in the ring `index`, for the reason `text`: disconnects its
+    /// clients there. The host then leaves the ring, which waits for this daemon's state, and may
+    /// join it again.
     pub(super) fn give_up_ring(&mut self, now: Time, index: usize, text: &str) {
         let on = OrderIndex::of_ring(index);
         self.cut_off(on, now, text);
@@ -334,7 +336,7 @@ impl Engine {
         clients.flatten().collect()
     }
 
-    /// Disconnects the clients for which something is under way, or lasts, in an order.
+    /// Disconnects the clients that are in groups of an order, or have something under way there.
     fn cut_off(&mut self, on: OrderIndex, now: Time, text: &str) {
         let is_cut = |client: &Client| {
             client.orders[on].bound && client.unaccepted() > 0 || self.wants(on, client)
@@ -355,14 +357,15 @@ impl Engine {
             || groups.any(|group| self.order_of(group) == on)
     }
 
-    /// Whether clients ask for something of the ring `index` that has not gone on its way.
+    /// Whether requests of clients wait for the ring `index`.
     pub fn asks_for_ring(&self, index: usize) -> bool {
         let on = OrderIndex::of_ring(index);
         self.rings.top(on).is_some() && self.may_be_in(on) && self.orders[on].submissions.is_asked()
     }
 
     /// Whether the daemon's clients want anything of the ring `index`: they are in groups of it,
-    /// ask for something, or wait for what they asked for. Its cost grows with clients and groups.
+    /// have requests for it, or wait for messages on their way. Costs a walk over clients and their
+    /// groups.
     pub fn uses_ring(&self, index: usize) -> bool {
         let on = OrderIndex::of_ring(index);
         if self.rings.top(on).is_none() {
@@ -380,7 +383,7 @@ impl Engine {
             || self.clients.iter().any(wants)
     }
 
-    /// How the further rings are doing.
+    /// The state of the further rings.
     pub(super) fn ring_statuses(&self) -> Vec<RingStatus> {
         let rings = (0..self.rings.places()).map(OrderIndex::of_ring);
         let statuses = rings.filter_map(|on| {
@@ -402,7 +405,7 @@ impl Engine {
 }
 
 impl ClientOrder {
-    /// Whether the client has, or asks for, anything there.
+    /// Whether the order knows the client, or requests of the client wait for it.
     pub(super) fn is_there(&self) -> bool {
         self.bound || !self.requests.is_empty()
     }

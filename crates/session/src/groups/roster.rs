@@ -1,6 +1,8 @@
-//! One daemon's part of the group state: its clients, their groups, and what its numbers mean.
+//! One daemon's part of the group state: its clients, their groups, and the names that its numbers
+//! stand for.
 //!
-//! Only that daemon's own messages change it, so it is the same wherever they have been delivered.
+//! Only that daemon's own messages change it, so it is equal at all daemons to which they were
+//! delivered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,11 +10,11 @@ use std::sync::Arc;
 use super::wire::{BINDINGS_MAX, BusOp, GroupRef, Op};
 use crate::name::private;
 
-/// The most clients of one daemon, as its peers bear it.
+/// The most clients of one daemon that its peers accept.
 pub const CLIENTS_MAX: usize = 65_536;
-/// The most groups that one client may be in, as the peers of its daemon bear it.
+/// The most groups of one client that the peers of its daemon accept.
 pub const GROUPS_PER_CLIENT_MAX: usize = 65_536;
-/// The most patterns that one client may have for one group, as the peers of its daemon bear it.
+/// The most patterns of one client for one group that the peers of its daemon accept.
 pub(super) const PATTERNS_PER_GROUP_MAX: usize = 65_536;
 
 /// One daemon's part of the group state.
@@ -23,8 +25,8 @@ pub(super) struct Roster {
     /// Names of the groups 1, 2, …
     pub(super) bindings: Vec<Arc<str>>,
     pub(super) clients: BTreeMap<u64, RosterClient>,
-    /// Private names of clients that disconnected while states were being exchanged: others may
-    /// still have to read their messages.
+    /// Private names of clients that disconnected while states were exchanged: other daemons may
+    /// still have to deliver their messages.
     pub(super) departed: BTreeMap<u64, Arc<str>>,
 }
 
@@ -33,11 +35,11 @@ pub(super) struct Roster {
 pub(super) struct RosterClient {
     pub(super) private: Arc<str>,
     pub(super) groups: BTreeSet<Arc<str>>,
-    /// What it has on the bus, if it is there.
+    /// Its id and patterns, if it uses the bus.
     pub(super) bus: Option<BusPart>,
 }
 
-/// What a client has on the bus.
+/// The id and the patterns of a client on the bus.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct BusPart {
     pub(super) id: Option<Arc<str>>,
@@ -58,10 +60,10 @@ impl RosterClient {
     }
 }
 
-/// What an [`Op`] did.
+/// The effect of an [`Op`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Change {
-    /// Nothing that a view shows.
+    /// No view shows it.
     None,
     /// The client is in the group now.
     Joined { client: Arc<str>, group: Arc<str> },
@@ -74,7 +76,7 @@ pub(super) enum Change {
     },
 }
 
-/// The operation makes no sense here: it is skipped.
+/// Why an operation is invalid; it is skipped then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum OpError {
     #[error("client {0} is not bound")]
@@ -99,7 +101,7 @@ impl Roster {
         }
     }
 
-    /// Carries out what the daemon agreed with the others.
+    /// Carries out an operation of the daemon.
     pub(super) fn apply(&mut self, op: &Op<'_>) -> Result<Change, OpError> {
         match *op {
             Op::BindGroup { number, name } => self.bind_group(number, name),
@@ -211,8 +213,8 @@ impl Roster {
         Ok(change)
     }
 
-    /// Learns what `later`, the same daemon's part at a later moment, knows of names. Memberships
-    /// stay as they are.
+    /// Adds the names that `later`, the same daemon's part at a later moment, has for numbers.
+    /// Memberships stay as they are.
     pub(super) fn learn(&mut self, later: &Self) {
         let known = self.bindings.len();
         self.bindings
@@ -254,7 +256,7 @@ impl Roster {
 
     fn bind_group(&mut self, number: u64, name: &str) -> Result<Change, OpError> {
         if let Some(bound) = self.binding(number) {
-            // It may come again after a state that was taken later.
+            // A binding may come again after a state that contains it already.
             return if **bound == *name {
                 Ok(Change::None)
             } else {

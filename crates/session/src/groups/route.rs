@@ -1,10 +1,10 @@
-//! The way of the last message: most go where the one before them went.
+//! The route of the last message, kept because most messages go where the one before them went.
 //!
-//! What an envelope says before its payload decides, with what is known of groups and clients, who
-//! gets the message and what stands before its payload there. A message of the same daemon whose
-//! envelope begins with the same bytes, while nothing else has changed, goes the same way with
-//! another sequence number and length; no table is asked. The encoding of an envelope determines
-//! where it ends, so equal beginnings mean the same.
+//! The head of an envelope (its bytes before the payload) and the tables of groups and clients
+//! decide who gets a message, and which frame head stands before its payload there. So a message of
+//! the same daemon whose envelope begins with the same bytes has the same route, as long as the
+//! tables have not changed: only sequence number and length differ, and no table is asked. The
+//! encoding of a head determines where it ends, so equal beginnings mean equal heads.
 
 use std::sync::Arc;
 
@@ -13,27 +13,27 @@ use groupcast_core::{ConfigId, Delivery, MemberId, Service};
 use super::ClientId;
 use crate::when_slow::WhenSlow;
 
-/// What is known of where messages go.
+/// The last route, and lists that are reused while a route is found.
 #[derive(Debug, Default)]
 pub(super) struct Routing {
-    /// The way of the last message.
+    /// The route of the last message.
     last: Option<Box<Route>>,
-    /// How often something changed that decides where messages go: groups, names, what clients
-    /// want.
+    /// How often the tables changed on which routes depend: groups, names, and the wishes of
+    /// clients.
     changes: u64,
-    /// Hold the destinations of one message, and for whom it is.
+    /// Reused buffers: the destinations of one message, and its recipients.
     pub(super) destinations: Vec<Arc<str>>,
     pub(super) recipients: Vec<Recipient>,
 }
 
 impl Routing {
-    /// Takes the lists away while they are filled.
+    /// Takes the reused lists, so that they can be filled while the engine is borrowed.
     pub(super) fn take_lists(&mut self) -> (Vec<Arc<str>>, Vec<Recipient>) {
         let lists = (&mut self.destinations, &mut self.recipients);
         (std::mem::take(lists.0), std::mem::take(lists.1))
     }
 
-    /// Puts them back.
+    /// Puts the lists back.
     pub(super) fn set_lists(
         &mut self,
         destinations: &mut Vec<Arc<str>>,
@@ -43,19 +43,19 @@ impl Routing {
         std::mem::swap(&mut self.recipients, recipients);
     }
 
-    /// Something changed that decides where messages go.
+    /// A table changed on which routes depend: the last route holds no longer.
     pub(super) fn changed(&mut self) {
         self.changes += 1;
     }
 
-    /// The way of `delivery`, if it is that of the message before it.
+    /// Takes the last route, if it is the route of `delivery`, too.
     pub(super) fn take(&mut self, delivery: &Delivery) -> Option<Box<Route>> {
         let changes = self.changes;
         self.last.take_if(|route| route.is_for(delivery, changes))
     }
 
-    /// A new way for `delivery`, whose payload begins at `payload_at`; the caller fills in the head
-    /// and the recipients, which are empty.
+    /// A new route for `delivery`, whose payload begins at `payload_at`. The caller fills in heads
+    /// and recipients, which are empty.
     pub(super) fn begin(
         &mut self,
         delivery: &Delivery,
@@ -65,7 +65,7 @@ impl Routing {
         Route::new(self.last.take(), delivery, payload_at, client, self.changes)
     }
 
-    /// Keeps a way for the messages that follow.
+    /// Keeps a route for the messages that follow.
     pub(super) fn keep(&mut self, route: Box<Route>) {
         self.last = Some(route);
     }
@@ -75,14 +75,15 @@ impl Routing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recipient {
     pub(super) id: ClientId,
-    /// The index of the destination that it comes by: the first that it is in.
+    /// The index of the destination by which the message reaches it: the first one that it is in.
     pub(super) index: usize,
-    /// What holds for the client: of all destinations that it is in, what has the least patience.
+    /// The rule for a slow client: of the rules of all destinations that it is in, the one with the
+    /// least patience.
     pub(super) when_slow: WhenSlow,
 }
 
 impl Recipient {
-    /// One whose rule has to be looked up.
+    /// A recipient whose rule is looked up later.
     pub(super) fn new(id: ClientId, index: usize) -> Self {
         Self {
             id,
@@ -92,7 +93,7 @@ impl Recipient {
     }
 }
 
-/// Where messages with a certain beginning go.
+/// Recipients and frame heads of messages whose envelopes begin alike.
 #[derive(Debug)]
 pub(super) struct Route {
     sender: MemberId,
@@ -100,20 +101,21 @@ pub(super) struct Route {
     config: Option<ConfigId>,
     /// The envelope up to its payload.
     envelope: Vec<u8>,
-    /// The client of `sender` that it names.
+    /// The client of `sender` that published the message.
     pub(super) client: u64,
-    /// The frame for the recipients, up to the payload.
+    /// The recipients' frame up to the payload.
     pub(super) head: Vec<u8>,
-    /// The same with the message's label, for the clients that know labels; empty if it has none.
+    /// The same with the message's label, for clients that know labels; empty if the message has
+    /// none.
     pub(super) labelled: Vec<u8>,
-    /// Who gets it.
+    /// The clients of this daemon that get the message.
     pub(super) recipients: Vec<Recipient>,
-    /// The engine's count of changes as of which this holds.
+    /// The value of [`Routing::changes`] for which this route holds.
     as_of: u64,
 }
 
 impl Route {
-    /// The way of `delivery`, in the memory of an `old` one.
+    /// An empty route for `delivery`, in the memory of an `old` one.
     fn new(
         old: Option<Box<Self>>,
         delivery: &Delivery,
@@ -143,7 +145,7 @@ impl Route {
         })
     }
 
-    /// Whether `delivery` goes this way, after so many `changes` of the engine.
+    /// Whether `delivery` takes this route, now that the tables have changed `changes` times.
     fn is_for(&self, delivery: &Delivery, changes: u64) -> bool {
         self.as_of == changes
             && self.sender == delivery.id.sender
@@ -152,7 +154,7 @@ impl Route {
             && delivery.payload.starts_with(&self.envelope)
     }
 
-    /// Where the payload begins.
+    /// The offset of the payload in the envelope.
     pub(super) fn payload_at(&self) -> usize {
         self.envelope.len()
     }

@@ -1,5 +1,5 @@
-//! Which clients the daemon has to attend to: to write to them, to close them, or because their
-//! time is up.
+//! The clients that the daemon has to attend to: to write to them, to close their connections, or
+//! because their deadline has passed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use groupcast_core::Time;
 use super::ClientId;
 use super::congestion::Congestion;
 
-/// Clients that wait for something to be done, by what it is.
+/// Clients that the daemon has to attend to, by what is to be done.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
-    /// They have output, or will once it is asked for.
+    /// Clients with output, or with reports that become output when it is asked for.
     pub(super) ready: BTreeSet<ClientId>,
     /// Those that are too slow, and the publishers that are held back for them.
     pub(super) congestion: Congestion,
@@ -24,19 +24,19 @@ pub(super) struct Schedule {
     pub(super) deadlines: Deadlines,
 }
 
-/// What a client's time runs out for.
+/// The timers of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Timer {
-    /// When to end a connection whose hello has not come, whose client takes nothing, or whose last
-    /// frame was not taken.
+    /// When to end a connection whose hello has not come, whose client takes too little, or whose
+    /// last frame was not taken.
     Connection,
-    /// When to look whether the frame that has begun has come whole.
+    /// When to check whether the unfinished frame has come whole.
     Frame,
 }
 
 impl Schedule {
-    /// Forgets the connection of `client`. Whether publishers are held back for it is for the
-    /// caller to settle.
+    /// Forgets the connection of `client`. The caller releases the publishers that are held back
+    /// for it.
     pub(super) fn forget(&mut self, client: ClientId) {
         self.congestion.forget(client);
         self.deadlines.set(client, Timer::Connection, None);
@@ -46,7 +46,7 @@ impl Schedule {
     }
 }
 
-/// When to act for a client if nothing has happened; at most one time for each timer.
+/// The deadlines of clients: at most one for each client and timer.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
     by_time: BTreeSet<(Time, ClientId, Timer)>,

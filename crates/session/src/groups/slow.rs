@@ -1,5 +1,5 @@
-//! Clients that take their messages too slowly: which rule holds, how far each goes, and the
-//! warning that comes before.
+//! Clients that take their messages too slowly: the rule for each, its limits, and the warning that
+//! comes before.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::{ClientId, Engine, EngineConfig, Fact};
 use crate::frame::{BEHIND, DaemonFrame};
 use crate::when_slow::WhenSlow;
 
-/// A client that stays behind is warned so often.
+/// The shortest time between two warnings of a client.
 const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What holds for some groups.
+/// The policy for the slow members of some groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlowRule {
     /// Names of groups. One that ends in `*` means all names that begin with the rest.
     pub groups: Vec<String>,
-    /// What the daemon does when a member of them is slow.
+    /// The daemon's policy for a member of them that is slow.
     pub policy: WhenSlow,
 }
 
-/// All rules of a daemon; of several that name a group, the least patient holds. A group that none
-/// names blocks.
+/// All rules of a daemon. If several name a group, the least patient one holds. A group that no
+/// rule names blocks.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct SlowRules(pub Vec<SlowRule>);
 
@@ -35,7 +35,7 @@ impl SlowRules {
     }
 }
 
-/// Bytes that may wait for a client when something more comes for it.
+/// The limits of a client's output; each is checked before more is added.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlowLimits {
     /// From here on publishers wait for it, if anybody does; of the groups that block alone.
@@ -46,10 +46,11 @@ pub(super) struct SlowLimits {
     pub(super) in_memory: bool,
     /// From here on it misses unreliable messages.
     pub(super) drop_at: usize,
-    /// From here on it is disconnected.
+    /// From so many bytes on it is disconnected.
     pub(super) disconnect_at: usize,
-    /// From here on it is warned: half of what costs it messages. That publishers wait is how fast
-    /// ones are held to its pace, and no reason.
+    /// From so many bytes on it is warned: half of what costs it messages or the connection.
+    /// Held-back publishers are no reason for a warning: this is how fast publishers are slowed to
+    /// its pace.
     pub(super) warn_at: usize,
 }
 
@@ -78,9 +79,9 @@ impl SlowLimits {
 }
 
 impl Engine {
-    /// From now on these rules hold for clients that are slow. If they are others than before,
-    /// nobody is held back any more: publishers for whom that is still right are held back again
-    /// with their next message to the slow client.
+    /// Replaces the rules for slow clients. If they differ from before, all publishers are
+    /// released: one that must still wait is held back again with its next message to the slow
+    /// client.
     pub fn set_slow_rules(&mut self, rules: SlowRules) {
         if self.slow_rules == rules {
             return;
@@ -92,8 +93,8 @@ impl Engine {
         }
     }
 
-    /// What holds for a client as a member of `group`: a client may ask for less patience than the
-    /// group's rule has, not for more.
+    /// The policy for a client as a member of `group`: a client may ask for less patience than the
+    /// group's rule gives, not for more.
     pub(super) fn when_slow(&self, id: ClientId, group: &str) -> WhenSlow {
         let own = self.clients.get(id).map(|client| client.when_slow);
         let policy = self.slow_rules.of(group).max(own.unwrap_or_default());
@@ -108,8 +109,8 @@ impl Engine {
         }
     }
 
-    /// How far a client goes with what is told to it alone. Nobody waits for that: it has asked for
-    /// it, and who answers it must not be stopped by it.
+    /// The limits for output that is for a client alone. No publisher waits for it: the client has
+    /// asked for it, and whoever answers must not be stopped by it.
     pub(super) fn limits_of_own(&self, id: ClientId) -> SlowLimits {
         let own = self.clients.get(id).map(|client| client.when_slow);
         SlowLimits {
@@ -118,8 +119,8 @@ impl Engine {
         }
     }
 
-    /// A message or a request of `publisher`, a client of this daemon, came to client `id` of a
-    /// group that blocks.
+    /// A message or a request of `publisher`, a client of this daemon, came to the client `id`, for
+    /// which it may have to wait.
     pub(super) fn fed(&mut self, id: ClientId, publisher: ClientId) {
         if self.schedule.congestion.fed(id, publisher)
             && let Some(client) = self.clients.get(id)
@@ -130,8 +131,9 @@ impl Engine {
         }
     }
 
-    /// A client says what it wants. It never gets more patience than it asked for before: who could
-    /// change to and fro would be a new slow client each time, with new time to take its messages.
+    /// A client chooses its policy. It never gets more patience than it asked for before: otherwise
+    /// a client that changes to and fro would begin anew as a slow client each time, with new time
+    /// to take its messages.
     pub(super) fn handle_when_slow(&mut self, id: ClientId, policy: WhenSlow) {
         let Some(client) = self.clients.get_mut(id) else {
             return;
@@ -143,7 +145,7 @@ impl Engine {
         }
     }
 
-    /// Tells a client that it is behind, ahead of what waits for it, unless it was told just now.
+    /// Warns a client that it is slow, unless it was warned within [`WARNING_INTERVAL`].
     pub(super) fn warn_slow(&mut self, now: Time, id: ClientId, limits: SlowLimits) {
         let Some(link) = self.clients.link_mut(id) else {
             return;
@@ -155,7 +157,7 @@ impl Engine {
         self.tell_behind(id, limits);
     }
 
-    /// Tells a client that has caught up what it has missed, if it was not told all of it.
+    /// Tells a client that has caught up how many messages it missed, unless it knows.
     pub(super) fn report_dropped(&mut self, id: ClientId) {
         let limits = SlowLimits::of(&self.config, WhenSlow::Drop);
         let Some(Client { dropped, link, .. }) = self.clients.get_mut(id) else {

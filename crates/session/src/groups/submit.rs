@@ -1,5 +1,5 @@
-//! From the clients' requests to the order: whose turn it is, what is bound to numbers first, what
-//! the order took.
+//! From the clients' requests to the order: gives clients their turns, binds names to numbers, and
+//! handles the answers of the order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,32 +17,34 @@ use super::{Carrier, ClientId, Engine};
 use crate::frame::{BusRequest, Publish, Reject, Request, credit_cost};
 use crate::name::is_private;
 
-/// How many bytes a client may hand over before it is another's turn.
+/// How many bytes a client may submit before the next client has its turn.
 const TURN: usize = 64 * 1024;
 
-/// What a change of groups, or a question of the bus, counts for in a client's turn.
+/// The bytes that a change of groups, or a question of the bus, counts for in a client's turn.
 const CHANGE_TURN: usize = TURN / 4;
 
-/// One client may bind this part of the numbers for group names, and a few at least.
+/// One client may bind `1 / BINDINGS_SHARE` of the numbers for group names, and [`BINDINGS_MIN`] at
+/// least.
 const BINDINGS_SHARE: usize = 16;
 const BINDINGS_MIN: usize = 16;
 
-/// What waits for the order.
+/// Requests, and this daemon's own messages, that wait for the order.
 #[derive(Debug, Default)]
 pub(super) struct Submissions {
-    /// This daemon's state: it goes before everything else.
+    /// This daemon's state, which goes before everything else.
     state: Option<OwnState>,
-    /// What is ready to go: a request and the bindings that it needs.
+    /// Messages that are ready to be submitted: a request, and before it the bindings that it
+    /// needs.
     staged: VecDeque<Submission>,
-    /// Clients with requests, in the order of their turns.
+    /// Clients with waiting requests, in the order of their turns.
     turns: VecDeque<ClientId>,
-    /// How much the first of them has handed over in this turn.
+    /// How much the first of them has submitted in this turn.
     spent: usize,
-    /// Changes of groups that are on their way, and who waits for them.
+    /// Changes of groups that are on their way, and the clients whose changes wait.
     pub(super) changes: Changes,
-    /// Numbers of the groups that this daemon has bound, agreed or on the way.
+    /// Numbers of the group names that this daemon has bound, agreed or on their way.
     numbers: BTreeMap<Arc<str>, u64>,
-    /// The order takes nothing until it is writable.
+    /// The order takes nothing until it says that it is writable.
     full: bool,
 }
 
@@ -51,9 +53,9 @@ pub(super) struct Submission {
     pub(super) service: Service,
     pub(super) payload: Bytes,
     pub(super) message: Option<Published>,
-    /// If it is a request or an answer.
+    /// Set if it is a request to a group or an answer.
     pub(super) of_guest: Option<OfGuest>,
-    /// The views that it causes, if it is a change of groups.
+    /// How many views it causes, if it is a change of groups.
     pub(super) views: Option<usize>,
 }
 
@@ -62,17 +64,17 @@ pub(super) struct Submission {
 pub(super) struct Published {
     pub(super) client: ClientId,
     pub(super) number: u64,
-    /// What it cost its client.
+    /// The credit that it cost its client.
     pub(super) cost: u64,
 }
 
 impl Submissions {
-    /// The client has requests.
+    /// Queues a client with requests for its turn.
     pub(super) fn take_turn(&mut self, client: ClientId) {
         self.turns.push_back(client);
     }
 
-    /// The same of a new life in the order: of what there was, only who waits for a turn is left.
+    /// The submissions of a new member in the order: keeps only the clients that wait for a turn.
     pub(super) fn begun_anew(mut self) -> Self {
         let mut turns = self.changes.take_held_back();
         turns.append(&mut self.turns);
@@ -82,7 +84,7 @@ impl Submissions {
         }
     }
 
-    /// The client has no requests any more.
+    /// Removes a client without requests from the queue.
     pub(super) fn forget_turn(&mut self, client: ClientId) {
         if self.turns.front() == Some(&client) {
             self.spent = 0;
@@ -91,22 +93,23 @@ impl Submissions {
         self.changes.forget(client);
     }
 
-    /// Whether clients have requests.
+    /// Whether requests of clients wait.
     pub(super) fn is_asked(&self) -> bool {
         !self.turns.is_empty() || self.changes.are_held_back()
     }
 
-    /// Whether something that clients asked for is on its way.
+    /// Whether requests of clients are on their way.
     pub(super) fn is_under_way(&self) -> bool {
         !self.staged.is_empty() || self.changes.are_on_their_way()
     }
 
-    /// Replaces the state that waits, if any: one of an earlier configuration is of no use.
+    /// Sets the state to be submitted. Replaces one that waits: that of an earlier configuration is
+    /// of no use.
     pub(super) fn set_state(&mut self, state: OwnState) {
         self.state = Some(state);
     }
 
-    /// What goes next of the state.
+    /// The next envelope of the state.
     pub(super) fn next_of_state(&self) -> Option<&Bytes> {
         self.state.as_ref()?.next()
     }
@@ -116,7 +119,8 @@ impl Submissions {
         self.full = false;
     }
 
-    /// An own message came back, ordered: changes up to it are on their way no more.
+    /// The order's message `number` of this daemon came back: changes up to it are not on their way
+    /// any more.
     pub(super) fn came_back(&mut self, number: u64) {
         self.changes.came_back(number);
     }
@@ -137,7 +141,7 @@ impl Submissions {
         self.staged.push_back(submission);
     }
 
-    /// What the daemon itself has to say, as an agreed message.
+    /// Stages a message of the daemon itself, as agreed.
     pub(super) fn stage_own(&mut self, payload: Vec<u8>) {
         self.stage_any(Submission {
             service: Service::Agreed,
@@ -159,8 +163,9 @@ impl Submissions {
 }
 
 impl Engine {
-    /// Hands messages to their carriers until there are none or the carriers are full: `submit` is
-    /// `Ordered::submit` of the carrier. A full one is tried again after its `Event::Writable`.
+    /// Submits messages to their carriers until none are left or the carriers are full. `submit`
+    /// has to call `Ordered::submit` of the carrier. A full carrier is tried again after its
+    /// `Event::Writable`.
     pub fn pump(
         &mut self,
         now: Time,
@@ -173,7 +178,7 @@ impl Engine {
                 let result = submit(on.carrier(), service, payload);
                 self.submitted_to_order(on, now, result);
             }
-            // What was not handed over may have been refused.
+            // Requests that were not submitted may have been refused.
             self.tell_guests(on, now);
         }
         for index in 0..self.bimodal.len() {
@@ -184,7 +189,8 @@ impl Engine {
         }
     }
 
-    /// What goes to the order next, which stays the next until the order has answered.
+    /// The next message for the order. It stays the next one until
+    /// [`submitted_to_order`](Self::submitted_to_order).
     fn next_for_order(&mut self, on: OrderIndex) -> Option<(Service, Bytes)> {
         if self.orders[on].submissions.full {
             return None;
@@ -202,14 +208,14 @@ impl Engine {
         Some((front.service, front.payload.clone()))
     }
 
-    /// The order took what was next, or did not.
+    /// The answer of the order to the next message.
     fn submitted_to_order(
         &mut self,
         on: OrderIndex,
         now: Time,
         result: Result<MessageId, SubmitError>,
     ) {
-        // A ring that is left takes nothing any more: what is asked for from now on waits for the
+        // An order that the daemon is leaving takes nothing any more: later requests wait for its
         // end.
         let is_full = matches!(result, Err(SubmitError::Full { .. } | SubmitError::Leaving));
         self.orders[on].submissions.full |= is_full;
@@ -246,8 +252,9 @@ impl Engine {
         }
     }
 
-    /// A carrier took a client's message, which comes back ordered if it was `placed`
-    /// there; or the carrier never will take it: the client's message is rejected.
+    /// The answer of a carrier to a client's message. If it was taken, and will come back in an
+    /// order, the result is that order and its number for the message; if it never will be taken,
+    /// the message is rejected.
     pub(super) fn handed_over(
         &mut self,
         now: Time,
@@ -273,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// Turns the next request into submissions; `None` if there is none.
+    /// Turns the next request into submissions; `None` if none may go.
     fn stage_next(&mut self, on: OrderIndex) -> Option<()> {
         if let Some(id) = self.orders[on].submissions.changes.next_held_back() {
             let views = self.views_of_next(on, id);
@@ -305,8 +312,8 @@ impl Engine {
         Some(())
     }
 
-    /// Turns the next request of a client, which causes `views`, into submissions, if it has one;
-    /// what that counts for in its turn.
+    /// Turns the next request of a client, which causes `views`, into submissions, if there is one.
+    /// Returns the bytes that this counts for in the client's turn.
     fn stage_request(&mut self, on: OrderIndex, id: ClientId, views: Option<usize>) -> usize {
         let request = self.clients.get_mut(id);
         let request = request.and_then(|client| client.next_request(on));
@@ -343,8 +350,8 @@ impl Engine {
         }
     }
 
-    /// How many views the client's next request causes at all daemons, itself included; `None` if
-    /// it is no change of groups.
+    /// How many views the client's next request causes at all daemons, and one more for the change
+    /// itself; `None` if it is no change of groups.
     fn views_of_next(&self, on: OrderIndex, id: ClientId) -> Option<usize> {
         let client = self.clients.get(id)?;
         let size = |group: &str| self.orders[on].table.size(group);
@@ -419,7 +426,7 @@ impl Engine {
                 tag,
                 group: self.reference(on, id, group),
             },
-            // Answered when it came.
+            // This one was answered when it came.
             BusRequest::Clients => return,
         };
         let client = id.0;
@@ -455,7 +462,7 @@ impl Engine {
         self.scratch = head;
     }
 
-    /// Writes the envelope of an ordered message up to its payload, by the numbers of its groups.
+    /// Writes the envelope of an ordered message up to its payload, with the numbers of its groups.
     fn address(&mut self, on: OrderIndex, id: ClientId, publish: &Publish, head: &mut Vec<u8>) {
         if let Some(client) = self.clients.get(id)
             && client.orders[on].addressed.is_of(publish)
@@ -480,8 +487,8 @@ impl Engine {
         }
     }
 
-    /// Writes that of an unreliable one. It may overtake a binding, so it uses only those that came
-    /// back.
+    /// Writes that of an unreliable message. It may overtake a binding, so it uses only bindings
+    /// that came back.
     fn address_unordered(
         &mut self,
         on: OrderIndex,
@@ -506,7 +513,7 @@ impl Engine {
         encode_data_head(head, id.0, sender, publish.label(), refs.into_iter());
     }
 
-    /// How this daemon refers to a destination of a message of client `id`.
+    /// The reference to a destination in a request of client `id`: a number where there is one.
     pub(super) fn reference<'a>(
         &mut self,
         on: OrderIndex,
@@ -521,9 +528,9 @@ impl Engine {
         number.map_or(GroupRef::Named(name), GroupRef::Bound)
     }
 
-    /// The number of `group`, for a request of client `id`. A new one is bound first, as long as
-    /// there is room in the table and the client has not bound its share: numbers are never free
-    /// again, so one client must not take all of them.
+    /// The number of `group`, for a request of client `id`. Binds a new one, as long as there is
+    /// room in the table and the client has not bound its share: numbers are never freed, so one
+    /// client must not take all of them.
     fn number(&mut self, on: OrderIndex, id: ClientId, group: &str) -> Option<u64> {
         let known = self.orders[on].submissions.numbers.get(group);
         if known.is_some() {
@@ -540,7 +547,7 @@ impl Engine {
     }
 }
 
-/// Why a message is rejected that a carrier does not take.
+/// The code for a message that a carrier does not take.
 fn reject_code(error: &SubmitError) -> Reject {
     match error {
         SubmitError::Leaving => Reject::Stopping,

@@ -1,4 +1,4 @@
-//! The agreed state of all groups, as of the messages that were delivered to subscribers so far.
+//! The agreed state of all groups, as of the last message that was delivered to subscribers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,22 +17,23 @@ pub(super) struct Table {
     local: MemberId,
     rosters: BTreeMap<MemberId, Roster>,
     groups: BTreeMap<Arc<str>, Group>,
-    /// In a transition: the daemons that go on together. `None` while the configuration is regular.
+    /// The visible daemons: in a transition those that go on together. `None`, for all, while the
+    /// configuration is regular.
     within: Option<BTreeSet<MemberId>>,
 }
 
-/// A member of a group, in the order in which views name them.
+/// A member of a group: private name, daemon, client number. Views name members in this order.
 type Member = (Arc<str>, MemberId, u64);
 
 #[derive(Debug, Default)]
 struct Group {
     members: BTreeSet<Member>,
-    /// Those of them that are clients of this daemon.
+    /// The members that are clients of this daemon.
     subscribers: BTreeSet<u64>,
 }
 
 impl Table {
-    /// Before the first configuration: no client is visible.
+    /// The table before the first configuration: no client is visible.
     pub(super) fn new(local: MemberId) -> Self {
         Self {
             local,
@@ -42,12 +43,12 @@ impl Table {
         }
     }
 
-    /// A daemon's part, if it is known.
+    /// The part of `daemon`, if it is known.
     pub(super) fn roster(&self, daemon: MemberId) -> Option<&Roster> {
         self.rosters.get(&daemon)
     }
 
-    /// All parts.
+    /// The parts of all known daemons.
     pub(super) fn rosters(&self) -> impl Iterator<Item = (MemberId, &Roster)> {
         self.rosters
             .iter()
@@ -91,7 +92,7 @@ impl Table {
             .map(|(name, group)| (name, self.visible(group)))
     }
 
-    /// Whether the last thing installed was a transition.
+    /// Whether a transitional configuration is installed, or none yet.
     pub(super) fn is_transitional(&self) -> bool {
         self.within.is_some()
     }
@@ -126,7 +127,7 @@ impl Table {
         }
     }
 
-    /// Learns names from a daemon's state without installing it.
+    /// Adds the names of a daemon's later state, without installing it.
     pub(super) fn learn(&mut self, daemon: MemberId, later: &Roster) {
         self.rosters
             .entry(daemon)
@@ -134,7 +135,7 @@ impl Table {
             .learn(later);
     }
 
-    /// Installs a regular configuration: the state is what its members said, and nothing else.
+    /// Installs a regular configuration: replaces everything by the states of its members.
     pub(super) fn install(&mut self, states: BTreeMap<MemberId, Roster>) {
         self.within = None;
         self.groups.clear();
@@ -152,8 +153,8 @@ impl Table {
         }
     }
 
-    /// Installs a transitional configuration: only what is in `daemons` too stays visible. Whether
-    /// that changed anything.
+    /// Installs a transitional configuration: of the visible daemons only those in `daemons` stay
+    /// visible. Returns whether that changed anything.
     pub(super) fn narrow(&mut self, daemons: impl IntoIterator<Item = MemberId>) -> bool {
         let daemons: BTreeSet<_> = daemons.into_iter().collect();
         let narrowed = match &self.within {
@@ -165,7 +166,7 @@ impl Table {
         changed
     }
 
-    /// Whether views show what happens at `daemon`.
+    /// Whether `daemon` is visible: views show its clients.
     pub(super) fn shows(&self, daemon: MemberId) -> bool {
         self.within
             .as_ref()
@@ -200,9 +201,10 @@ impl Table {
         }
     }
 
-    /// The private names of those whom a message to `group` is for, and their ids: of clients whose
-    /// daemons are visible, members whose patterns `passes` says match, and those that are called
-    /// so. Each once, in the order of their private names.
+    /// The clients that a message to `group` is for, by private name, with their ids. These are
+    /// clients of visible daemons: members of the group or of a domain above it, if they have no
+    /// patterns or `passes` accepts their patterns, and clients whose id or private name is
+    /// `group`.
     pub(super) fn audience(
         &self,
         group: &str,

@@ -1,8 +1,8 @@
-//! What daemons say to each other through the order: envelopes.
+//! The messages of daemons in an order: envelopes.
 //!
-//! Every payload that a daemon submits is one envelope. Integers that count or identify are varints
-//! (see `groupcast_core::wire`), a *name* is `u8 length | UTF-8`, a *ref* to a group is its number
-//! at the sending daemon, or 0 and its name.
+//! Every payload that a daemon submits is one envelope. Counts and numbers are varints (see
+//! `groupcast_core::wire`), a *name* is `u8 length | UTF-8`, a *ref* to a group is its number at
+//! the sending daemon, or 0 and its name.
 //!
 //! | envelope | layout | service |
 //! |---|---|---|
@@ -28,10 +28,10 @@
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
 //! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by
-//! name. A state that is longer than a message may be goes in parts 0, 1, …, and has come with the
-//! last of them. Private names are never bound: replies to short-lived clients would fill the
-//! table. An unreliable message may overtake what binds its numbers, so it is named until they are
-//! agreed.
+//! name. A state that is longer than a message may be goes in parts 0, 1, …, and is complete with
+//! the last of them. Private names are never bound: replies to short-lived clients would fill the
+//! table. An unreliable message may overtake the bindings of its numbers, so it uses names until
+//! they are agreed.
 
 mod bus;
 mod guests;
@@ -73,13 +73,13 @@ const NAMES: u8 = 19;
 /// A group as a daemon refers to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum GroupRef<'a> {
-    /// By the number that it bound.
+    /// The number that the daemon bound to it.
     Bound(u64),
-    /// By name.
+    /// Its name.
     Named(&'a str),
 }
 
-/// What changes a daemon's part of the group state.
+/// An operation on a daemon's part of the group state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op<'a> {
     BindGroup {
@@ -116,7 +116,7 @@ pub(super) struct State {
     pub(super) roster: Roster,
     /// Roles of its clients, and what it knows of guests.
     pub(super) part: Part,
-    /// What its name service says; nothing in the state of a ring.
+    /// The part of its name service; empty in the state of a further ring.
     pub(super) names: Vec<u8>,
 }
 
@@ -127,19 +127,20 @@ pub(super) enum Envelope<'a> {
     Data(Data<'a>),
     State(Box<State>),
     StatePart(StatePart<'a>),
-    /// About requests and roles.
+    /// A request, an answer, a claim or a release.
     Guest {
         client: u64,
         op: GuestOp<'a>,
-        /// Where the payload of a request or an answer begins.
+        /// The offset of the payload of a request or an answer.
         payload_at: usize,
     },
-    /// About rings that joins make, in the configuration in which it was said.
+    /// A word of the name service, and the configuration in which it was said.
     Names {
         config: ConfigId,
         word: &'a [u8],
     },
-    /// For the daemon itself, not of the groups: the change of the key, rings of a configuration.
+    /// A message that is for the daemon and not about groups: of a change of the key, or the rings
+    /// of a configuration.
     OfDaemon,
 }
 
@@ -164,7 +165,7 @@ impl<'a> Data<'a> {
         take_ref(&mut self.reader).map(Some)
     }
 
-    /// Where the payload begins, once all destinations are read.
+    /// The offset of the payload, once all destinations are read.
     pub(super) fn payload_at(&self) -> usize {
         self.reader.position()
     }
@@ -220,7 +221,7 @@ impl<'a> Envelope<'a> {
         Ok(Some(Self::Op(op)))
     }
 
-    /// Whether `bytes` are a data envelope, without looking further.
+    /// Whether `bytes` are an envelope with a client's payload; reads the kind alone.
     pub(super) fn is_data(bytes: &[u8]) -> bool {
         matches!(bytes.first(), Some(&(DATA | LABELLED | REQUEST | ANSWER)))
     }

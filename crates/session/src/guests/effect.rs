@@ -1,4 +1,4 @@
-//! What a client may be in a group, how requests end, and what follows for a client.
+//! Roles, endings of requests, and the effects for clients.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use groupcast_core::OrderPlace;
 
 use crate::frame::Reject;
 
-/// What a member of a group may be in it, beside a member.
+/// The roles that a member may have in a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Role {
-    /// It answers requests. Any number of members do.
+    /// It answers requests. Any number of members may have this role.
     Answering,
     /// It answers the requests that ask for this handler. One member has it at a time.
     Handler(u16),
-    /// Whatever the members mean by it. One member has it at a time.
+    /// A lock, whose meaning the members agree on. One member has it at a time.
     Lock(u16),
 }
 
@@ -60,15 +60,15 @@ impl std::fmt::Display for Role {
 pub enum Ending {
     /// As many answered as were wanted.
     Complete = 0,
-    /// Nobody is left who could answer.
+    /// Some have answered, or none, and no member is left that could answer.
     Short = 1,
-    /// Its time was up. What was carried out is not undone.
+    /// Its time was up. Members may have carried it out.
     TimedOut = 2,
-    /// Nobody in the group answers, or nobody has the handler.
+    /// No member of the group answers requests, or none has the handler.
     Nobody = 3,
-    /// It was carried out before, and its answers are not here any more.
+    /// It was carried out before, and its answers are not kept any more.
     Repeated = 4,
-    /// It may have been carried out before, and nobody here can know.
+    /// It may have been carried out before; no daemon here knows.
     Unknown = 5,
     /// It was not carried out: the table of guests is full, too many requests are open, the guest
     /// may not send to the group, the group is bimodal or its name is none, the request is too
@@ -77,7 +77,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The ending of a code; one that is not known here says that nothing is known.
+    /// The ending of a code; [`Unknown`](Self::Unknown) for an unknown one.
     pub(crate) fn from_code(code: u8) -> Self {
         let all = [
             Self::Complete,
@@ -92,28 +92,28 @@ impl Ending {
     }
 }
 
-/// What became of a role that a client asked for, has, or gives back.
+/// The state of a role that a client asked for, has, or gives back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RoleState {
     /// The client has it from here on.
     Held,
-    /// The client stands in the queue.
+    /// The client waits in the queue.
     Waits {
-        /// The private name of who has it.
+        /// The private name of the client that has it.
         holder: String,
     },
-    /// The client had or waited for it, and has given that back.
+    /// The client had the role or waited for it, and has given it back.
     Released,
-    /// The client had it, and another does now: parts of the network have merged.
+    /// The client had the role, and another client has it now: parts of the network have merged.
     Lost {
-        /// The private name of who has it; empty if nobody has, since the client or its daemon had
-        /// more roles than they may.
+        /// The private name of the client that has it; empty if none has, because this client or
+        /// its daemon had more roles than allowed.
         holder: String,
     },
-    /// What the client asked for is not done.
+    /// The claim or release was refused.
     Refused {
-        /// The private name of who has the role; empty if nobody has.
+        /// The private name of the client that has the role; empty if none has.
         holder: String,
         /// The reason, for programs.
         code: Reject,
@@ -122,20 +122,20 @@ pub enum RoleState {
     },
 }
 
-/// A message about a role.
+/// A notice about a role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RoleNotice {
-    /// The client's number for what it asked.
+    /// The client's number for its claim or release.
     pub token: u64,
     /// The group's name.
     pub group: String,
     /// The role.
     pub role: Role,
-    /// What became of it.
+    /// The state of the role for this client.
     pub state: RoleState,
 }
 
-/// What follows for a client of this host. All are in the order of the group's messages, but for
+/// An effect for a client of this host. All are in the order of the group's messages, except
 /// endings by time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
@@ -143,24 +143,24 @@ pub enum Effect {
     Asked {
         /// The client.
         client: u64,
-        /// Where in the order.
+        /// The place of the request in the order.
         place: OrderPlace,
         /// The handler that the request asks for.
         handler: Option<u16>,
-        /// The private name of who asks.
+        /// The private name of the client that asks.
         guest: Arc<str>,
         /// The group.
         group: Arc<str>,
-        /// What is asked.
+        /// The request's bytes.
         payload: Bytes,
     },
-    /// A guest's request has come in the order.
+    /// A guest's request has come to its place in the order.
     Taken {
         /// The client.
         client: u64,
         /// The number of the request.
         number: u64,
-        /// How many are asked.
+        /// How many members are asked.
         asked: u32,
     },
     /// A guest gets an answer.
@@ -169,9 +169,9 @@ pub enum Effect {
         client: u64,
         /// The number of the request.
         number: u64,
-        /// The private name of who answers.
+        /// The private name of the member that answers.
         from: Arc<str>,
-        /// What it answers.
+        /// The answer's bytes.
         payload: Bytes,
     },
     /// A guest's request has ended.
@@ -187,11 +187,11 @@ pub enum Effect {
         /// Why, in words, if there is something to say.
         why: &'static str,
     },
-    /// Something about a role.
+    /// A client gets a notice about a role.
     Role {
         /// The client.
         client: u64,
-        /// What.
+        /// The notice.
         notice: RoleNotice,
     },
 }

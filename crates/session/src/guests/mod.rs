@@ -1,15 +1,15 @@
-//! Requests to groups, handlers and locks (000 ch. 11, version 2; ch. 8, Fig. 7): what guests ask
-//! the members of a group, and which member has which role in it. `docs/guests.md` is the
-//! specification.
+//! Requests to groups, handlers and locks (000 ch. 11, version 2; ch. 8, Fig. 7): carries requests
+//! of guests to the members of a group, and keeps which member has which role in it.
+//! `docs/guests.md` is the specification.
 //!
 //! [`Guests`] is a plain value, without I/O, clock or knowledge of what orders messages. Its host,
-//! a daemon's engine or a member without a daemon, hands it what comes in the agreed order, with
-//! the place; what members and connections do; and the time. It gives back [`Effect`]s, for the
-//! clients of its host alone. What it keeps is of two kinds: the roles and the table of guests'
-//! numbers follow from the order and are equal at all hosts; open requests, and what members were
-//! given and have not answered, are this host's own.
+//! a daemon's engine or a member without a daemon, hands it the operations of the agreed order,
+//! with their places; the events of members and connections; and the time. It gives back
+//! [`Effect`]s, for the clients of its host alone. Its state is of two kinds. The roles and the
+//! table of guests' numbers follow from the order and are equal at all hosts. Open requests, and
+//! the requests that members were given and have not answered, are this host's own.
 //!
-//! Who is a member of which group is for the host to know.
+//! The host keeps the members of groups.
 
 mod asked;
 mod effect;
@@ -52,7 +52,7 @@ pub struct Party {
     pub client: u64,
 }
 
-/// A request as it comes in the order.
+/// A request at its place in the order.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) guest: GuestId,
@@ -64,7 +64,7 @@ pub(crate) struct Request {
     pub(crate) payload: Bytes,
 }
 
-/// Who does something in the order, and where.
+/// The client of an operation in the order, and the operation's place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct By<'a> {
     pub(crate) party: Party,
@@ -82,12 +82,12 @@ pub struct Guests {
     open: Open,
     asked: Asked,
     observations: VecDeque<Observation>,
-    /// The bug that is planted.
+    /// A rule that is broken on purpose.
     planted: Option<Planted>,
 }
 
 impl Guests {
-    /// Of the host `local`: nothing is known.
+    /// The empty state of the host `local`.
     pub fn new(local: MemberId) -> Self {
         Self {
             local,
@@ -118,12 +118,12 @@ impl Guests {
         self.planted = bug;
     }
 
-    /// Time has passed: requests whose time is up end.
+    /// Ends the requests whose time is up.
     pub fn handle_timeout(&mut self, now: Time) {
         self.open.handle_timeout(now);
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), if ever.
+    /// When to call [`handle_timeout`](Self::handle_timeout) next; `None` if no request is open.
     pub fn poll_timeout(&self) -> Option<Time> {
         self.open.next_deadline()
     }
@@ -143,9 +143,9 @@ impl Guests {
         self.open.guest_came(guest, client);
     }
 
-    /// A client of this host asks a group or the holder of a handler, or asks again after it has
-    /// connected again. If there is room the request is to be handed to the order; else it has
-    /// ended.
+    /// A client of this host asks a group or the holder of a handler, or repeats a request in a new
+    /// connection. Returns whether the host is to submit the request to the order; if not, there is
+    /// no room, and the request has ended.
     pub(crate) fn begin(
         &mut self,
         now: Time,
@@ -174,19 +174,19 @@ impl Guests {
         self.open.contains((guest, number))
     }
 
-    /// A request ends before it came in the order.
+    /// The order did not take a request: ends it.
     pub(crate) fn refuse(&mut self, guest: GuestId, number: u64) {
         self.open
             .end_because((guest, number), Ending::Refused, NOT_TAKEN);
     }
 
-    /// The connection of a guest of this host is gone.
+    /// The connection of a guest of this host has ended.
     pub(crate) fn guest_gone(&mut self, now: Time, guest: GuestId, client: u64) {
         self.open.guest_gone(now, guest, client);
     }
 
-    /// A client of this host answers the request that it was given at `seq`: whose that is. `None`
-    /// if it was given none there, or has answered it.
+    /// A client of this host answers the request that it was given at `seq`. Returns the request's
+    /// guest and number; `None` if the client was given none there, or has answered it.
     pub(crate) fn answer(&mut self, client: u64, name: &str, seq: u64) -> Option<(GuestId, u64)> {
         let given = self.asked.take(client, seq)?;
         self.observations.push_back(Observation::Replied {
@@ -197,7 +197,8 @@ impl Guests {
         Some((given.guest, given.number))
     }
 
-    /// A request comes in the order. `is_member` says whether a client is in its group there.
+    /// A request has come in the order. `is_member` tells whether a client is in the request's
+    /// group at that place.
     pub(crate) fn apply_request(
         &mut self,
         by: By<'_>,
@@ -225,7 +226,7 @@ impl Guests {
         }
         let ending = match admission {
             Admission::New => return self.ask(by, request, is_own, is_member),
-            // What is open here goes on.
+            // A request that is open here goes on.
             Admission::Repeated | Admission::Unknown if self.open.is_placed(key) => return,
             Admission::Repeated => Ending::Repeated,
             Admission::Unknown => Ending::Unknown,
@@ -251,7 +252,7 @@ impl Guests {
         let asked: Vec<(Party, Arc<str>)> = self
             .roles
             .holders(&request.group, role)
-            // Where roles are settled later, who has left has its role still.
+            // While roles are settled later, a client that has left still has its role.
             .filter(|claim| is_member(claim.party))
             .map(|claim| (claim.party, claim.name.clone()))
             .collect();
@@ -281,7 +282,7 @@ impl Guests {
         }
     }
 
-    /// An answer comes in the order.
+    /// An answer has come in the order.
     pub(crate) fn apply_answer(
         &mut self,
         from: Party,
@@ -293,7 +294,7 @@ impl Guests {
         self.open.answer((guest, number), from, name, payload);
     }
 
-    /// A member asks for a role in its place in the order.
+    /// A member claims a role, at its place in the order.
     pub(crate) fn apply_claim(
         &mut self,
         by: By<'_>,
@@ -329,8 +330,9 @@ impl Guests {
         self.notice(by.party, group, role, token, state);
     }
 
-    /// Whether a client of this host may ask for a role where all of them may have and wait for
-    /// `max`, `on_their_way` of them not in the order yet. Where it may not it is told so.
+    /// Whether a client of this host may claim a role, if all clients of the host may have and wait
+    /// for `max` roles, and `on_their_way` claims have not come in the order yet. If it may not, it
+    /// gets a notice.
     pub(crate) fn may_claim(
         &mut self,
         client: u64,
@@ -356,7 +358,7 @@ impl Guests {
         false
     }
 
-    /// Somebody asks for a role in a group that it is not in.
+    /// A client claims a role in a group that it is not in: refuses it.
     pub(crate) fn refuse_stranger(
         &mut self,
         party: Party,
@@ -371,7 +373,7 @@ impl Guests {
         self.notice(party, group, role, token, state);
     }
 
-    /// A client gives a role back, or its wait for it.
+    /// A client gives a role back, or stops waiting for it.
     pub(crate) fn apply_release(
         &mut self,
         by: By<'_>,
@@ -388,7 +390,7 @@ impl Guests {
         self.notice(by.party, group, role, token, state);
     }
 
-    /// A client has left `group` at this place, or all without one: its roles there end.
+    /// A client has left `group`, or all groups, at this place: its roles there end.
     pub(crate) fn leave_roles(&mut self, party: Party, group: Option<&str>, at: OrderPlace) {
         if group.is_some() || self.planted != Some(Planted::Outlives) {
             for ended in self.roles.leave(party, group) {
@@ -397,8 +399,8 @@ impl Guests {
         }
     }
 
-    /// A client has left `group`; without one it has disconnected. What waits for its answers waits
-    /// no more.
+    /// A client has left `group`, or has disconnected if it is `None`: requests do not wait for its
+    /// answers any more.
     pub(crate) fn apply_leave(&mut self, party: Party, group: Option<&str>) {
         self.open.member_gone(party, group);
         if group.is_none() {
@@ -414,7 +416,7 @@ impl Guests {
         self.open.narrow(stays);
     }
 
-    /// A role has ended; it may pass on.
+    /// A claim has ended, and the role may have passed on: records this, and tells the next holder.
     fn ended(&mut self, ended: Ended, at: OrderPlace) {
         let Ended {
             group,
@@ -447,7 +449,7 @@ impl Guests {
         }
     }
 
-    /// Tells a client of this host.
+    /// Tells a client about a role, if it is one of this host.
     fn notice(&mut self, to: Party, group: &Arc<str>, role: Role, token: u64, state: RoleState) {
         if to.daemon != self.local {
             return;
@@ -465,7 +467,7 @@ impl Guests {
     }
 }
 
-/// There are as many roles as there may be.
+/// The refusal of a claim beyond a limit.
 fn too_many(text: String) -> RoleState {
     RoleState::Refused {
         holder: String::new(),
@@ -474,7 +476,7 @@ fn too_many(text: String) -> RoleState {
     }
 }
 
-/// Another has the role.
+/// The refusal of a claim to a role that another client has.
 fn taken(role: Role, holder: &str) -> RoleState {
     RoleState::Refused {
         holder: holder.to_owned(),
@@ -483,7 +485,7 @@ fn taken(role: Role, holder: &str) -> RoleState {
     }
 }
 
-/// A client gives back what it has not.
+/// The refusal of a release by a client that does not have the role.
 fn not_held(role: Role, holder: Option<&str>) -> RoleState {
     let text = match holder {
         Some(holder) => format!("{holder} has {role}, not this client: only its holder frees it"),
@@ -496,7 +498,7 @@ fn not_held(role: Role, holder: Option<&str>) -> RoleState {
     }
 }
 
-/// What histories call a request. A guest's bits are its secret: a digest stands for them.
+/// The name of a request in histories. A guest's bits are its secret, so a digest stands for them.
 fn request_name(guest: GuestId, number: u64) -> String {
     format!("{:016x}:{number}", fnv1a(&guest.0.to_be_bytes()))
 }

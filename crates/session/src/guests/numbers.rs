@@ -1,5 +1,5 @@
-//! The table of guests' numbers: of each guest the highest number of a request that came in the
-//! order, so that none is carried out twice.
+//! The table of guests' numbers: for each guest the highest number of a request that came in the
+//! order, so that no request is carried out twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,41 +9,43 @@ use super::Party;
 
 /// The most guests in the table.
 pub const GUESTS_MAX: usize = 8_192;
-/// The most of them that one daemon brought.
+/// The most guests in the table whose home is at one daemon.
 pub const GUESTS_PER_DAEMON_MAX: usize = 1_024;
 
 /// A guest: the random bits by which it is known across connections.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GuestId(pub u64);
 
-/// What is known of a guest.
+/// A guest in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Entry {
     /// Its highest number.
     pub(super) last: u64,
-    /// Of its numbers up to `last`, those of which nobody here can know whether they came.
+    /// The numbers up to `last` of which no daemon here knows whether they came.
     pub(super) blank: Option<Blank>,
-    /// Where in the order that came.
+    /// The place in the order of the guest's last request.
     pub(super) at: u64,
-    /// The client by which it came last, of those that are there.
+    /// The guest's client that made its last request; if that one has gone, another one that is
+    /// there.
     pub(super) home: Party,
-    /// There is one.
+    /// Whether the client `home` is there.
     pub(super) present: bool,
 }
 
-/// Numbers that may have come elsewhere, and were never admitted here.
+/// A range of numbers that may have come in another part of the network, and were not admitted
+/// here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Blank {
-    /// They are above this one.
+    /// The numbers are above this one.
     pub(crate) above: u64,
-    /// The last of them.
+    /// The last number of the range.
     pub(crate) upto: u64,
 }
 
-/// What the table says of a request.
+/// The table's decision on a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Admission {
-    /// It is carried out.
+    /// It is new, and carried out.
     New,
     /// It came before.
     Repeated,
@@ -53,7 +55,7 @@ pub(super) enum Admission {
     Full,
 }
 
-/// A request as the table looks at it.
+/// The fields of a request that the table needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Numbered {
     pub(super) guest: GuestId,
@@ -64,19 +66,19 @@ pub(super) struct Numbered {
     pub(super) handled: bool,
 }
 
-/// The table. All that changes it is agreed.
+/// The table. It changes with the agreed order alone.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Numbers {
     entries: BTreeMap<GuestId, Entry>,
-    /// Which guest each client is that is there, and the other way round: a guest may come by
-    /// several, one of which may be on its way out.
+    /// The guest that each client is, and the clients of each guest: a guest may have several, of
+    /// which one may be about to disconnect.
     by_client: BTreeMap<Party, GuestId>,
     clients: BTreeMap<GuestId, BTreeSet<Party>>,
     by_daemon: BTreeMap<MemberId, usize>,
 }
 
 impl Numbers {
-    /// A request of a client comes at `at` in the order.
+    /// A request of the client `home` has come at `at` in the order.
     pub(super) fn admit(&mut self, at: u64, home: Party, request: Numbered) -> Admission {
         let Numbered {
             guest,
@@ -119,7 +121,8 @@ impl Numbers {
         admission
     }
 
-    /// The client is gone; its guest may come again, unless it is here by another one.
+    /// The client has disconnected. Its guest stays in the table: as present if it has another
+    /// client, else as absent.
     pub(super) fn client_gone(&mut self, party: Party) {
         let Some(guest) = self.by_client.remove(&party) else {
             return;
@@ -152,8 +155,9 @@ impl Numbers {
         self.entries.iter().map(|(guest, entry)| (*guest, *entry))
     }
 
-    /// The table of several daemons together: of each guest the highest number, what is blank in
-    /// all of them, and the newest home. Guests whose client is not `there` are gone.
+    /// Merges the tables of several daemons: takes for each guest the highest number, the range
+    /// that is blank in all tables, and the newest home. A guest whose home is not `there` is
+    /// absent.
     pub(super) fn merge(
         parts: impl Iterator<Item = (GuestId, Entry)>,
         there: impl Fn(Party) -> bool,
@@ -188,7 +192,7 @@ impl Numbers {
         self.by_daemon.get(&daemon).copied().unwrap_or_default()
     }
 
-    /// Room for one more guest of `daemon`.
+    /// Makes room for one more guest of `daemon`; returns whether there is room.
     fn make_room(&mut self, daemon: MemberId) -> bool {
         if self.count(daemon) >= GUESTS_PER_DAEMON_MAX {
             return self.forget(Some(daemon));
@@ -196,13 +200,13 @@ impl Numbers {
         self.entries.len() < GUESTS_MAX || self.forget(None)
     }
 
-    /// Room for a guest that moves to `daemon`.
+    /// Makes room for a guest that moves to `daemon`; returns whether there is room.
     fn make_room_at(&mut self, daemon: MemberId) -> bool {
         self.count(daemon) < GUESTS_PER_DAEMON_MAX || self.forget(Some(daemon))
     }
 
-    /// Forgets the guest, of `daemon` or of any, that has been gone for longest; whether there was
-    /// one.
+    /// Forgets the absent guest, of `daemon` or of any daemon, whose last request is oldest;
+    /// returns whether there was one.
     fn forget(&mut self, daemon: Option<MemberId>) -> bool {
         let entries = self.entries.iter();
         let gone = entries.filter(|(_, entry)| {
@@ -221,7 +225,7 @@ impl Numbers {
         *self.by_daemon.entry(entry.home.daemon).or_default() += 1;
         self.entries.insert(guest, entry);
         if entry.present && self.by_client.get(&entry.home) != Some(&guest) {
-            // One client is one guest: whoever it was before is gone.
+            // A client is one guest at a time, so it is not the former one any more.
             self.client_gone(entry.home);
             self.by_client.insert(entry.home, guest);
             self.clients.entry(guest).or_default().insert(entry.home);
@@ -235,7 +239,7 @@ impl Numbers {
         }
     }
 
-    /// Takes a guest's entry out, and from the count of its daemon.
+    /// Removes a guest's entry, and takes it out of its daemon's count.
     fn uncount(&mut self, guest: GuestId) {
         let Some(entry) = self.entries.remove(&guest) else {
             return;
@@ -266,7 +270,7 @@ impl Entry {
         blank.is_some_and(|blank| blank.above < number && number <= blank.upto)
     }
 
-    /// Up to here every number has come, or never will.
+    /// The number up to which it is known of every number whether it came.
     fn reach(&self) -> u64 {
         self.blank.map_or(self.last, |blank| blank.above)
     }

@@ -1,5 +1,5 @@
-//! The requests of this daemon's guests that have not ended: who may still answer, how many have,
-//! when the time is up.
+//! The open requests of this daemon's guests: the members that may still answer, the answers so
+//! far, and the deadlines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use super::{Effect, Ending, GuestId, Party};
 
 /// The most open requests of one guest.
 pub const OPEN_MAX: usize = 1_000;
-/// The most that the open requests of one guest count for: each for one, and for one more for each
+/// The most weight of one guest's open requests: each counts for one, and for one more for each
 /// member that it asked.
 pub const AWAITED_PER_GUEST_MAX: usize = 65_536;
-/// The most that the open requests of all guests of a daemon count for.
+/// The most weight of the open requests of all guests of a daemon.
 pub const AWAITED_MAX: usize = 524_288;
-/// Guests without a connection whose requests are kept.
+/// The most guests without a connection whose requests are kept.
 const AWAY_MAX: usize = 64;
-/// For how long they are kept.
+/// For how long the requests of such a guest are kept.
 const AWAY_FOR: Duration = Duration::from_secs(60);
-/// Bytes of answers that are kept for such a guest.
+/// The most bytes of answers that are kept for such a guest.
 const KEPT_MAX: usize = 1 << 20;
 
-/// Why requests are not taken, in words.
+/// Why a request is refused, for people.
 const TOO_MANY: &str = "1,000 requests of this guest are open: wait until some have ended";
 const GUEST_AWAITS: &str = "the open requests of this guest wait for as many answers as they may: \
      wait until some have ended, or ask for shorter times";
 const ALL_AWAIT: &str = "the open requests of this daemon's guests wait for as many answers as they \
      may: try later, or connect to another daemon";
 const TABLE_FULL: &str = "the table of guests is full: try later";
-/// Why one ends that was not handed to the order.
+/// Why a request ends that the order did not take.
 pub(super) const NOT_TAKEN: &str = "what orders the messages did not take the request";
 
 /// Why one ends that was under way when the host became another member of the order.
@@ -39,24 +39,24 @@ const BEGUN_ANEW: &str = "the daemon was another member of the group's ring, and
 
 type Key = (GuestId, u64);
 
-/// What a guest wants of a request.
+/// The wishes of a guest for a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// So many answers are enough; 0 for those of all that are asked.
+    /// How many answers are enough; 0 for those of all members that are asked.
     pub answers: u16,
-    /// For how long it waits.
+    /// For how long the guest waits.
     pub within: Duration,
 }
 
 #[derive(Debug)]
 struct Request {
-    /// The connection of its guest.
+    /// The connection of its guest; `None` while the guest is away.
     client: Option<u64>,
     wanted: u16,
     deadline: Time,
-    /// Once it has come in the order: its group, and who was asked.
+    /// Once it has come in the order: its group, and the members that it asked.
     placed: Option<(Arc<str>, Vec<Party>)>,
-    /// Of them, how many may still answer.
+    /// How many of them may still answer.
     left: usize,
     answered: u32,
     /// Answers that came while its guest was away.
@@ -64,21 +64,21 @@ struct Request {
 }
 
 impl Request {
-    /// What it counts for.
+    /// Its share of the limits of open requests.
     fn weight(&self) -> usize {
         1 + self.placed.as_ref().map_or(0, |(_, asked)| asked.len())
     }
 }
 
-/// What is known of a guest of this daemon beside its requests.
+/// A guest of this daemon: its connections, and sums over its requests.
 #[derive(Debug, Default)]
 struct Guest {
     /// Its connections.
     clients: BTreeSet<u64>,
     open: usize,
-    /// What its open requests count for.
+    /// The weight of its open requests.
     weight: usize,
-    /// How many of them have no connection.
+    /// How many of its requests have no connection.
     waiting: usize,
     kept: usize,
 }
@@ -88,28 +88,28 @@ struct Guest {
 pub(super) struct Open {
     requests: BTreeMap<Key, Request>,
     guests: BTreeMap<GuestId, Guest>,
-    /// What all requests count for.
+    /// The weight of all requests.
     weight: usize,
     deadlines: BTreeSet<(Time, Key)>,
-    /// Who may still answer what.
+    /// By member: the requests that it may still answer.
     awaited: BTreeMap<Party, BTreeSet<Key>>,
-    /// Guests without a connection, in the order in which they went.
+    /// Guests that are away: requests of theirs have no connection. The first that went is first.
     away: VecDeque<GuestId>,
     pub(super) effects: VecDeque<Effect>,
 }
 
 impl Open {
-    /// A client says that it is this guest.
+    /// A client has said that it is this guest.
     pub(super) fn guest_came(&mut self, guest: GuestId, client: u64) {
         let known = self.guests.entry(guest).or_default();
         known.clients.insert(client);
     }
 
-    /// A guest asks, or asks again after it has connected again. As it looks now, so many members
-    /// will be `asked`.
+    /// A guest makes a request, or repeats it in a new connection. By the roles of now, `asked`
+    /// members will be asked.
     ///
     /// # Errors
-    /// There is no room, for the reason given.
+    /// Why there is no room, for people.
     pub(super) fn begin(
         &mut self,
         now: Time,
@@ -173,7 +173,7 @@ impl Open {
         Ok(())
     }
 
-    /// Whether what is open may count for so much more; why not.
+    /// Checks whether the open requests may have so much more weight.
     fn check_weight(&self, guest: GuestId, more: usize) -> Result<(), &'static str> {
         let of_guest = self.guests.get(&guest).map_or(0, |guest| guest.weight);
         if of_guest + more > AWAITED_PER_GUEST_MAX {
@@ -189,20 +189,21 @@ impl Open {
         self.requests.contains_key(&key)
     }
 
-    /// Whether the request has come in the order.
+    /// Whether the request is open and has come in the order.
     pub(super) fn is_placed(&self, key: Key) -> bool {
         let request = self.requests.get(&key);
         request.is_some_and(|request| request.placed.is_some())
     }
 
-    /// The request has come in the order: these are asked.
+    /// The request has come in the order: the members `asked` are asked.
     pub(super) fn place(&mut self, key: Key, group: Arc<str>, asked: Vec<Party>) {
         let full = self.check_weight(key.0, asked.len());
         let Some(request) = self.requests.get_mut(&key) else {
             return;
         };
         if let Err(why) = full {
-            // More answer by now than when it began: what they answer is of no use any more.
+            // More members answer requests now than when the request began: their answers are
+            // dropped.
             self.end_because(key, Ending::Unknown, why);
             return self.forget(key);
         }
@@ -252,7 +253,7 @@ impl Open {
         self.check(key);
     }
 
-    /// A member will answer no more: of `group`, or of all without one.
+    /// A member answers no more requests of `group`, or of all groups if it is `None`.
     pub(super) fn member_gone(&mut self, party: Party, group: Option<&str>) {
         let keys: Vec<Key> = match self.awaited.get(&party) {
             Some(keys) => keys.iter().copied().collect(),
@@ -276,8 +277,8 @@ impl Open {
         }
     }
 
-    /// A connection of a guest is gone. If the guest has another one, that is told of its requests;
-    /// else they wait for it a while.
+    /// A connection of a guest has ended. If the guest has another one, its requests go on there;
+    /// else they wait for the guest for a time.
     pub(super) fn guest_gone(&mut self, now: Time, guest: GuestId, client: u64) {
         let known = self.guests.entry(guest).or_default();
         known.clients.remove(&client);
@@ -315,13 +316,14 @@ impl Open {
         }
     }
 
-    /// Whether the request waits for its guest.
+    /// Whether the request waits for its guest to connect again.
     fn is_kept(&self, key: Key) -> bool {
         let request = self.requests.get(&key);
         request.is_some_and(|request| request.client.is_none())
     }
 
-    /// A guest is away as long as requests wait for it, from when the first began to.
+    /// Keeps [`away`](Self::away) right for a guest: it is away while requests wait for it, since
+    /// the first of them began to.
     fn settle_away(&mut self, guest: GuestId) {
         let is_away = self.guests.get(&guest).is_some_and(|it| it.waiting > 0);
         if !is_away {
@@ -331,7 +333,7 @@ impl Open {
         }
     }
 
-    /// Forgets a guest of which there is nothing.
+    /// Forgets a guest without connections and requests.
     fn forget_guest(&mut self, guest: GuestId) {
         let is_nothing = |guest: &Guest| guest.open == 0 && guest.clients.is_empty();
         if self.guests.get(&guest).is_some_and(is_nothing) {
@@ -348,9 +350,9 @@ impl Open {
         self.end_because(key, ending, why);
     }
 
-    /// The request ends, and there is something to say.
+    /// The request ends, for the reason `why`, for people.
     pub(super) fn end_because(&mut self, key: Key, ending: Ending, why: &'static str) {
-        // A guest that is away may ask again: it is told then.
+        // A guest that is away is told when it repeats the request.
         if let Some(request) = self.requests.get(&key)
             && let Some(client) = request.client
         {
@@ -398,7 +400,7 @@ impl Open {
         keys.map(|(key, _)| *key).collect()
     }
 
-    /// Ends the request if it has all that it can get.
+    /// Ends the request if it has all answers that it wants or can get.
     fn check(&mut self, key: Key) {
         let Some(request) = self.requests.get(&key) else {
             return;
@@ -419,7 +421,7 @@ impl Open {
         }
     }
 
-    /// Whether `party` was awaited by the request.
+    /// The request does not wait for `party` any more; returns whether it did.
     fn no_longer_awaited(&mut self, party: Party, key: Key) -> bool {
         let Some(keys) = self.awaited.get_mut(&party) else {
             return false;

@@ -1,5 +1,5 @@
-//! What a host says of roles and guests when states are exchanged, and how the parts of all become
-//! one.
+//! The part of a host's state about roles and guests, and the merging of the parts of all hosts
+//! after an exchange.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::roles::{Claim, Roles};
 use super::{By, GuestId, Guests, Parts, Party, Planted, Request, Role, RoleState};
 use super::{not_held, taken, too_many};
 
-/// A host's part of the state: the claims of its own clients, and all that it knows of guests.
+/// A host's part of the state: the claims of its own clients, and its table of guests.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Part {
     pub(crate) claims: Vec<PartClaim>,
@@ -19,7 +19,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Whether there is nothing in it.
+    /// Whether it has neither claims nor guests.
     pub(crate) fn is_empty(&self) -> bool {
         self.claims.is_empty() && self.guests.is_empty()
     }
@@ -40,13 +40,13 @@ pub(crate) struct PartClaim {
 const GRANTED: u8 = 1;
 /// It asked to wait for it.
 const MAY_WAIT: u8 = 2;
-/// What it asked came in an exchange that was interrupted: nobody has answered it.
+/// Its last claim or release came in an interrupted exchange, and was not answered.
 const UNANSWERED: u8 = 4;
-/// What it asked is to give the role back.
+/// Its last operation gives the role back.
 const RELEASED: u8 = 8;
-/// It is not in the group.
+/// The client is not in the group.
 const STRANGER: u8 = 16;
-/// All of them.
+/// All flags.
 pub(crate) const FLAGS: u8 = 31;
 
 impl PartClaim {
@@ -54,7 +54,7 @@ impl PartClaim {
         self.flags & flag != 0
     }
 
-    /// Whether it stands in the queue for the role.
+    /// Whether the client has the role or a place in the queue for it.
     fn stands(&self) -> bool {
         !self.is(RELEASED | STRANGER)
     }
@@ -71,10 +71,10 @@ pub(crate) struct PartGuest {
     pub(crate) present: bool,
 }
 
-/// What came in an exchange that was interrupted, and counts in the state.
+/// An operation that came in an interrupted exchange, and counts in the state.
 #[derive(Clone, Debug)]
 pub(crate) enum HeldOp {
-    /// A client of this host asks for a role.
+    /// A client of this host claims a role.
     Claim {
         client: u64,
         group: Arc<str>,
@@ -83,7 +83,7 @@ pub(crate) enum HeldOp {
         may_wait: bool,
         at: OrderPlace,
     },
-    /// A client of this host gives one back.
+    /// A client of this host gives a role back.
     Release {
         client: u64,
         group: Arc<str>,
@@ -91,7 +91,7 @@ pub(crate) enum HeldOp {
         token: u64,
         at: OrderPlace,
     },
-    /// A request, of whatever host.
+    /// A request, of any host.
     Request {
         from: Party,
         request: Request,
@@ -100,8 +100,8 @@ pub(crate) enum HeldOp {
 }
 
 impl Guests {
-    /// This host's part, as of what was applied and of what is `held`, in its order. `is_member`
-    /// says whether a client of this host is in a group after that.
+    /// This host's part, after all operations that were applied and those that are `held`, in their
+    /// order. `is_member` tells whether a client of this host is in a group after them.
     pub(crate) fn part(
         &self,
         held: impl Iterator<Item = HeldOp>,
@@ -144,8 +144,8 @@ impl Guests {
         }
     }
 
-    /// All parts have come, the last at `at`: from here on roles and numbers are what they say
-    /// together. `name` gives the private name of a client that is there.
+    /// All parts have come, the last one at `at`: installs the roles and numbers that follow from
+    /// all of them. `name` gives the private name of a client, if the client is there.
     pub(crate) fn install(
         &mut self,
         at: OrderPlace,
@@ -175,7 +175,8 @@ impl Guests {
             }));
         }
         let own_first = self.planted == Some(Planted::OwnFirst);
-        // Who had a role goes first, so that neither who waited for it nor the limits take it away.
+        // Granted claims go first, so that neither a waiting client nor a limit takes a role away
+        // from its holder.
         claims.sort_by_key(|(party, claim)| {
             let later = own_first && party.daemon != self.local;
             let since = (claim.since.seq, claim.since.config);
@@ -198,7 +199,8 @@ impl Guests {
         }
     }
 
-    /// One claim, behind those that go before it; whether it stands.
+    /// Settles one claim, after those that go before it, and tells its client. Returns whether the
+    /// claim stands.
     fn settle(
         &mut self,
         by: By<'_>,
@@ -206,7 +208,7 @@ impl Guests {
         claim: &PartClaim,
         holder: Option<&Arc<str>>,
     ) -> bool {
-        // What a daemon's state brings beyond the limits is left out, at all daemons alike.
+        // Claims beyond the limits of a daemon are left out, at all daemons alike.
         let full = self.roles.full(by.party);
         let fits = full.is_none() && !self.roles.is_claimed(by.party, group, role);
         let keeps = self.planted == Some(Planted::AllHold) && claim.is(GRANTED);
@@ -318,13 +320,13 @@ fn take_held(claims: &mut Vec<PartClaim>, numbers: &mut Numbers, op: HeldOp) {
                 floor: request.floor,
                 handled: request.handler.is_some(),
             };
-            // Only what the table remembers counts here.
+            // Only the change of the table counts here.
             let _ = numbers.admit(at.seq, from, numbered);
         }
     }
 }
 
-/// The client's claim to a role that it has not given back.
+/// The client's claim to a role, unless the client has given the role back.
 fn standing<'a>(
     claims: &'a mut [PartClaim],
     client: u64,

@@ -1,5 +1,5 @@
-//! Who has which role in which group, and who waits for one: driven by the agreed order alone, so
-//! equal at all daemons of a configuration.
+//! The roles of clients in groups, and the queues for them. They follow from the agreed order
+//! alone, so they are equal at all daemons of a configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,39 +10,39 @@ use super::{Party, Role};
 
 /// The most roles that one client has or waits for, in all groups together.
 pub const ROLES_PER_CLIENT_MAX: usize = 256;
-/// The most roles that the clients of one daemon have or wait for, as all daemons bear it.
+/// The most roles that the clients of one daemon have or wait for, at any setting.
 pub const ROLES_PER_DAEMON_MAX: usize = 65_536;
 
-/// A role that a client has, or waits for.
+/// A client's claim to a role that it has, or waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
-    /// Where in the order it was asked for.
+    /// The place of the claim in the order.
     pub(super) since: OrderPlace,
     pub(super) party: Party,
     /// The client's private name.
     pub(super) name: Arc<str>,
     /// The client's number for it.
     pub(super) token: u64,
-    /// It was asked for together with the wish to wait.
+    /// The client is willing to wait for it.
     pub(super) may_wait: bool,
     /// The client has the role.
     pub(super) granted: bool,
 }
 
-/// What became of a claim at its place.
+/// The outcome of a claim at its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Claimed {
-    /// The client has the role; it is a new grant unless it had it before.
+    /// The client has the role; `anew` unless it had it before.
     Held { anew: bool },
-    /// Another has it, and the client stands in the queue.
+    /// Another client has it, and the client waits in the queue.
     Waits { holder: Arc<str> },
-    /// Another has it.
+    /// Another client has it.
     Taken { holder: Arc<str> },
-    /// The client, or all of its daemon, have and wait for as many as they may.
+    /// A limit of roles is reached.
     Full(Full),
 }
 
-/// Of whose roles there are as many as there may be.
+/// The limit of roles that is reached: of the client, or of all clients of its daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Full {
     Client,
@@ -65,21 +65,21 @@ impl std::fmt::Display for Full {
     }
 }
 
-/// What a claim that ends leaves behind.
+/// A claim that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Ended {
     pub(super) group: Arc<str>,
     pub(super) role: Role,
     pub(super) claim: Claim,
-    /// Who has the role now, if it passes on.
+    /// The claim that has the role now, if it has passed on.
     pub(super) next: Option<Claim>,
 }
 
 /// All roles.
 #[derive(Debug, Default)]
 pub(super) struct Roles {
-    /// The claims to each role. The first of an exclusive one has it, the others wait, in the order
-    /// of their places.
+    /// The claims to each role. The first claim to an exclusive role has it, the others wait, in
+    /// the order of their places.
     claims: BTreeMap<(Arc<str>, Role), Vec<Claim>>,
     by_party: BTreeMap<Party, BTreeSet<(Arc<str>, Role)>>,
     /// How many claims the clients of each daemon have.
@@ -87,7 +87,7 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    /// A client asks for a role in its place in the order.
+    /// A client claims a role, at its place in the order.
     pub(super) fn claim(&mut self, group: &Arc<str>, role: Role, mut claim: Claim) -> Claimed {
         let key = (group.clone(), role);
         let queue = self.claims.get_mut(&key);
@@ -120,10 +120,11 @@ impl Roles {
         Claimed::Held { anew: true }
     }
 
-    /// A client gives a role back, or its wait for it.
+    /// A client gives a role back, or stops waiting for it.
     ///
     /// # Errors
-    /// It has neither; who has the role, if anybody has.
+    /// The client neither has the role nor waits for it; the error names the client that has the
+    /// role, if one does.
     pub(super) fn release(
         &mut self,
         group: &Arc<str>,
@@ -168,7 +169,7 @@ impl Roles {
         })
     }
 
-    /// A client is in `group` no more, or without one in none: its roles end.
+    /// A client has left `group`, or all groups: its roles there end.
     pub(super) fn leave(&mut self, party: Party, group: Option<&str>) -> Vec<Ended> {
         let of_party = self.by_party.get(&party).into_iter().flatten();
         let keys: Vec<_> = of_party
@@ -181,7 +182,7 @@ impl Roles {
             .collect()
     }
 
-    /// Those that have a role.
+    /// The claims of the clients that have a role.
     pub(super) fn holders(&self, group: &Arc<str>, role: Role) -> impl Iterator<Item = &Claim> {
         let claims = self.claims.get(&(group.clone(), role));
         claims.into_iter().flatten().filter(|claim| claim.granted)
@@ -194,7 +195,7 @@ impl Roles {
         })
     }
 
-    /// Adds a claim behind the others; its client has none to this role.
+    /// Adds a claim behind the others. Its client must have none to this role.
     pub(super) fn insert(&mut self, key: (Arc<str>, Role), claim: Claim) {
         let of_party = self.by_party.entry(claim.party).or_default();
         of_party.insert(key.clone());

@@ -1,8 +1,8 @@
 //! The change of a cluster's key while its daemons run: one daemon's part of it, without any I/O.
 //!
-//! The operator gives each daemon the new key. The key itself never travels; daemons say to each
-//! other, in the total order of their messages, which key they mean, by its fingerprint, and how
-//! far they are with it ([`Statement`]):
+//! The operator gives each daemon the new key. The key itself never travels. In the total order of
+//! their messages daemons tell each other the fingerprint of the key, and how far they are with it
+//! ([`Statement`]):
 //!
 //! ```text
 //!            the operator              all members of the           all members of the
@@ -12,27 +12,28 @@
 //!            both            opens under both              opens under both
 //! ```
 //!
-//! Whoever seals under the new key so does it when all whom it talks to open under it, and the old
-//! one is dropped when nobody seals under it any more: no datagram is lost, and nothing waits.
+//! So a daemon seals under the new key only when all members of its configuration open under it,
+//! and drops the old key only when none of them seals under it any more: no datagram is lost, and
+//! nothing waits.
 //!
 //! # Configurations
-//! Statements count in the regular configuration in which they were delivered, and no further: in
-//! each new one every daemon that is on its way says again how far it is. So the steps need no
-//! memory of who was where. A part of the cluster that is cut off goes on by itself: with all its
-//! members knowing the key, it comes to use it, and meets the others under it. A member that does
-//! not know the key is waited for while it is in the configuration, and is not heard any more once
-//! it is not; it comes back when it is given the key.
+//! A statement counts only in the regular configuration in which it was delivered: in each new one
+//! every daemon that changes its key says again how far it is. So no daemon has to remember who was
+//! in which part. A part of the cluster that is cut off goes on by itself: when all its members
+//! know the key, it uses the key, and meets the others under it. The change waits for a member that
+//! does not know the key while it is in the configuration. Once it is not, the others do not hear
+//! it any more; it comes back when it is given the key.
 //!
-//! A daemon whose only key is the one that another means answers with [`Step::Done`]: it may have
-//! been through all this while the other was away, or have begun with the new key.
+//! A daemon whose only key is the one of a statement answers with [`Step::Done`]: it may have
+//! finished the change while the other was away, or have started with the new key.
 //!
 //! # One at a time
-//! The first [`Step::Known`] in the order of a configuration says which change it is. A daemon that
-//! has said another gives its own up and says so, unless it seals under it already.
+//! The first [`Step::Known`] in the order of a configuration decides which change goes on. A daemon
+//! that has named another key gives that one up and says so, unless it seals under it already.
 //!
 //! # Drain
-//! After each input take [`poll_act`](KeyChange::poll_act) until there is none, and hand what
-//! [`next_statement`](KeyChange::next_statement) gives to the order, as an agreed message.
+//! After each input carry out [`poll_act`](KeyChange::poll_act) until there is none, and submit
+//! [`next_statement`](KeyChange::next_statement) to the order, as an agreed message.
 
 mod statement;
 
@@ -45,14 +46,14 @@ use groupcast_core::MemberId;
 
 pub use self::statement::{Fingerprint, Statement, Step};
 
-/// What is to be done with keys.
+/// What the host has to do with its keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// All members know the new key: datagrams are sealed under it from now on.
+    /// All members know the new key: seal datagrams under it from now on.
     Use(Fingerprint),
-    /// All members use it: the old one is dropped.
+    /// All members use the new key: drop the old one.
     Finish(Fingerprint),
-    /// Another change was first: the new key is dropped.
+    /// Another change was first: drop the new key.
     GiveUp {
         /// The key that is dropped.
         ours: Fingerprint,
@@ -61,7 +62,7 @@ pub enum Act {
     },
 }
 
-/// Why a change does not begin.
+/// Why a change cannot begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
@@ -76,14 +77,14 @@ pub enum Refused {
     Another(Fingerprint),
 }
 
-/// How far a change is.
+/// The progress of a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Progress {
     /// The new key.
     pub next: Fingerprint,
-    /// How far this daemon is with it; `None` if it does not know it.
+    /// This daemon's step; `None` if it does not know the key.
     pub own: Option<Step>,
-    /// The members of the configuration that are not as far as the change needs for its next step.
+    /// The members of the configuration for which the next step waits.
     pub waits_for: Vec<MemberId>,
 }
 
@@ -91,24 +92,24 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct KeyChange {
     local: MemberId,
-    /// The key that this daemon had first, or of the last change that it finished.
+    /// The key that this daemon began with, or that of the last change that it finished.
     current: Fingerprint,
-    /// The key that it changes to, and how far it is.
+    /// The key that this daemon changes to, and its step.
     own: Option<(Fingerprint, Step)>,
     /// The members of the regular configuration; none in a transitional one.
     members: Vec<MemberId>,
-    /// The changes that were said in it and go on, in the order in which they were said.
+    /// The changes that members named in this configuration and have not given up, in their order.
     agreed: Vec<Fingerprint>,
-    /// What each member said last of a key that it changes to.
+    /// The last statement of each member about a key that it changes to.
     changing: BTreeMap<MemberId, (Fingerprint, Step)>,
-    /// The only key of those that said so.
+    /// The only key of each member that has said [`Step::Done`].
     done: BTreeMap<MemberId, Fingerprint>,
     statements: VecDeque<Statement>,
     acts: VecDeque<Act>,
 }
 
 impl KeyChange {
-    /// Of the daemon `local`, whose key is `current`.
+    /// The part of the daemon `local`, whose key is `current`.
     pub fn new(local: MemberId, current: Fingerprint) -> Self {
         Self {
             local,
@@ -123,11 +124,11 @@ impl KeyChange {
         }
     }
 
-    /// The operator gave this daemon the key `next`: it opens datagrams under it from now on. Again
-    /// for the same key, nothing changes.
+    /// The operator gave this daemon the key `next`, under which the host opens datagrams from now
+    /// on. A second call for the same key changes nothing.
     ///
     /// # Errors
-    /// The key must not be opened with.
+    /// Why the change cannot begin; the host must not open datagrams under the key then.
     pub fn begin(&mut self, next: Fingerprint) -> Result<(), Refused> {
         self.check(next)?;
         if self.own.is_none() {
@@ -140,7 +141,7 @@ impl KeyChange {
     /// Whether a change to `next` could [`begin`](Self::begin), or has begun.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it could not.
     pub fn check(&self, next: Fingerprint) -> Result<(), Refused> {
         if next == self.current {
             return Err(Refused::InUse(next));
@@ -161,7 +162,7 @@ impl KeyChange {
         self.say();
     }
 
-    /// The configuration has ended: what comes until the next one does not count.
+    /// The configuration has ended: statements until the next one do not count.
     pub fn handle_transitional(&mut self) {
         self.members.clear();
     }
@@ -197,14 +198,14 @@ impl KeyChange {
         self.advance();
     }
 
-    /// What to do with keys next.
+    /// The next thing to do with keys.
     pub fn poll_act(&mut self) -> Option<Act> {
         self.acts.pop_front()
     }
 
-    /// What to say next; it stays the next until [`said`](Self::said).
+    /// The next statement to submit; it stays the next until [`said`](Self::said).
     pub fn next_statement(&self) -> Option<Statement> {
-        // What is said in a configuration that has ended would not count.
+        // A statement would not count in a configuration that has ended.
         self.statements
             .front()
             .copied()
@@ -221,7 +222,7 @@ impl KeyChange {
         self.current
     }
 
-    /// How far the change is that is under way, if one is.
+    /// The progress of the change under way, if there is one.
     pub fn progress(&self) -> Option<Progress> {
         let next = self.under_way()?;
         let own = self.own.map(|(_, step)| step);
@@ -234,7 +235,7 @@ impl KeyChange {
         })
     }
 
-    /// The key of the change that is under way.
+    /// The key of the change under way.
     fn under_way(&self) -> Option<Fingerprint> {
         let own = self.own.map(|(ours, _)| ours);
         own.or_else(|| self.agreed.first().copied())
@@ -247,14 +248,14 @@ impl KeyChange {
             .retain(|key| changing.values().any(|(theirs, _)| theirs == key));
     }
 
-    /// Says how far this daemon is, if it is on its way.
+    /// Queues a statement of this daemon's step, if it changes its key.
     fn say(&mut self) {
         if let Some((key, step)) = self.own {
             self.statements.push_back(Statement { key, step });
         }
     }
 
-    /// Answers who means the only key of this daemon, once in a configuration.
+    /// Answers a statement about the only key of this daemon, once in a configuration.
     fn answer(&mut self, key: Fingerprint) {
         let statement = Statement {
             key,
@@ -280,14 +281,14 @@ impl KeyChange {
             self.own = None;
             self.changing.remove(&from);
             self.acts.push_back(Act::GiveUp { ours: key, theirs });
-            // What it said before may be on its way again.
+            // An earlier statement of this daemon may still be on its way.
             let step = Step::GivenUp;
             self.statements.push_back(Statement { key, step });
         }
         self.forget_abandoned();
     }
 
-    /// Goes on with the own change as far as the members have come.
+    /// Takes the next steps of this daemon's change, as far as all members have come.
     fn advance(&mut self) {
         if let Some((key, Step::Known)) = self.own
             && self.all_are_at(key, Step::Known)

@@ -37,7 +37,7 @@ pub(super) enum Envelope<'a> {
         /// Where its payload begins.
         payload_at: usize,
     },
-    /// Who of a daemon's clients is in the group.
+    /// The clients of a daemon that are in the group.
     Presence {
         /// The daemon's name.
         host: &'a str,

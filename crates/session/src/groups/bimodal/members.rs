@@ -1,14 +1,14 @@
-//! Who is in a bimodal group, as far as this daemon has heard.
+//! The members of a bimodal group, as far as this daemon has heard.
 //!
 //! Each daemon announces which of its clients are in the group (a *presence*, a message of the
 //! gossip): when that changes, when it hears of a daemon that may not know, when it has slept
-//! itself, and every ten seconds. The gossip says which daemons it has heard lately; what the
-//! others announced is forgotten when they are no more among these and have been silent. So a view
-//! is this daemon's own, it comes late, and no message is known to stand before or after it: it is
+//! itself, and every ten seconds. The gossip says which daemons it has heard lately. What a daemon
+//! announced is forgotten when it is not among these any more and has been silent. So a view is
+//! this daemon's own and comes late, and no message is known to stand before or after it: it is
 //! marked approximate.
 //!
-//! A change here is shown at once; what others announce is gathered until the daemon tends the
-//! group.
+//! A change at this daemon is shown at once. Announcements of others are gathered until
+//! [`Engine::tend_bimodal`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,35 +25,36 @@ use crate::frame::DaemonFrame;
 use crate::name::private;
 use crate::view::{Cause, View, ViewId, ViewKind};
 
-/// A daemon announces its clients because of newcomers no sooner than this after the last time;
-/// later in a large group, so that all together make at most some 20 such announcements a second.
+/// The least time between two announcements that newcomers cause. In a large group it is
+/// [`ANNOUNCE_PER_DAEMON`] for each daemon, so that all together make at most some 20 such
+/// announcements a second.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_PER_DAEMON: Duration = Duration::from_millis(50);
-/// Announcements get lost, and daemons that were silent are forgotten: what was announced is
-/// announced again so long after the last time, in a large group so late that all together make at
-/// most some two a second. Views that are wrong are right again after that.
+/// A daemon repeats its announcement so long after the last one, because announcements get lost,
+/// and silent daemons are forgotten: a wrong view is right again after this. In a large group it is
+/// [`REPEAT_PER_DAEMON`] for each daemon, so that all together make at most some two a second.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 const REPEAT_PER_DAEMON: Duration = Duration::from_millis(500);
-/// A daemon that the gossip has lost is forgotten when it has been silent for so long.
+/// A daemon that the gossip does not hear is forgotten when it has been silent for so long.
 const SILENT: Duration = Duration::from_secs(2);
 
-/// What a daemon knows of a group's members at other daemons.
+/// A group's members at other daemons, and this daemon's announcements.
 #[derive(Debug, Default)]
 pub(super) struct Members {
     daemons: BTreeMap<MemberId, Daemon>,
-    /// How many clients they have in the group together.
+    /// How many clients other daemons have in the group together.
     others: usize,
-    /// Daemons of which the gossip has heard.
+    /// Daemons that the gossip has heard lately.
     known: BTreeSet<MemberId>,
-    /// What this daemon announced last may be out of date, or unheard by a newcomer: announce
-    /// again, from then on.
+    /// When to announce again, because the last announcement is out of date or a newcomer may not
+    /// have heard it.
     announce_at: Option<Time>,
     last_announced: Option<Time>,
     /// When the daemon last tended the group.
     tended: Option<Time>,
     /// The announcement is on its way to the gossip.
     announcing: bool,
-    /// Subscribers here have an older view.
+    /// The view that subscribers here have is out of date.
     changed: bool,
     views: u64,
 }
@@ -67,7 +68,7 @@ struct Daemon {
 }
 
 impl Members {
-    /// The name of a daemon that was heard of.
+    /// The name of a daemon, if this daemon has heard it.
     pub(super) fn host(&self, daemon: MemberId) -> Option<&Arc<str>> {
         self.daemons.get(&daemon).map(|daemon| &daemon.host)
     }
@@ -77,7 +78,7 @@ impl Members {
         self.others
     }
 
-    /// Whether what goes to the gossip next is an announcement.
+    /// Whether the next message for the gossip is an announcement.
     pub(super) fn is_announcing(&self) -> bool {
         self.announcing
     }
@@ -89,19 +90,20 @@ impl Members {
         self.last_announced = Some(now);
     }
 
-    /// What others should know has changed.
+    /// This daemon's clients in the group have changed: announces at once.
     fn announce(&mut self, now: Time) {
         self.announce_at = Some(now);
     }
 
-    /// Some daemon may not have heard the last announcement.
+    /// A daemon may not have heard the last announcement: announces again, after
+    /// [`ANNOUNCE_INTERVAL`].
     fn repeat(&mut self, now: Time) {
         let interval = ANNOUNCE_INTERVAL.max(ANNOUNCE_PER_DAEMON.saturating_mul(self.crowd()));
         let at = self.last_announced.map_or(now, |last| last + interval);
         self.announce_at.get_or_insert(at.max(now));
     }
 
-    /// Repeats what was announced long ago, also that there are no clients.
+    /// Announces again if the last announcement is old, even if there are no clients.
     fn refresh(&mut self, now: Time) {
         let interval = REPEAT_INTERVAL.max(REPEAT_PER_DAEMON.saturating_mul(self.crowd()));
         if self
@@ -116,7 +118,7 @@ impl Members {
         u32::try_from(self.known.len()).unwrap_or(u32::MAX)
     }
 
-    /// The entry of a daemon called `host`, unless there are `max` others.
+    /// The entry of a daemon called `host`. `None` if it has none and there are `max` entries.
     fn entry(
         &mut self,
         now: Time,
@@ -154,8 +156,8 @@ impl Members {
 }
 
 impl Engine {
-    /// Says which daemons the gossip of the group `index` has heard of lately, this one excluded.
-    /// Call it a few times a second: what has changed since is announced, shown or forgotten then.
+    /// Tells the engine which daemons the gossip of the group `index` has heard lately, without
+    /// this one. Call it a few times a second: it announces, shows and forgets what is due.
     pub fn tend_bimodal(
         &mut self,
         now: Time,
@@ -170,7 +172,7 @@ impl Engine {
         let newcomers = known.difference(&members.known).next().is_some();
         members.known = known;
         let tended = members.tended.replace(now);
-        // A daemon that slept was silent: the others may have forgotten it, and it cannot tell.
+        // This daemon may have slept: others may have forgotten its clients meanwhile.
         let slept = tended.is_some_and(|last| now - last >= SILENT);
         if (newcomers || slept) && !group.subscribers.is_empty() {
             members.repeat(now);
@@ -191,7 +193,7 @@ impl Engine {
         self.show_bimodal_view(now, index, Cause::Join, changed, None);
     }
 
-    /// A client is in the group `index` no more.
+    /// A client has left the group `index`.
     pub(in super::super) fn part_bimodal(
         &mut self,
         now: Time,
@@ -214,7 +216,7 @@ impl Engine {
         self.show_bimodal_view(now, index, cause, Some(changed), leaver);
     }
 
-    /// A client is in no bimodal group any more.
+    /// A client leaves all bimodal groups.
     pub(in super::super) fn leave_bimodal(&mut self, now: Time, id: ClientId) {
         for index in 0..self.bimodal.groups.len() {
             self.part_bimodal(now, id, index, Cause::Disconnect);
@@ -232,7 +234,7 @@ impl Engine {
         members.into_iter().collect()
     }
 
-    /// This daemon's announcement, if it is time for it.
+    /// This daemon's announcement, if it is due.
     pub(super) fn presence_due(&mut self, now: Time, index: usize) -> Option<Bytes> {
         let group = &mut self.bimodal.groups[index];
         if group.members.announce_at.is_none_or(|at| at > now) {
@@ -249,7 +251,7 @@ impl Engine {
         Some(bytes.into())
     }
 
-    /// A message came of a client with this private name: its daemon lives.
+    /// A message came from a client with this private name: its daemon lives.
     pub(super) fn heard_of(&mut self, now: Time, index: usize, from: MemberId, sender: &str) {
         if from == self.local {
             return;
@@ -257,11 +259,12 @@ impl Engine {
         let max = self.config.bimodal_members_max;
         let host = sender.rsplit('@').next().unwrap_or_default();
         let members = &mut self.bimodal.groups[index].members;
-        // Without room, its gaps are reported under its identity instead of its name.
+        // If there is no room for an entry, gaps are reported under the daemon's identity instead
+        // of its name.
         let _ = members.entry(now, from, host, max);
     }
 
-    /// Another daemon says which of its clients are in the group.
+    /// Another daemon announces which of its clients are in the group.
     pub(super) fn take_presence(
         &mut self,
         now: Time,
@@ -288,7 +291,7 @@ impl Engine {
         members.changed |= changed;
     }
 
-    /// Shows the members to the subscribers here, and to the one that left.
+    /// Shows the members to the subscribers here, and to the client that left.
     fn show_bimodal_view(
         &mut self,
         now: Time,
@@ -300,7 +303,7 @@ impl Engine {
         let members = self.bimodal_members(index);
         let local = self.local;
         let group = &mut self.bimodal.groups[index];
-        // What was gathered is shown with it.
+        // This view shows the gathered announcements, too.
         group.members.changed = false;
         let recipients: Vec<ClientId> = group.subscribers.iter().copied().chain(leaver).collect();
         if recipients.is_empty() {
@@ -310,7 +313,7 @@ impl Engine {
         let view = View {
             group: group.name.clone(),
             id: ViewId {
-                // Of no configuration: 0 is not given to any, and the view is this daemon's alone.
+                // The view belongs to no configuration, and no configuration has the counter 0.
                 config: ConfigId {
                     counter: 0,
                     representative: local,
@@ -331,8 +334,8 @@ impl Engine {
         }
     }
 
-    /// Puts a view into a client's output. Publishers are not held back for it; a client that takes
-    /// nothing at all is disconnected.
+    /// Puts a view into a client's output. No publisher is held back for it; a client with too much
+    /// output is disconnected.
     fn hand_over_view(&mut self, now: Time, id: ClientId, frame: &[u8]) {
         let limit = self.config.disconnect_at;
         let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {

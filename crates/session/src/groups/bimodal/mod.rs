@@ -1,14 +1,15 @@
-//! Bimodal groups: gossip carries their messages instead of an order; what is lost is reported as a
-//! gap, and no member is waited for (004).
+//! Bimodal groups: gossip carries their messages instead of an order. A lost message is reported as
+//! a gap, and nobody waits for a slow member (004).
 //!
-//! Each such group has a gossip instance of its own, which the daemon runs; it is called by its
-//! index in [`EngineConfig::bimodal_groups`](super::EngineConfig::bimodal_groups). A group of its
-//! own makes a gap exact: a lost message cannot say for which group it was.
+//! Each such group has a gossip instance of its own, which the daemon runs. Its index is that of
+//! the group in [`EngineConfig::bimodal_groups`](super::EngineConfig::bimodal_groups). One instance
+//! for several groups could not report gaps exactly: a lost message cannot say for which group it
+//! was.
 //!
-//! **Messages.** A client's message goes to the gossip as soon as there is room, past the order and
-//! past a ring that is forming. It is accepted then. What is delivered goes to the subscribers here
-//! in its sender's order; what the gossip reports as lost goes to them as a gap in its place.
-//! Numbers count all that one daemon sent to the group, its own announcements included.
+//! **Messages.** A client's message goes to the gossip as soon as there is room, whether an order
+//! is steady or not, and is accepted then. Delivered messages go to the subscribers here in their
+//! sender's order; in the place of a message that the gossip reports as lost they get a gap.
+//! Numbers count all messages that one daemon sent to the group, its announcements included.
 //!
 //! **Slow subscribers.** Publishers are not held back for a subscriber that does not take its
 //! messages: from [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes on it
@@ -48,10 +49,10 @@ pub const BIMODAL_GROUPS_MAX: usize = 64;
 /// The longest payload in a bimodal group: a message and its envelope are one datagram.
 pub const BIMODAL_MESSAGE_MAX: usize = 63_000;
 
-/// One client may have missed messages of so many senders that were not reported to it as gaps yet.
+/// The most senders of which one client may have missed messages that were not reported to it yet.
 const MISSED_MAX: usize = 4_096;
 
-/// What a client missed: by group and sender, the first number and the last.
+/// The messages that a client missed: by group and sender, the first number and the last.
 pub(super) type MissedRanges = BTreeMap<(usize, MemberId), (u64, u64)>;
 
 /// All bimodal groups.
@@ -67,11 +68,11 @@ pub(super) struct Bimodal {
 #[derive(Debug)]
 struct Group {
     name: Arc<str>,
-    /// Clients of this daemon that are in it.
+    /// Clients of this daemon that are in the group.
     subscribers: BTreeSet<ClientId>,
     members: Members,
     queue: VecDeque<Waiting>,
-    /// The gossip takes nothing until it is writable.
+    /// The gossip takes nothing until it says that it is writable.
     full: bool,
     /// Clients in an agreed group of this name.
     agreed_elsewhere: usize,
@@ -101,7 +102,7 @@ impl Bimodal {
         }
     }
 
-    /// How many groups there are: they are called by their index.
+    /// How many groups there are: their indices are below it.
     pub(super) fn len(&self) -> usize {
         self.groups.len()
     }
@@ -125,14 +126,14 @@ impl Bimodal {
 }
 
 impl Engine {
-    /// Says which groups other daemons have as bimodal ones and this one has not, by the hashes of
-    /// their names ([`NodeId::from_name`]). Who wants to join one of them here is refused: it would
-    /// be another group.
+    /// Tells the engine which groups are bimodal at other daemons and not here, by the hashes of
+    /// their names ([`NodeId::from_name`]). A join of one of them is refused here: it would be
+    /// another group.
     pub fn bimodal_elsewhere(&mut self, groups: impl IntoIterator<Item = NodeId>) {
         self.bimodal.elsewhere = groups.into_iter().collect();
     }
 
-    /// Finds out whether an agreed group has the name of the bimodal group `index`, and says so
+    /// Checks whether an agreed group has the name of the bimodal group `index`, and logs that
     /// once.
     fn look_for_namesake(&mut self, index: usize) {
         let group = &mut self.bimodal.groups[index];
@@ -150,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Something happened in the gossip of the bimodal group `index`.
+    /// Handles an event of the gossip of the bimodal group `index`.
     pub(super) fn handle_gossip_event(&mut self, now: Time, index: usize, event: Event) {
         if index >= self.bimodal.len() {
             return;
@@ -163,8 +164,8 @@ impl Engine {
         }
     }
 
-    /// Why a message may not go where its client sends it: bimodal groups have their own service,
-    /// and nothing else has.
+    /// The error of a message whose service does not fit its destinations: bimodal groups, and only
+    /// they, have the service bimodal.
     pub(super) fn misdirected(&self, publish: &Publish) -> Option<(Reject, String)> {
         let mut bimodal = publish
             .destinations()
@@ -194,7 +195,7 @@ impl Engine {
         Some((Reject::Unsupported, text))
     }
 
-    /// Lets a message wait for the gossip of the group `index`.
+    /// Queues a message for the gossip of the group `index`.
     pub(super) fn queue_bimodal(&mut self, id: ClientId, index: usize, publish: Publish) {
         let cost = credit_cost(publish.stream_len());
         let message = Published {
@@ -241,7 +242,8 @@ impl Engine {
             .collect()
     }
 
-    /// What goes to the gossip next, which stays the next until the gossip has answered.
+    /// The next message for the gossip. It stays the next one until
+    /// [`submitted_to_gossip`](Self::submitted_to_gossip).
     pub(super) fn next_for_gossip(&mut self, now: Time, index: usize) -> Option<Bytes> {
         if self.bimodal.groups[index].full {
             return None;
@@ -252,7 +254,7 @@ impl Engine {
         })
     }
 
-    /// The gossip took what was next, or did not.
+    /// The answer of the gossip to the next message.
     pub(super) fn submitted_to_gossip(
         &mut self,
         now: Time,
@@ -265,8 +267,7 @@ impl Engine {
             return;
         }
         if group.members.is_announcing() {
-            // An announcement that was refused for good is made again when there is something new
-            // to say.
+            // An announcement that was refused for good is made again with the next change.
             return group.members.announced(now);
         }
         let Some(Waiting { message, .. }) = group.queue.pop_front() else {
@@ -360,7 +361,7 @@ impl Engine {
         self.scratch = bytes;
     }
 
-    /// Reports to the group's subscribers what is lost.
+    /// Reports lost messages to the group's subscribers.
     fn apply_gap(&mut self, now: Time, index: usize, gap: Gap) {
         let subscribers: Vec<ClientId> = {
             let group = &self.bimodal.groups[index];
@@ -374,7 +375,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a client that is too slow misses messages: gaps are reported to it later.
+    /// Notes that a slow client misses messages: the gaps are reported to it later.
     fn miss(
         &mut self,
         now: Time,
@@ -392,8 +393,7 @@ impl Engine {
         self.journal.counters.bimodal_missed += last - first + 1;
         client.dropped += last - first + 1;
         let known = client.missed.len();
-        // A sender's numbers come in their order and without a hole, so a range is all that there
-        // is to keep.
+        // A sender's numbers come in order and without a hole, so one range is enough.
         let range = client
             .missed
             .entry((index, sender))
@@ -407,7 +407,7 @@ impl Engine {
         }
     }
 
-    /// Reports to a client what it missed, once half of its backlog has been taken.
+    /// Reports to a client the messages that it missed, once it has taken half of its output.
     pub(super) fn report_missed(&mut self, id: ClientId) {
         let limit = self.config.drop_unreliable_at / 2;
         let Some(client) = self.clients.get(id) else {
@@ -426,7 +426,7 @@ impl Engine {
         }
     }
 
-    /// Reports to a client what it missed of one sender, if there is room.
+    /// Reports to a client the messages of one sender that it missed, if there is room.
     fn report_missed_of(&mut self, id: ClientId, index: usize, sender: MemberId) {
         let key = (index, sender);
         let missed = self.clients.get(id);
@@ -445,7 +445,7 @@ impl Engine {
         }
     }
 
-    /// Puts a gap into a client's output; false if it is too slow.
+    /// Puts a gap into a client's output; returns false if too much waits there.
     fn report_gap(&mut self, id: ClientId, index: usize, gap: Gap) -> bool {
         let Gap {
             sender,
@@ -471,7 +471,8 @@ impl Engine {
         reported
     }
 
-    /// Puts a frame into a client's output, unless so much waits there that it misses messages.
+    /// Puts a frame into a client's output; returns false if so much waits there that the client
+    /// misses messages.
     fn offer(&mut self, id: ClientId, head: &[u8], payload: Payload<'_>) -> bool {
         let limit = self.config.drop_unreliable_at;
         let Some(link) = self.clients.link_mut(id).filter(|link| !link.closing) else {

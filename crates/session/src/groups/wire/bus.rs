@@ -1,4 +1,4 @@
-//! Envelopes of the bus, and the part of a state that is its clients'.
+//! Envelopes of the bus, and the part of a state about clients of the bus.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) const REJECT: u8 = 11;
 pub(super) const IDENTIFY: u8 = 12;
 pub(super) const WHO: u8 = 13;
 
-/// What a client of the bus asks for at its place in the order.
+/// A request of a client of the bus, at its place in the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::groups) enum BusOp<'a> {
     Accept {
@@ -36,7 +36,7 @@ pub(in crate::groups) enum BusOp<'a> {
 }
 
 impl BusOp<'_> {
-    /// Appends the envelope of the request with this token of a client.
+    /// Appends the envelope of the request, with the client's number and token.
     pub(super) fn encode(&self, writer: &mut Writer<'_>, client: u64, token: u64) {
         let kind = match self {
             Self::Accept { .. } => ACCEPT,
@@ -87,8 +87,8 @@ pub(super) fn take_bus<'a>(kind: u8, reader: &mut Reader<'a>) -> Result<Op<'a>, 
     })
 }
 
-/// Appends what the clients of the bus have. Without any, and if nothing follows it, nothing: a
-/// daemon that is older than the bus reads the state.
+/// Appends ids and patterns of the clients of the bus. If there are none and nothing follows,
+/// appends nothing, so that a daemon that is older than the bus can read the state.
 pub(super) fn put_bus_parts(
     writer: &mut Writer<'_>,
     clients: &BTreeMap<u64, RosterClient>,
@@ -121,7 +121,7 @@ pub(super) fn put_bus_parts(
     }
 }
 
-/// Reads what the clients of the bus have, if there is anything.
+/// Reads ids and patterns of the clients of the bus, if there are any.
 pub(super) fn take_bus_parts(
     reader: &mut Reader<'_>,
     bindings: &[Arc<str>],
@@ -136,7 +136,7 @@ pub(super) fn take_bus_parts(
     Ok(())
 }
 
-/// What a client of the bus has: its id and its patterns.
+/// Reads the id and the patterns of one client.
 fn take_bus_part(
     reader: &mut Reader<'_>,
     bindings: &[Arc<str>],

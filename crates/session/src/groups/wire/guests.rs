@@ -1,4 +1,4 @@
-//! Envelopes of requests and roles, and the part of a state that concerns them.
+//! Envelopes of requests and roles, and the part of a state about them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ pub(super) const ANSWER: u8 = 15;
 pub(super) const CLAIM: u8 = 16;
 pub(super) const RELEASE: u8 = 17;
 
-/// The most claims that count in a daemon's state: of roles that are held and waited for, and of
-/// those that nobody has answered. Of more, all daemons read over the same ones.
+/// The most claims that count in a daemon's state: roles that are held or waited for, and claims
+/// without an answer. All daemons skip the same claims beyond it.
 const CLAIMS_MAX: usize = 2 * ROLES_PER_DAEMON_MAX;
 
-/// What a client does about requests and roles, at its place in the order. The payload of a request
-/// or an answer follows it.
+/// An operation of a client on requests and roles, at its place in the order. The payload of a
+/// request or an answer follows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::groups) enum GuestOp<'a> {
     Request {
@@ -87,7 +87,8 @@ impl GuestOp<'_> {
     }
 }
 
-/// Reads such an envelope behind its kind: who did what, and where the payload begins.
+/// Reads such an envelope behind its kind: the client's number, the operation, and the offset of
+/// the payload.
 pub(super) fn take_guest<'a>(
     kind: u8,
     mut reader: Reader<'a>,
@@ -140,13 +141,13 @@ fn take_role(reader: &mut Reader<'_>) -> Result<Role, DecodeError> {
     Role::from_code(kind, number).ok_or_else(|| reader.invalid("role", u64::from(kind)))
 }
 
-/// The client by which a guest came last is there.
+/// Flag: the client that was last connected as this guest is still there.
 const PRESENT: u8 = 1;
-/// Two numbers follow: what is blank.
+/// Flag: two numbers follow, the range that is blank.
 const HAS_BLANK: u8 = 2;
 
-/// Appends a daemon's part. Without anything in it nothing: a daemon that is older than requests
-/// reads the state. Each group is written once, however many roles it has.
+/// Appends a daemon's part about requests and roles. Each group is written once, however many roles
+/// it has.
 pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part, numbers: &BTreeMap<&str, u64>) {
     let mut groups: BTreeMap<&str, Vec<&PartClaim>> = BTreeMap::new();
     for claim in &part.claims {
@@ -185,7 +186,7 @@ pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part, numbers: &BTreeMap<
     }
 }
 
-/// Reads it, if there is anything.
+/// Reads a daemon's part about requests and roles; an empty one if nothing follows.
 pub(super) fn take_part(
     reader: &mut Reader<'_>,
     bindings: &[Arc<str>],

@@ -1,4 +1,4 @@
-//! A daemon's state in parts, where it is longer than a message may be.
+//! A daemon's state in parts, if it is longer than a message may be.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 pub(super) const STATE_PART: u8 = 18;
 
 /// The longest state that daemons take of each other, in as many parts as it needs. The default
-/// limits of a daemon keep its state below half of that; a daemon that exceeds it lets go of
+/// limits of a daemon keep its state below half of that; a daemon that exceeds it disconnects
 /// clients.
 pub(in crate::groups) const STATE_MAX: usize = 256 << 20;
 
-/// The most bytes before those of the state: kind, config, index, whether it is the last.
+/// The most bytes before those of the state: kind, config, index, and the flag of the last part.
 const HEAD_MAX: usize = 1 + 24 + 10 + 1;
 
 /// One part of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::groups) struct StatePart<'a> {
-    /// The configuration of whose installation the state is.
+    /// The configuration for whose exchange the state is.
     pub(in crate::groups) config: ConfigId,
     /// 0, 1, …
     index: u64,
@@ -28,8 +28,8 @@ pub(in crate::groups) struct StatePart<'a> {
 }
 
 impl<'a> StatePart<'a> {
-    /// Cuts the envelope of a state into envelopes of at most `max` bytes. `None` if that leaves no
-    /// room for it.
+    /// Cuts the envelope of a state into envelopes of at most `max` bytes. `None` if `max` leaves
+    /// no room for bytes of the state.
     pub(in crate::groups) fn split(
         config: ConfigId,
         state: &[u8],
@@ -79,8 +79,8 @@ pub(in crate::groups) struct StateParts {
 }
 
 impl StateParts {
-    /// Takes the next part; the envelope of the state if that was the last. Out of turn, or beyond
-    /// [`STATE_MAX`], a part is passed over, and so is all that follows.
+    /// Takes the next part, and returns the envelope of the state if it was the last. A part out of
+    /// turn, or beyond [`STATE_MAX`], is skipped, and so are all that follow.
     pub(in crate::groups) fn take(&mut self, part: &StatePart<'_>) -> Option<Vec<u8>> {
         let fits = self.bytes.len() + part.bytes.len() <= STATE_MAX;
         if part.index != self.next || !fits {
