@@ -1,12 +1,12 @@
-//! The bimodal groups of a daemon: a gossip instance each, behind one channel of the node.
+//! The bimodal groups of a daemon: one gossip instance for each, behind one channel of the node.
 //!
 //! The groups share a channel because daemons need not have the same ones: every body begins with
 //! the *label* of its group, eight bytes that follow from its name. A body for a group that this
-//! daemon does not have is counted and dropped before any gossip instance sees it; its label is
-//! remembered for a minute, so that nobody makes an agreed group of that name here without being
-//! told. Groups take turns at sending.
+//! daemon does not have is counted and dropped before any gossip instance sees it. Its label is
+//! remembered for a minute, so that a client that joins an agreed group of that name here is
+//! refused. Groups take turns at sending.
 //!
-//! Each event says to which group it belongs, by the group's index.
+//! Each event names its group by the group's index.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,21 +21,20 @@ use groupcast_session::groups::{BIMODAL_GROUPS_MAX, Carrier};
 
 use crate::instance::CarrierEvent;
 
-/// Bytes of a label.
+/// The length of a label, in bytes.
 const LABEL: usize = 8;
-/// A bimodal group of other daemons is taken to be there for so long after it was heard: its
-/// members announce themselves about every two seconds.
+/// A bimodal group of other daemons counts as present for so long after it was heard: its members
+/// announce themselves about every two seconds.
 const ELSEWHERE: Duration = Duration::from_secs(60);
 
 /// All bimodal groups of a daemon.
 pub(crate) struct Bimodal {
     groups: Vec<Group>,
-    /// Which group is asked first for something to send.
+    /// The group that is asked first for a datagram to send.
     turn: usize,
-    /// Datagrams for groups that are not here, or too short for a label.
+    /// How many datagrams were for groups that are not here, or too short for a label.
     foreign: u64,
-    /// Labels of groups that other daemons have and this one has not, and when they were last
-    /// heard.
+    /// Labels of groups that only other daemons have, and when they were last heard.
     elsewhere: BTreeMap<[u8; LABEL], Time>,
 }
 
@@ -71,7 +70,7 @@ impl Bimodal {
         })
     }
 
-    /// How many groups there are: they are called by their index.
+    /// How many groups there are: their indices are below it.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
@@ -109,7 +108,7 @@ impl Bimodal {
         self.groups.iter().all(|group| group.left)
     }
 
-    /// What group `index` holds and has counted, by name.
+    /// Passes the figures and counters of group `index` to `each`, by name.
     pub(crate) fn report_of(&self, index: usize, each: &mut dyn FnMut(&'static str, u64)) {
         self.groups[index].gossip.status().list(each);
     }
@@ -119,13 +118,13 @@ impl Bimodal {
         self.groups[index].gossip.round()
     }
 
-    /// Datagrams for groups that are not here.
+    /// How many datagrams were for groups that are not here.
     pub(crate) fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// The hashes of the names ([`NodeId::from_name`]) of groups that other daemons have had within
-    /// the last minute, and this one has not.
+    /// The groups that were heard within the last minute and that only other daemons have, as
+    /// hashes of their names ([`NodeId::from_name`]).
     pub(crate) fn elsewhere(&self, now: Time) -> impl Iterator<Item = NodeId> {
         let lately = self
             .elsewhere
@@ -134,12 +133,12 @@ impl Bimodal {
         lately.map(|(label, _)| NodeId(u64::from_be_bytes(*label)))
     }
 
-    /// Whether somebody else has had a group that is not here.
+    /// Whether a group was heard that is not here.
     pub(crate) fn hears_others(&self) -> bool {
         !self.elsewhere.is_empty()
     }
 
-    /// A body came for the group with this label, which is not here.
+    /// Notes that a body came for the group with this label, which is not here.
     fn note_elsewhere(&mut self, now: Time, label: [u8; LABEL]) {
         self.elsewhere.insert(label, now);
         if self.elsewhere.len() > BIMODAL_GROUPS_MAX {
@@ -151,8 +150,8 @@ impl Bimodal {
     }
 }
 
-/// The label of the group called `name`: the hash that daemons are called by. Two names that share
-/// one are as unlikely.
+/// The label of the group called `name`: the hash of its name, as with the names of daemons. A
+/// collision of two groups is as unlikely as one of two daemons' names.
 fn label(name: &str) -> [u8; LABEL] {
     NodeId::from_name(name).0.to_be_bytes()
 }
@@ -196,7 +195,7 @@ impl Protocol for Bimodal {
             self.turn = index + 1;
             Some(transmit)
         });
-        // The buffer is the node's; others put no label into it.
+        // The buffer belongs to the node, whose other instances send without a label.
         buf.set_label(&[]);
         transmit
     }
@@ -208,7 +207,7 @@ impl Protocol for Bimodal {
             .enumerate()
             .find_map(|(index, group)| Some((index, group.gossip.poll_event()?)))?;
         match &mut event {
-            // The gossip orders by sender; what the group promises besides is called bimodal.
+            // The gossip delivers with the service fifo; a group's service is called bimodal.
             Event::Deliver(delivery) => delivery.service = Service::Bimodal,
             Event::Left => self.groups[index].left = true,
             _ => {}

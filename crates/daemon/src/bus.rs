@@ -1,8 +1,8 @@
-//! A connection of the bus: a client's socket whose text is turned into the frames that the engine
-//! reads, and the engine's frames into text.
+//! A connection of the bus: turns a client's text into frames for the engine, and the engine's
+//! frames into text.
 //!
-//! It reads and writes as the socket of a client that speaks the client protocol does, so nothing
-//! else of the daemon knows that it is none.
+//! To the rest of the daemon it reads and writes like the socket of a client that speaks the client
+//! protocol.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 
@@ -13,7 +13,7 @@ use groupcast_session::frame::AccessToken;
 use crate::stream::Stream;
 use crate::trace::Traces;
 
-/// Text that is read at once.
+/// The most bytes of text that are read at once.
 const READ_BLOCK: usize = 16 << 10;
 
 /// A socket and the bus between it and the engine.
@@ -21,15 +21,15 @@ const READ_BLOCK: usize = 16 << 10;
 pub(crate) struct BusStream {
     socket: Stream,
     bus: Bus,
-    /// The engine read when no text was wanted: the socket may have some.
+    /// The engine read while no text was wanted: the socket may have text.
     starved: bool,
-    /// Text that was read since it was last asked.
+    /// Bytes of text that were read since the last [`take_work`](Self::take_work).
     work: usize,
 }
 
 impl BusStream {
-    /// Turns what comes from `socket` into requests of a client, which has `token` if the daemon
-    /// asks TCP clients for one. Its traces, if there are to be any, go to `traces`.
+    /// A client of the bus at `socket`. It shows the daemon `token`, if the daemon asks TCP clients
+    /// for one. Its traces go to `traces`; without them it can have none.
     pub(crate) fn new(socket: Stream, token: Option<AccessToken>, traces: Option<Traces>) -> Self {
         let bus = Bus::new(token);
         let bus = match traces {
@@ -52,32 +52,32 @@ impl BusStream {
         &mut self.socket
     }
 
-    /// The socket alone: the bus has nothing more to say.
+    /// The socket alone, when the bus has no more text.
     pub(crate) fn into_socket(self) -> Stream {
         self.socket
     }
 
-    /// Tells the client if its trace has ended by itself; whether it has.
+    /// Tells the client if its trace has ended by an error; returns whether it has.
     pub(crate) fn tend_trace(&mut self) -> bool {
         self.bus.tend_trace()
     }
 
-    /// What reading has cost since the last call, beside what was given to the engine.
+    /// The work of reading since the last call, in bytes, beside the bytes that the engine got.
     pub(crate) fn take_work(&mut self) -> usize {
         std::mem::take(&mut self.work) + self.socket.take_work()
     }
 
-    /// How many traces it began since the last call, whatever came of them.
+    /// How many traces it began since the last call, with or without success.
     pub(crate) fn take_begins(&mut self) -> usize {
         self.bus.take_begins()
     }
 
-    /// Whether text waits for room.
+    /// Whether text waits for room in the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.bus.text().is_empty() || self.socket.has_unsent()
     }
 
-    /// Whether the engine can read something although the socket has told of nothing.
+    /// Whether the engine can read frames without an event of the socket.
     pub(crate) fn has_unread(&self) -> bool {
         !self.socket.is_handshaking()
             && (self.bus.has_frames()
@@ -85,7 +85,7 @@ impl BusStream {
                 || self.starved && self.bus.wants_text())
     }
 
-    /// Frames that are ready; `None` if there are none.
+    /// Reads frames that are ready; `None` if there are none.
     fn read_frames(&mut self, bytes: &mut [u8]) -> Option<usize> {
         let frames = self.bus.frames();
         let len = frames.len().min(bytes.len());
@@ -105,7 +105,7 @@ impl Read for BusStream {
     /// the socket.
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let mut text = [0; READ_BLOCK];
-        // Nobody is a client before both sides have agreed on keys.
+        // There is no client before the TLS handshake is over.
         if !self.socket.is_handshaking() {
             if self.bus.is_paused() {
                 self.bus.resume();
@@ -155,7 +155,7 @@ impl Write for BusStream {
         match self.flush() {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
             _ if taken > 0 => Ok(taken),
-            // Nothing was taken, because there was no room; perhaps there is now.
+            // Nothing was taken for want of room; the flush may have made some.
             Err(error) => Err(error),
             Ok(()) => Err(ErrorKind::Interrupted.into()),
         }

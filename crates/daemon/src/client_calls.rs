@@ -1,4 +1,4 @@
-//! What reading and writing the clients takes in system calls, for the status.
+//! Counts of system calls for reading and writing clients, for the status.
 
 use std::io;
 
@@ -6,11 +6,11 @@ use std::io;
 /// the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ClientCalls {
-    /// Reads that brought something, or the end.
+    /// Reads that brought bytes, or the end.
     pub(crate) reads: u64,
     /// Reads that found nothing, or failed.
     pub(crate) reads_empty: u64,
-    /// Writes that gave something.
+    /// Writes that took bytes.
     pub(crate) writes: u64,
     /// Writes that found no room, or failed.
     pub(crate) writes_blocked: u64,

@@ -1,14 +1,17 @@
-//! The clients' sockets: accepting, reading a fair share of each, writing what the engine has for
-//! them.
+//! The clients' sockets: accepts them, reads a fair share of each, and writes the engine's output
+//! to them.
 //!
-//! Events come at edges: a socket that was not read until it would block is remembered and read on
-//! in the next turn. No client gets more than [`READ_SHARE`] a turn, so one that floods does not
-//! keep the others waiting, and all together get no more than [`READ_TOTAL`], so that they do not
-//! keep the protocols waiting. Clients that were not read go first in the next turn. Messages are
-//! bounded by the credit of their publishers; one that sends many other frames rests after each
-//! share, so that the daemon is idle most of the time, whatever its clients ask for. Writing is
-//! bounded in the same way as reading: a client that reads as fast as it is written to takes a long
-//! message in several turns.
+//! Events are edge-triggered: a socket that was not read until it would block is remembered and
+//! read on in the next turn.
+//!
+//! - No client gets more than [`READ_SHARE`] a turn, so one that floods does not keep the others
+//!   waiting; all together get no more than [`READ_TOTAL`], so that they do not keep the protocols
+//!   waiting. Clients that were not read go first in the next turn.
+//! - Messages are bounded by the credit of their publishers. A client that sends many other frames
+//!   rests after each share, so that the daemon is idle most of the time, whatever its clients ask
+//!   for.
+//! - Writing is bounded in the same way: a client that reads as fast as it is written to takes a
+//!   long message in several turns.
 
 mod shares;
 
@@ -34,23 +37,23 @@ use crate::stream::Stream;
 use crate::trace::Traces;
 use crate::turns::Turns;
 
-/// Bytes that one client is read in one turn of the loop.
+/// The most bytes that are read from one client in one turn of the loop.
 const READ_SHARE: usize = 256 << 10;
-/// Bytes that all clients are read in one turn.
+/// The most bytes that are read from all clients in one turn.
 const READ_TOTAL: usize = 1 << 20;
-/// Bytes of these that are read before the network: a token waits for no longer than that takes,
-/// some 50 us.
+/// How many of them are read before the network. A token waits for as long as that takes, some 50
+/// us.
 const READ_FIRST: usize = 64 << 10;
-/// Bytes that all clients are written in one turn.
+/// The most bytes that are written to all clients in one turn.
 const WRITE_TOTAL: usize = 4 << 20;
-/// Connections that are accepted in one turn.
+/// The most connections that are accepted in one turn.
 const ACCEPT_SHARE: usize = 64;
-/// After an accept that failed for want of something, wait this long.
+/// How long to wait after an accept that failed for want of a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const UNIX_ACCEPTOR: Token = Token(1);
 const TCP_ACCEPTOR: Token = Token(2);
-/// The first of those for the bus.
+/// The first token of a listener for the bus.
 const BUS_ACCEPTORS: usize = 3;
 /// The most addresses for the bus.
 pub(crate) const BUS_MAX: usize = SPILL.0 - BUS_ACCEPTORS;
@@ -59,42 +62,44 @@ pub(crate) const SPILL: Token = Token(16);
 /// The first client's token; the token of the loop itself is below.
 const CLIENTS_FROM: usize = SPILL.0 + 1;
 
-/// All connections of clients, and where they come from.
+/// All connections of clients, and their listeners.
 pub(crate) struct Clients {
     registry: Registry,
     unix: UnixAcceptor,
     tcp: Option<TcpAcceptor>,
     bus: Vec<BusAcceptor>,
-    /// What TCP clients must have: those of the bus need not bring it.
+    /// The token that TCP clients must have. Clients of the bus need not know it: their connections
+    /// show it.
     token: Option<AccessToken>,
-    /// Where clients of the bus may have traces.
+    /// The traces of clients of the bus, if they may have any.
     traces: Option<Traces>,
     streams: BTreeMap<ClientId, Stream>,
-    /// May have more to read, in the order of their turns.
+    /// Clients that may have more to read, in the order of their turns.
     readable: Turns,
-    /// Sent many frames that publish nothing, and are not read before these times, which ascend.
+    /// Clients that sent many frames that publish nothing, and are not read before these times,
+    /// which ascend.
     resting: VecDeque<(Time, ClientId)>,
-    /// The same, to find them.
+    /// The clients in `resting`, to find them.
     rests: BTreeSet<ClientId>,
     /// Had a pattern compiled; what they sent behind it may be handled.
     held: BTreeSet<ClientId>,
     /// When the last of them has rested.
     rested_at: Time,
-    /// Have output that may be written, in the order of their turns.
+    /// Clients with output that may be written, in the order of their turns.
     writable: Turns,
-    /// Did not take all; written to again when there is room.
+    /// Clients whose sockets are full: written to again when there is room.
     blocked: BTreeSet<ClientId>,
-    /// Ended by the other side: behind what they have sent is their end.
+    /// Clients that have ended their side: their end stands behind the bytes that they have sent.
     ended: BTreeSet<ClientId>,
-    /// Ended by this side, and not yet by the other.
+    /// Connections that this side has ended and the other side has not yet.
     lingering: Lingering,
-    /// Connections may be waiting, to be accepted not before this time.
+    /// When to accept next, if connections may be waiting.
     accept_at: Option<Time>,
-    /// How many are accepted.
+    /// The pace of accepting.
     pace: Pace,
-    /// Where the next one is looked for first: no address keeps the others waiting.
+    /// The listener that is asked first next time, so that none keeps the others waiting.
     accept_from: usize,
-    /// Bytes that may still be read in this turn.
+    /// How many bytes may still be read in this turn.
     left: usize,
     calls: ClientCalls,
 }
@@ -142,8 +147,8 @@ impl Clients {
         })
     }
 
-    /// Lets clients of the bus connect, too: at these addresses, of which there are [`BUS_MAX`] at
-    /// most. `token` is what the daemon asks other TCP clients for; traces may go to `traces`.
+    /// Lets clients of the bus connect, too, at `bus`, which are [`BUS_MAX`] listeners at most.
+    /// `token` is the one that the daemon asks other TCP clients for; traces go to `traces`.
     pub(crate) fn listen_for_bus(
         &mut self,
         mut bus: Vec<BusAcceptor>,
@@ -161,7 +166,7 @@ impl Clients {
         Ok(())
     }
 
-    /// Where clients of the bus connect by TCP.
+    /// The TCP addresses for clients of the bus.
     pub(crate) fn bus_addresses(&self) -> impl Iterator<Item = SocketAddr> {
         self.bus.iter().filter_map(BusAcceptor::address)
     }
@@ -190,14 +195,13 @@ impl Clients {
         }
     }
 
-    /// Takes what clients have sent, within the bound of what may come before the network.
+    /// Reads clients up to [`READ_FIRST`], before the network is read.
     pub(crate) fn take_first_input(&mut self, now: Time, engine: &mut Engine) {
         let left = self.read_in_turn(now, engine, READ_FIRST);
         self.left = READ_TOTAL - (READ_FIRST - left);
     }
 
-    /// Takes new connections, and of each client that has something its share of what is left of
-    /// the turn, which ends.
+    /// Accepts connections, and reads clients up to the rest of [`READ_TOTAL`]. Ends the turn.
     pub(crate) fn take_input(&mut self, now: Time, engine: &mut Engine) {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = self.accept(now, engine);
@@ -210,9 +214,10 @@ impl Clients {
         self.read_in_turn(now, engine, left);
     }
 
-    /// Reads clients in turn until each was read once or `left` is used up; what is left of it.
+    /// Reads clients in turn until each was read once or `left` is used up; returns the rest of
+    /// `left`.
     fn read_in_turn(&mut self, now: Time, engine: &mut Engine, mut left: usize) -> usize {
-        // Each has one turn at most: those that have more come again behind the others.
+        // Each client has one turn at most: a client with more to read goes behind the others.
         for _ in 0..self.readable.len() {
             if left == 0 {
                 break;
@@ -235,14 +240,15 @@ impl Clients {
         left
     }
 
-    /// The client is not read until it has rested for so long, behind those that rest already.
+    /// Lets the client rest for so long, after those that rest already; it is not read meanwhile.
     fn rest(&mut self, now: Time, id: ClientId, time: Duration) {
         self.rested_at = self.rested_at.max(now) + time;
         self.resting.push_back((self.rested_at, id));
         self.rests.insert(id);
     }
 
-    /// Writes what the engine has for its clients, each its share, and closes what it wants closed.
+    /// Writes the engine's output to its clients, to each its share, and closes the connections
+    /// that the engine ends.
     pub(crate) fn give_output(&mut self, now: Time, engine: &mut Engine) {
         while let Some(id) = engine.poll_output() {
             if !self.blocked.contains(&id) {
@@ -267,7 +273,7 @@ impl Clients {
         self.lingering.handle_timeout(now);
     }
 
-    /// Flushes the traces that are due, and tells the clients of those that this has ended.
+    /// Flushes the traces that are due, and tells clients whose trace has failed by that.
     pub(crate) fn tend_traces(&mut self, now: Time) {
         let failed = self.traces.as_ref().is_some_and(|traces| traces.tend(now));
         if !failed {
@@ -285,7 +291,7 @@ impl Clients {
         self.writable.len() > 0
     }
 
-    /// How long the loop may sleep as far as the clients are concerned.
+    /// How long the loop may sleep, for the clients; `None` if without limit.
     pub(crate) fn patience(&self, now: Time, engine: &mut Engine) -> Option<Duration> {
         let readable = self.readable.iter().any(|id| engine.space(id).is_some());
         if readable || self.has_output() {
@@ -301,34 +307,34 @@ impl Clients {
         first.map(|at| at - now)
     }
 
-    /// Where clients connect by TCP, if they may.
+    /// The TCP address for clients, if there is one.
     pub(crate) fn tcp_address(&self) -> Option<SocketAddr> {
         self.tcp.as_ref().and_then(TcpAcceptor::address)
     }
 
-    /// From now on clients that connect by TCP are shown what `tls` has.
+    /// Clients that connect by TCP from now on are shown the certificate of `tls`.
     pub(crate) fn set_tls(&mut self, tls: Server) {
         if let Some(tcp) = &mut self.tcp {
             tcp.set_tls(tls);
         }
     }
 
-    /// What clients over TCP will refuse the daemon's certificate for, as it is now.
+    /// The reasons for which clients over TCP will refuse the daemon's certificate now.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
         self.tcp.as_ref().map_or(Vec::new(), TcpAcceptor::doubts)
     }
 
-    /// What was counted since the start.
+    /// The counters since the start.
     pub(crate) fn calls(&self) -> ClientCalls {
         self.calls
     }
 
-    /// How many connections there are.
+    /// How many connections there are, lingering ones included.
     pub(crate) fn count(&self) -> usize {
         self.streams.len() + self.lingering.count()
     }
 
-    /// When to go on accepting: `None` if no connection waits.
+    /// Accepts connections. Returns when to go on; `None` if no connection waits.
     fn accept(&mut self, now: Time, engine: &mut Engine) -> Option<Time> {
         for _ in 0..ACCEPT_SHARE {
             if let Some(at) = self.pace.due(now) {
@@ -352,7 +358,7 @@ impl Clients {
         Some(now)
     }
 
-    /// A connection from wherever one waits; `None` if none does.
+    /// Accepts a connection from the next listener with one; `None` if none waits.
     fn accept_one(&mut self) -> Option<io::Result<Stream>> {
         let tcp = usize::from(self.tcp.is_some());
         let count = 1 + tcp + self.bus.len();
@@ -390,15 +396,15 @@ impl Clients {
         }
     }
 
-    /// The connection has ended from the other side.
+    /// The other side has ended the connection, or it has failed.
     fn end(&mut self, now: Time, id: ClientId, engine: &mut Engine) {
         self.forget(id);
         engine.closed(now, id);
     }
 
-    /// Closing a socket takes it out of the poll as well.
+    /// Forgets a client's connection. Closing its socket takes it out of the poll.
     fn forget(&mut self, id: ClientId) -> Option<Stream> {
-        // Its place among the readable is skipped when its turn comes.
+        // Its place in the queues is skipped when its turn comes.
         self.blocked.remove(&id);
         self.ended.remove(&id);
         self.held.remove(&id);
@@ -406,17 +412,18 @@ impl Clients {
     }
 }
 
-/// What the poll calls a client's socket.
+/// The token of a client's socket in the poll.
 fn token_of(id: ClientId) -> Token {
     Token(CLIENTS_FROM + id.0 as usize)
 }
 
-/// Lets the process have a file for each of `clients` connections, as far as it may.
+/// Raises the limit of open files to what `clients` connections need, as far as the hard limit
+/// allows.
 pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    /// Sockets between daemons, listeners, history, standard streams; and connections that are
-    /// being refused.
+    /// Files beside the clients': sockets between daemons, listeners, history, standard streams,
+    /// and connections that are being refused.
     const OTHERS: u64 = 128;
     let wanted = clients as u64 + OTHERS;
     let limit = getrlimit(Resource::Nofile);

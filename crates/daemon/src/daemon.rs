@@ -1,10 +1,15 @@
 //! The daemon: one thread, one loop around the network's endpoint, the groups' engine and the
 //! clients' sockets.
 //!
-//! A turn: the endpoint sends and waits; clients are read within a bound, so that what they have
-//! sent goes with a token that has come; the endpoint reads the network; the order's and the
-//! bimodal groups' events go to the engine; clients are accepted, and read on; the engine's
-//! messages go to the order and to the groups; each client that has output is written to once.
+//! A turn:
+//!
+//! 1. the endpoint sends and waits;
+//! 2. clients are read within a bound, so that their messages go with a token that has come;
+//! 3. the endpoint reads the network, and the events of the order, the bimodal groups and the rings
+//!    go to the engine;
+//! 4. new clients are accepted, and clients are read on;
+//! 5. the engine's messages go to the order, the groups and the rings;
+//! 6. each client with output is written to once.
 
 mod leaving;
 mod observe;
@@ -45,11 +50,12 @@ use crate::status;
 use crate::stop::{StopHandle, StopRequests};
 use crate::trace::Traces;
 
-/// Wakes the loop to stop; clients and the sockets that they connect to have the tokens above.
+/// The token of requests to stop. The listeners for clients and the clients' sockets have the
+/// tokens above it.
 const STOP: Token = Token(0);
-/// The bimodal groups are tended this often.
+/// The time between two calls of [`Daemon::tend`].
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
-/// Questions of clients that are answered in one turn.
+/// The most questions of clients that are answered in one turn.
 const ANSWERS_A_TURN: usize = 8;
 /// A daemon that is set up: a member of the group as soon as it [`run`](Self::run)s.
 ///
@@ -63,28 +69,28 @@ pub struct Daemon {
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
-    /// By the engine's places for them.
+    /// The further rings, at the indices that the engine has for them.
     rings: Vec<Option<Ring>>,
-    /// Which rings of the engine's they are.
+    /// The engine's count of changes for which `rings` holds.
     ring_changes: u64,
     keys: Keys,
-    /// When the rings are looked at next.
+    /// When to check next whether clients still want each ring.
     look_at: Time,
     rekeying: Rekeying,
-    /// What this daemon and others have by their configurations.
+    /// The rings in the configurations of this daemon and of others.
     configured_rings: ConfiguredRings,
     client_log: ClientLog,
-    /// Reads the configuration again.
+    /// Reads the configuration again, on SIGHUP.
     reread: Option<Reread>,
-    /// The log of the process, if it is this daemon's to change.
+    /// The log of the process, if this daemon may change it.
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
-    /// When the bimodal groups are tended next.
+    /// When to call [`tend`](Self::tend) next.
     tend_at: Time,
     phase: RunPhase,
 }
 
-/// Reads the configuration again.
+/// Reads the configuration again, on SIGHUP.
 type Reread = Box<dyn FnMut() -> Result<Config, DaemonConfigError>>;
 
 impl Daemon {
@@ -202,8 +208,9 @@ impl Daemon {
         self.log = Some(log);
     }
 
-    /// On SIGHUP, `read` reads the configuration again. Limits of clients and how much is logged
-    /// hold from then on; the log names them, and what takes effect when the daemon starts again.
+    /// On SIGHUP, `read` reads the configuration again. Changed limits and rights of clients, and
+    /// the filter of the log, take effect at once, other changes at the next start; the log names
+    /// both.
     pub fn reread_with(
         &mut self,
         read: impl FnMut() -> Result<Config, DaemonConfigError> + 'static,
@@ -211,16 +218,17 @@ impl Daemon {
         self.reread = Some(Box::new(read));
     }
 
-    /// Who this is on the network.
+    /// This daemon, as a member of its own order.
     pub fn local(&self) -> MemberId {
         self.endpoint.node().local()
     }
 
-    /// Serves until it is asked to stop; leaves the group then.
+    /// Serves until it is asked to stop, then leaves its group.
     ///
     /// # Errors
-    /// [`DaemonError::NameInUse`] if another daemon of the cluster has this one's name, and what
-    /// makes going on impossible. Clients get the reason; sockets and files are removed.
+    /// [`DaemonError::NameInUse`] if another daemon of the cluster has this one's name; or an error
+    /// of the system after which the daemon cannot go on. Clients are told the reason; sockets and
+    /// files are removed.
     pub fn run(mut self) -> Result<(), DaemonError> {
         let result = loop {
             match self.turn() {
@@ -230,7 +238,8 @@ impl Daemon {
                     let now = self.endpoint.now();
                     self.engine.stop(now, &error.to_string());
                     self.clients.give_output(now, &mut self.engine);
-                    // Each turn is a share: the reason may stand behind several.
+                    // One call writes a share to each client: the reason may stand behind several
+                    // shares.
                     while self.clients.has_output() && self.endpoint.now() < now + FAREWELL {
                         self.clients.give_output(now, &mut self.engine);
                     }
@@ -247,7 +256,7 @@ impl Daemon {
         result
     }
 
-    /// One turn of the loop; whether there is another.
+    /// One turn of the loop; returns whether there is another.
     pub(crate) fn turn(&mut self) -> Result<bool, DaemonError> {
         let patience = self.patience();
         // A ring's token is as urgent as the daemon's own.
@@ -278,7 +287,7 @@ impl Daemon {
         if asked {
             self.do_as_signals_ask();
         }
-        // What clients have sent goes with the token that has come, if one has.
+        // Messages that clients have sent go with the token that has come, if one has.
         self.clients.take_first_input(now, &mut self.engine);
         self.submit(now);
         self.endpoint
@@ -296,12 +305,11 @@ impl Daemon {
         self.submit(now);
         self.rekey(now);
         self.tell_rings(now);
-        // Other hosts come before the clients of this one: waking a client takes as long as a
-        // message to all of them.
+        // Datagrams to other hosts go before output to clients: to wake one client takes as long as
+        // a message to all hosts.
         self.endpoint.flush(now);
         self.rings.iter_mut().flatten().for_each(Ring::flush);
-        // The order may have something to say about a message at once, for instance that it has
-        // room again.
+        // A message may have caused events at once, for instance that the order has room again.
         self.take_events()?;
         self.answer_questions(now);
         if let Some(spill) = &mut self.spill {
@@ -347,8 +355,8 @@ impl Daemon {
         .min()
     }
 
-    /// The events of the order and of the bimodal groups, each as they came, and the history around
-    /// them.
+    /// Hands the events of the order and of the bimodal groups to the engine, in the order in which
+    /// they came, and writes the history around them.
     fn take_events(&mut self) -> Result<(), DaemonError> {
         let now = self.endpoint.now();
         while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
@@ -363,7 +371,7 @@ impl Daemon {
                     self.note_rings_of_others(&event);
                 }
                 Carrier::Bimodal(index) => self.observe_group_event(index, &event),
-                // Rings are not on this node.
+                // Further rings have nodes of their own.
                 Carrier::Ring(_) => {}
             }
             self.engine.handle_event(now, carrier, event);
@@ -376,7 +384,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// What an event of the order means to the daemon itself.
+    /// Carries out the effects of an event of the order on the daemon itself.
     fn note_order_event(&mut self, now: Time, event: &Event) -> Result<(), DaemonError> {
         match event {
             Event::NameInUse { holder } => return Err(self.name_in_use(*holder)),
@@ -396,8 +404,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the engine from time to time which daemons the bimodal groups have heard of, and which
-    /// groups are bimodal at other daemons alone.
+    /// Every [`TEND_INTERVAL`] tells the engine which daemons the bimodal groups have heard, and
+    /// which groups are bimodal at other daemons alone.
     fn tend(&mut self, now: Time) {
         if now < self.tend_at {
             return;
@@ -411,7 +419,8 @@ impl Daemon {
         }
     }
 
-    /// What the engine saw goes to the history at this place, and to the log.
+    /// Writes the engine's observations into the history, at this place, and its facts into the
+    /// log.
     fn record(&mut self, now: Time) {
         while let Some((carrier, observation)) = self.engine.poll_observation() {
             self.observe(carrier, &observation);
@@ -425,7 +434,7 @@ impl Daemon {
         }
     }
 
-    /// Hands the clients' messages to what carries them.
+    /// Hands the engine's messages to their carriers.
     fn submit(&mut self, now: Time) {
         let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
         let rings = &mut self.rings;
@@ -433,7 +442,7 @@ impl Daemon {
             .pump(now, |carrier, service, payload| match carrier {
                 Carrier::Ring(index) => match rings.get_mut(index) {
                     Some(Some(ring)) => ring.submit(service, payload),
-                    // It waits until the ring is there.
+                    // The message waits until the ring is open.
                     _ => Err(SubmitError::Full { queued: 0 }),
                 },
                 Carrier::Order | Carrier::Bimodal(_) => {
@@ -450,7 +459,7 @@ impl Daemon {
             }
             Event::Deliver(delivery) if delivery.place.is_some() => {
                 let said = self.configured_rings.handle_statement(&delivery.payload);
-                // What makes no sense says nothing.
+                // A malformed statement is ignored.
                 for difference in said.unwrap_or_default() {
                     self.narrator
                         .ring_elsewhere(delivery.id.sender, &difference, &self.engine);
@@ -460,7 +469,7 @@ impl Daemon {
         }
     }
 
-    /// Says which rings the configuration of this daemon has, if that is due.
+    /// Tells the other daemons which rings this daemon's configuration has, if that is due.
     fn tell_rings(&mut self, now: Time) {
         let Some(statement) = self.configured_rings.next_statement() else {
             return;
@@ -485,7 +494,8 @@ impl Daemon {
             let (node, history) = (self.endpoint.node_mut(), self.history.as_ref());
             let payload = Bytes::from(statement.encode());
             let submitted = submit(node, history, now, Carrier::Order, Service::Agreed, payload);
-            // A full one has room again soon; one that is left takes nothing any more.
+            // A full order has room again soon; an order that the daemon is leaving takes nothing
+            // any more.
             if matches!(submitted, Err(SubmitError::Full { .. })) {
                 break;
             }
@@ -505,8 +515,8 @@ impl Daemon {
     }
 
     fn answer_questions(&mut self, now: Time) {
-        // An answer takes as long as there are clients and groups: the others wait for the next
-        // turn.
+        // An answer takes time proportional to clients and groups, so further questions wait for
+        // the next turn.
         for _ in 0..ANSWERS_A_TURN {
             let Some((client, question)) = self.engine.poll_question() else {
                 break;
@@ -547,7 +557,7 @@ impl Daemon {
         }
     }
 
-    /// Where a member is, in words.
+    /// Where a member is, for people.
     fn whereabouts(&self, member: MemberId) -> String {
         let mut peers = self.endpoint.node().peers();
         match peers.find(|(peer, _)| *peer == member) {
@@ -557,7 +567,7 @@ impl Daemon {
     }
 }
 
-/// Whether a client can cause this line of the log as often as it likes.
+/// Whether a client can cause this line of the log without limit.
 fn is_client_line(fact: &Fact) -> bool {
     matches!(
         fact,

@@ -1,4 +1,4 @@
-//! Why a daemon does not start, or ends.
+//! The errors of a daemon.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,7 +17,7 @@ pub enum DaemonError {
     /// The key file cannot be read, or holds no key.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The files for TLS are wrong.
+    /// The files for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The sockets between daemons cannot be opened.
@@ -32,7 +32,7 @@ pub enum DaemonError {
         /// The path of the socket or file.
         path: PathBuf,
     },
-    /// There is something else at the path of the Unix socket.
+    /// The file at the path of the Unix socket is no socket.
     #[error("{} exists and is no socket", .path.display())]
     NotASocket {
         /// The path of the socket.
@@ -54,7 +54,7 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
-    /// The same of an address for clients of the bus.
+    /// One of these errors, about an address for clients of the bus.
     #[error(transparent)]
     Bus(Box<Self>),
     /// The history cannot be written.
@@ -65,7 +65,7 @@ pub enum DaemonError {
         /// What the system said.
         source: io::Error,
     },
-    /// There is no directory for traces of the bus.
+    /// The directory for traces of the bus cannot be used.
     #[error("cannot keep traces of the bus in {}: {source}", .path.display())]
     Traces {
         /// The path of the directory.
@@ -88,20 +88,20 @@ pub enum DaemonError {
     NameInUse {
         /// The name that both daemons have.
         name: String,
-        /// The other one, with its address if it is known.
+        /// The other daemon, with its address if it is known.
         holder: String,
     },
-    /// The host does not give the process what the configuration asks for.
+    /// The host does not give the process a privilege that the configuration asks for.
     #[error("cannot {what}: {source}")]
     Process {
-        /// What was asked for.
+        /// What the process asked for.
         what: &'static str,
-        /// The capability or the limit that it takes.
+        /// The capability or the limit that it needs.
         needs: &'static str,
         /// What the system said.
         source: io::Error,
     },
-    /// The system refused something that daemons need.
+    /// The system refused an operation that daemons need.
     #[error("cannot {what}: {source}")]
     System {
         /// What was tried.
@@ -116,12 +116,12 @@ impl DaemonError {
         move |source| Self::System { what, source }
     }
 
-    /// Whether it is of the network or the system, and may be gone when it is tried again.
+    /// Whether the cause is in the network or the system, so that another attempt may succeed.
     pub(crate) fn may_pass(&self) -> bool {
         matches!(self, Self::Net(_) | Self::System { .. } | Self::Key(_))
     }
 
-    /// The same where it is about an address of the bus.
+    /// The help for an error about an address of the bus.
     fn help_with_bus(&self) -> Option<String> {
         let help = match self {
             Self::SocketInUse { .. } => {
@@ -142,7 +142,7 @@ impl DaemonError {
         Some(help.into())
     }
 
-    /// What the user can do about it, where the error does not say so itself.
+    /// What the user can do about it, if the error does not say so itself.
     pub fn help(&self) -> Option<String> {
         match self {
             Self::Config(error) => Some(error.help()),
@@ -182,8 +182,8 @@ impl DaemonError {
     }
 }
 
-/// Whether a socket's path does not fit into its address: what the standard library says then names
-/// a constant of the system.
+/// Whether a socket's path is too long for an address. The standard library's text for that names a
+/// constant of the system.
 fn is_too_long(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidInput
 }

@@ -1,10 +1,9 @@
 //! The history of this daemon, in the file that `--history` names.
 //!
 //! The node's observer and the loop share the writer: the observer writes lines, the loop flushes
-//! them.
-//! The digest of a long payload is made in parts, a part in a turn of the loop, so that a message
-//! of 64 MiB does not keep the protocols waiting; the lines behind it wait for it, so that their
-//! order stays.
+//! them. The digest of a long payload is made in parts, one in each turn of the loop, so that a
+//! message of 64 MiB does not keep the protocols waiting. The lines behind it wait for the digest,
+//! so that they stay in order.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -31,21 +30,21 @@ pub(crate) struct History {
 
 struct HistoryFile {
     path: PathBuf,
-    /// None after an error: what follows would not be a history.
+    /// `None` after an error: later lines without the lost ones would be no history.
     writer: Option<HistoryWriter<BufWriter<File>>>,
-    /// When the lines that are not in the file yet must be.
+    /// When the buffered lines have to be flushed.
     due: Option<Time>,
-    /// Something was written that has no time yet.
+    /// Lines were written since `due` was last set.
     written: bool,
-    /// Lines that wait for a digest, the first of them for its own.
+    /// Lines that wait for a digest; the first one waits for its own.
     waiting: VecDeque<Line>,
-    /// Payload bytes of those that are not digested.
+    /// Their payload bytes that are not digested yet.
     undigested: usize,
 }
 
 /// A line that is not written yet.
 struct Line {
-    /// The bimodal group that it is of, if it is of one.
+    /// The name of its bimodal group, if it is of one.
     group: Option<String>,
     observation: Observation,
     /// The payload whose digest it lacks, if it lacks one.
@@ -53,25 +52,23 @@ struct Line {
 }
 
 struct Undigested {
-    /// What is left of the payload.
+    /// The rest of the payload.
     payload: Bytes,
-    /// Of what came before.
+    /// The digest of the bytes before it.
     digest: Digest,
 }
 
 impl History {
-    /// Lines are in the file this long after what they report; the start and configurations at
-    /// once.
+    /// How long lines are buffered; the start and configurations are written at once.
     pub(crate) const DELAY: Duration = Duration::from_millis(100);
-    /// Payloads up to this are digested at once.
+    /// The longest payload that is digested at once.
     pub(crate) const AT_ONCE: usize = 256 << 10;
-    /// Bytes that are digested in a turn of the loop.
+    /// How many bytes are digested in a turn of the loop.
     const SHARE: usize = 1 << 20;
-    /// More than so many bytes do not wait for their digests: the oldest are digested first.
+    /// The most bytes that wait for their digests; beyond it the oldest are digested at once.
     const UNDIGESTED_MAX: usize = 256 << 20;
 
-    /// Goes on at the end of the file at `path`, or begins it; `order` is what orders the messages
-    /// of the daemon `name`.
+    /// Appends to the history at `path`, or begins it. `order` is the order of the daemon `name`.
     pub(crate) fn open(
         path: &Path,
         member: MemberId,
@@ -94,18 +91,18 @@ impl History {
                 undigested: 0,
             })),
         };
-        // A daemon that is killed at once has a history all the same.
+        // Even a daemon that is killed right after its start has a history.
         history.file.borrow_mut().flush();
         Ok(history)
     }
 
-    /// The daemon saw something in the bimodal group called `group`.
+    /// Writes an observation in the bimodal group called `group`.
     pub(crate) fn observe_in(&self, group: &str, observation: &Observation) {
         let mut file = self.file.borrow_mut();
         file.take(Some(group), observation, None);
     }
 
-    /// The daemon saw something of a message with `payload`, whose digest `observation` lacks.
+    /// Writes an observation of a message with `payload`, whose digest `observation` lacks.
     pub(crate) fn observe_message(
         &self,
         group: Option<&str>,
@@ -119,16 +116,16 @@ impl History {
         }
     }
 
-    /// The daemon has joined the ring with the top `ring`, as `member`: the ring has another
-    /// history.
+    /// Notes that the daemon has joined the ring with the top `ring`, as `member`. The ring has a
+    /// history of its own.
     pub(crate) fn joined(&self, ring: &str, member: MemberId) {
         let mut file = self.file.borrow_mut();
         file.attempt(|writer| writer.write_joined(ring, member));
         file.flush();
     }
 
-    /// The line of a long ordered message, whose digest takes its time; the node's observer has
-    /// seen everything else.
+    /// Writes the line of a delivered long message, whose digest takes several turns. The node's
+    /// observer writes all other lines.
     pub(crate) fn observe_long(&self, event: &Event) {
         if let Event::Deliver(delivery) = event
             && is_long(&delivery.payload)
@@ -143,7 +140,7 @@ impl History {
         }
     }
 
-    /// The line of a message that the member of `node` has submitted to its order.
+    /// Writes the line of a message that the member of `node` has submitted to its order.
     pub(crate) fn observe_submission<P: Protocol>(
         &self,
         node: &mut Node<P>,
@@ -158,7 +155,8 @@ impl History {
         }
     }
 
-    /// Digests a part of what waits and flushes what is due; how long until the next time.
+    /// Digests a part of the waiting payloads, and flushes lines that are due. Returns how long
+    /// until the next call.
     pub(crate) fn tend(&self, now: Time) -> Option<Duration> {
         let mut file = self.file.borrow_mut();
         file.digest(Self::SHARE);
@@ -181,7 +179,7 @@ impl History {
         serde_json::json!({"path": path, "written": file.writer.is_some()})
     }
 
-    /// Writes and flushes all: the daemon ends.
+    /// Writes and flushes all lines, at the end of the daemon.
     pub(crate) fn finish(&self) {
         let mut file = self.file.borrow_mut();
         file.digest(usize::MAX);
@@ -190,7 +188,7 @@ impl History {
 }
 
 impl HistoryFile {
-    /// Writes a line, or puts it behind those that wait.
+    /// Writes a line, or puts it behind the lines that wait.
     fn take(&mut self, group: Option<&str>, observation: &Observation, payload: Option<Bytes>) {
         if self.waiting.is_empty() && payload.is_none() {
             return self.write(group, observation);
@@ -206,7 +204,7 @@ impl HistoryFile {
         });
     }
 
-    /// Digests up to `share` bytes of what waits, and writes the lines that are complete.
+    /// Digests up to `share` bytes of waiting payloads, and writes the lines that are complete.
     fn digest(&mut self, mut share: usize) {
         while let Some(line) = self.waiting.front_mut() {
             if let Some(Undigested { payload, digest }) = &mut line.undigested {
@@ -231,7 +229,8 @@ impl HistoryFile {
             Some(group) => writer.write_in(group, observation),
             None => writer.write(observation),
         });
-        // Configurations are rare, and what they say tells a kill from a history that ends early.
+        // Configurations are rare, and a reader needs them to tell a killed daemon from a history
+        // that ends early.
         if matches!(observation, Observation::Configuration { .. }) {
             self.flush();
         }
@@ -264,7 +263,7 @@ fn set_digest(observation: &mut Observation, made: u64) {
     }
 }
 
-/// That a message was submitted; of a long one without its digest, which takes its time.
+/// The observation of a submitted message; without the digest if the message is long.
 pub(crate) fn submission(id: MessageId, service: Service, payload: &Bytes) -> Observation {
     Observation::Submit {
         id,

@@ -1,7 +1,8 @@
-//! The protocol instances of the daemon's node: what orders messages, and the bimodal groups.
+//! The protocol instances of the daemon's node: the order, the bimodal groups, and listeners for
+//! other orders.
 //!
-//! A node hosts instances of one type, so this type is any of them. Calls are passed on, and
-//! events say which of the two they come from.
+//! A node hosts instances of one type, so this type is an enum of them. Calls are passed on, and
+//! events name their carrier.
 
 use bytes::Bytes;
 use groupcast_core::family::OrderFamily;
@@ -20,21 +21,21 @@ use crate::others::Others;
 
 /// An instance of the daemon's node.
 pub(crate) enum Instance {
-    /// What orders the messages of all groups, on its family's channel.
+    /// The daemon's own order, on its family's channel.
     Order(Order),
-    /// On [`BIMODAL`], where there are such groups.
+    /// The bimodal groups, on [`BIMODAL`].
     Bimodal(Box<Bimodal>),
-    /// On the channel of a protocol that could order messages here, and does not.
+    /// A listener on the channel of a protocol that could be the order here, and is not.
     Others(Others),
 }
 
-/// A protocol of the registry, which orders messages.
+/// The member of the daemon's own order, and its protocol in the registry.
 pub(crate) struct Order {
     pub(crate) family: &'static OrderFamily,
     pub(crate) member: Box<dyn Instrumented>,
 }
 
-/// What orders the messages of a daemon's node.
+/// The order on a daemon's node.
 pub(crate) fn order(node: &Node<Instance>) -> Option<&Order> {
     ORDERED
         .iter()
@@ -53,7 +54,7 @@ pub(crate) fn order_mut(node: &mut Node<Instance>) -> Option<&mut Order> {
     }
 }
 
-/// The bimodal groups of a daemon's node, if it has any.
+/// The bimodal groups on a daemon's node, once they are opened.
 pub(crate) fn bimodal(node: &Node<Instance>) -> Option<&Bimodal> {
     match node.instance(BIMODAL)? {
         Instance::Bimodal(groups) => Some(groups),
@@ -61,7 +62,7 @@ pub(crate) fn bimodal(node: &Node<Instance>) -> Option<&Bimodal> {
     }
 }
 
-/// The bimodal groups of a daemon's node, for commands.
+/// The same, for commands.
 pub(crate) fn bimodal_mut(node: &mut Node<Instance>) -> Option<&mut Bimodal> {
     match node.instance_mut(BIMODAL)? {
         Instance::Bimodal(groups) => Some(groups),
@@ -69,7 +70,7 @@ pub(crate) fn bimodal_mut(node: &mut Node<Instance>) -> Option<&mut Bimodal> {
     }
 }
 
-/// The daemons that speak other protocols than the daemon's node, by protocol.
+/// The listeners for daemons with other orders, one for each protocol.
 pub(crate) fn others(node: &Node<Instance>) -> impl Iterator<Item = &Others> {
     let instances = ORDERED.iter().map(|family| node.instance(family.channel));
     instances.filter_map(|instance| match instance? {
@@ -78,7 +79,7 @@ pub(crate) fn others(node: &Node<Instance>) -> impl Iterator<Item = &Others> {
     })
 }
 
-/// Accepts a message for what carries it.
+/// Submits a message to its carrier.
 pub(crate) fn submit(
     node: &mut Node<Instance>,
     now: Time,
@@ -99,21 +100,22 @@ pub(crate) fn submit(
     }
 }
 
-/// What happened in the order or in a bimodal group.
+/// An event of the order or of a bimodal group.
 #[derive(Debug)]
 pub(crate) struct CarrierEvent {
     pub(crate) carrier: Carrier,
     pub(crate) event: Event,
 }
 
-/// Whether the digest of a payload takes too long to be made at once.
+/// Whether a payload is too long for its digest to be made at once.
 pub(crate) fn is_long(payload: &Bytes) -> bool {
     payload.len() > History::AT_ONCE
 }
 
 impl Observable for CarrierEvent {
-    /// The node's observer sees the order. Lines of a bimodal group name the group, and those of
-    /// long messages wait for their digests: the daemon writes those.
+    /// The node's observer writes the lines of the order. The daemon writes the others: lines of a
+    /// bimodal group, which name the group, and lines of long messages, which wait for their
+    /// digests.
     fn observation(&self) -> Option<Observation> {
         match (self.carrier, &self.event) {
             (Carrier::Order, Event::Deliver(delivery)) if is_long(&delivery.payload) => None,
@@ -177,7 +179,7 @@ impl Protocol for Instance {
         }
     }
 
-    /// The order decides: it alone uses the token's socket, and every daemon has one.
+    /// The order decides: it alone uses the control socket, and every daemon has an order.
     fn read_first(&self) -> SocketClass {
         match self {
             Self::Order(order) => order.member.read_first(),
@@ -185,7 +187,7 @@ impl Protocol for Instance {
         }
     }
 
-    /// The order decides, unless bimodal groups carry something.
+    /// The order decides, unless there are bimodal groups.
     fn dozes_until(&self) -> Option<Time> {
         match self {
             Self::Order(order) => order.member.dozes_until(),

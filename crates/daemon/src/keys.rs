@@ -1,10 +1,11 @@
 //! The cluster's keys at this daemon, and everything that seals and opens under them: the daemon's
 //! own node, and the node of each further ring that it is in.
 //!
-//! What daemons say of a change of the key, in their own order, holds of their rings too. So each
-//! step is done at all nodes in one go, before anything is said of it or sent after it. The node of
-//! a ring exists only while the daemon is in the ring: one that opens later gets the keys as they
-//! are then. Who is in a ring is in the daemons' own order, so nobody else need be asked.
+//! The statements of daemons about a change of the key, in their own order, hold for their rings,
+//! too. So each step is made at all nodes together, before any statement or datagram that follows
+//! from it. The node of a ring exists only while the daemon is in the ring: a node that opens later
+//! gets the keys of that time. All members of a ring are in the daemons' own order, so no other
+//! process has to be asked.
 
 use groupcast_core::seal::SameTag;
 use groupcast_core::{MemberId, Node, Protocol};
@@ -14,12 +15,12 @@ use crate::config::{Config, Security};
 use crate::instance::Instance;
 use crate::rings::{Labelled, Ring};
 
-/// The keys that hold now.
+/// The current keys.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    /// What is sealed under.
+    /// The key to seal and open under, or none.
     sealing: Sealing,
-    /// What is opened under, too.
+    /// A second key to open under.
     other: Option<Key>,
 }
 
@@ -36,7 +37,7 @@ impl Keys {
         })
     }
 
-    /// What a node that opens now seals under.
+    /// The sealing of a node that opens now.
     pub(crate) fn sealing(&self) -> &Sealing {
         &self.sealing
     }
@@ -44,7 +45,7 @@ impl Keys {
     /// Gives a node that seals under [`sealing`](Self::sealing) the other key, if there is one.
     ///
     /// # Errors
-    /// The keys cannot be told from each other.
+    /// If the two keys cannot be told from each other.
     pub(crate) fn give_other<P: Protocol>(&self, node: &mut Node<P>) -> Result<(), SameTag> {
         match &self.other {
             Some(other) => node.learn_key(other.as_bytes()),
@@ -53,7 +54,7 @@ impl Keys {
     }
 }
 
-/// All that seals and opens, to be changed together.
+/// All nodes that seal and open, to be changed together.
 pub(crate) struct Seals<'a> {
     pub(crate) keys: &'a mut Keys,
     pub(crate) node: &'a mut Node<Instance>,
@@ -61,15 +62,15 @@ pub(crate) struct Seals<'a> {
 }
 
 impl Seals<'_> {
-    /// Who the daemon is in its own order.
+    /// The daemon's member in its own order.
     pub(crate) fn local(&self) -> MemberId {
         self.node.local()
     }
 
-    /// Opens under `key` too, from now on.
+    /// From now on opens under `key`, too.
     ///
     /// # Errors
-    /// It cannot be told from the one in use; nothing has changed.
+    /// If it cannot be told from the key in use; nothing has changed.
     pub(crate) fn learn(&mut self, key: &Key) -> Result<(), SameTag> {
         self.node.learn_key(key.as_bytes())?;
         for node in open_nodes(self.rings) {
@@ -79,7 +80,7 @@ impl Seals<'_> {
         Ok(())
     }
 
-    /// Seals under the key that was learned, and opens under the one before still.
+    /// From now on seals under the learned key, and still opens under the one before.
     pub(crate) fn switch(&mut self) {
         self.node.use_learned_key();
         open_nodes(self.rings).for_each(Node::use_learned_key);
@@ -89,7 +90,8 @@ impl Seals<'_> {
         }
     }
 
-    /// Opens nothing any more under the key that is not in use; `was_used` says that it was before.
+    /// From now on opens only under the key in use. `was_used`: whether the other key was in use
+    /// before.
     pub(crate) fn drop_other(&mut self, was_used: bool) {
         self.node.drop_other_key(was_used);
         open_nodes(self.rings).for_each(|node| node.drop_other_key(was_used));

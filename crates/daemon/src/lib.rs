@@ -1,4 +1,4 @@
-//! The groupcast daemon as a library: configuration, listeners, signals, logging around one
+//! The groupcast daemon as a library: configuration, listeners, signals and logging around one
 //! protocol thread.
 //!
 //! Thin on purpose: the ring and gossip are in `protocols`, process groups and the client protocol

@@ -1,9 +1,9 @@
-//! Connections that this side has ended, until the other side has too.
+//! Connections that this side has ended and the other side has not yet.
 //!
-//! Closing a TCP socket from which not everything was read resets the connection, and what the
-//! client has not received yet is lost: the reason why it was disconnected. So the daemon shuts
-//! down its sending side, and for a while reads and drops what the client still sends. A Unix
-//! socket keeps what was written for the other side, so closing it is enough.
+//! Closing a TCP socket with unread bytes resets the connection, and the client loses the bytes
+//! that it has not received yet, the reason of its disconnection among them. So the daemon shuts
+//! down its sending side, and for a time reads and drops what the client still sends. A Unix socket
+//! keeps what was written for the other side, so closing it is enough.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
@@ -14,14 +14,14 @@ use groupcast_session::ClientId;
 
 use crate::stream::Stream;
 
-/// How long the other side may take.
+/// How long the other side may take to end.
 const WITHIN: Duration = Duration::from_secs(2);
-/// Connections that may linger; beyond it the oldest is reset.
+/// The most connections that linger; beyond it the oldest is reset.
 const COUNT_MAX: usize = 256;
-/// Bytes of one connection that are dropped at a time.
+/// The most bytes of one connection that are dropped at a time.
 const SHARE: usize = 256 << 10;
 
-/// Connections that are only read from, to their end.
+/// The lingering connections, each with its deadline.
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
     streams: BTreeMap<ClientId, (Time, Stream)>,
@@ -41,7 +41,7 @@ impl Lingering {
         }
     }
 
-    /// The socket of `id` is ready; false if it is none of these.
+    /// The socket of `id` is ready; returns false if it does not linger.
     pub(crate) fn handle_ready(&mut self, id: ClientId) -> bool {
         let known = self.streams.contains_key(&id);
         if known {
@@ -63,8 +63,8 @@ impl Lingering {
         self.streams.len()
     }
 
-    /// Drops what the other side has sent. A client that goes on sending is reset: it does not
-    /// read.
+    /// Drops the bytes that the other side has sent. A client that sends more than [`SHARE`] is
+    /// reset: it does not read.
     fn read(&mut self, id: ClientId) {
         let Some((_, stream)) = self.streams.get_mut(&id) else {
             return;

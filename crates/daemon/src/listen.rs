@@ -1,4 +1,5 @@
-//! Where clients connect: the Unix socket, and a TCP address if one is configured.
+//! The listeners for clients: the Unix socket, a TCP address if one is configured, and the
+//! addresses of the bus.
 
 use std::fs;
 use std::io;
@@ -19,7 +20,7 @@ use crate::error::DaemonError;
 use crate::stream::Stream;
 use crate::trace::Traces;
 
-/// The Unix socket; its file is removed with it.
+/// A Unix socket; its file is removed on drop.
 #[derive(Debug)]
 pub(crate) struct UnixAcceptor {
     pub(crate) listener: UnixListener,
@@ -63,7 +64,7 @@ impl Drop for UnixAcceptor {
         let still_ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|metadata| (metadata.dev(), metadata.ino()) == self.file);
         if still_ours {
-            // What cannot be removed is replaced by the next daemon.
+            // A file that cannot be removed is replaced by the next daemon.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -85,7 +86,8 @@ fn clear(path: &Path) -> Result<(), DaemonError> {
         }
         Ok(_) => {}
     }
-    // Not waiting: a listener that accepts nothing would keep this daemon from starting.
+    // mio's connect does not wait: a listener that accepts nothing would keep this daemon from
+    // starting.
     match UnixStream::connect(path) {
         Ok(_) => Err(DaemonError::SocketInUse {
             path: path.to_owned(),
@@ -104,7 +106,7 @@ fn clear(path: &Path) -> Result<(), DaemonError> {
 #[derive(Debug)]
 pub(crate) struct TcpAcceptor {
     pub(crate) listener: TcpListener,
-    /// What they speak TLS with; in clear without.
+    /// The TLS configuration; without it clients speak in clear.
     tls: Option<Server>,
 }
 
@@ -115,12 +117,12 @@ impl TcpAcceptor {
             .map_err(|source| DaemonError::ClientListen { address, source })
     }
 
-    /// From now on connections are accepted with `tls`. Those that there are stay as they are.
+    /// Accepts later connections with `tls`; existing ones stay as they are.
     pub(crate) fn set_tls(&mut self, tls: Server) {
         self.tls = Some(tls);
     }
 
-    /// What clients will refuse the certificate for, as it is now.
+    /// The reasons for which clients will refuse the certificate now.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
         let address = self.address().map(|address| address.ip());
         let tls = self.tls.as_ref();
@@ -134,7 +136,7 @@ impl TcpAcceptor {
 
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         let (stream, _) = self.listener.accept()?;
-        // Small frames must not wait for an acknowledgement; whole batches are written at once
+        // Short frames must not wait for an acknowledgement, and batches are written at once
         // anyway.
         stream.set_nodelay(true)?;
         match &self.tls {
@@ -147,7 +149,7 @@ impl TcpAcceptor {
     }
 }
 
-/// Where clients of the bus connect.
+/// A listener for clients of the bus.
 #[derive(Debug)]
 pub(crate) enum BusAcceptor {
     Unix(UnixAcceptor),
@@ -155,7 +157,7 @@ pub(crate) enum BusAcceptor {
 }
 
 impl BusAcceptor {
-    /// Listens at `address`: with TLS, if there is any, at one that is not of this host alone.
+    /// Listens at `address`, with `tls` unless it is a loopback address.
     pub(crate) fn open(address: &BusAddress, tls: Option<&Server>) -> Result<Self, DaemonError> {
         let opened = match address {
             BusAddress::Unix(path) => UnixAcceptor::open(path).map(Self::Unix),
@@ -167,7 +169,7 @@ impl BusAcceptor {
         opened.map_err(|error| DaemonError::Bus(error.into()))
     }
 
-    /// Wants an event when a connection waits.
+    /// Registers for events when a connection waits.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Self::Unix(unix) => registry.register(&mut unix.listener, token, Interest::READABLE),
@@ -183,7 +185,7 @@ impl BusAcceptor {
         }
     }
 
-    /// A connection whose client has `token`, and whose traces go to `traces`.
+    /// Accepts a connection. Its client shows the daemon `token`, and its traces go to `traces`.
     pub(crate) fn accept(
         &self,
         token: Option<AccessToken>,

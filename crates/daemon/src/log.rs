@@ -1,5 +1,5 @@
-//! Where log lines go, stderr or a file, and how many. A line that cannot be written is lost, and
-//! nothing else.
+//! The log: its filter, and where lines go, stderr or a file. A line that cannot be written is lost
+//! and counted; the daemon goes on.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -15,22 +15,22 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, reload};
 
-/// The environment variable that says what is logged, for example `debug` or
-/// `warn,groupcast_net=debug`. It wins over the configuration's `log`.
+/// The environment variable with the filter of the log, for example `debug` or
+/// `warn,groupcast_net=debug`. It takes precedence over the configuration's `log`.
 pub const LOG_VARIABLE: &str = "GROUPCAST_LOG";
 
-/// The words for how much is logged.
+/// The words for levels.
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
-/// What a filter may be.
+/// The help for a wrong filter.
 pub(crate) const FILTER_HELP: &str =
     "use error, warn, info, debug, trace or off, or a list such as warn,groupcast_net=debug";
 
-/// The log cannot be set up as asked.
+/// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// The environment's filter is none.
+    /// The filter is wrong.
     #[error("{LOG_VARIABLE} is not a filter: {reason}; {FILTER_HELP}")]
     Filter {
         /// What is wrong with it.
@@ -46,28 +46,28 @@ pub enum LogError {
     },
 }
 
-/// The log of this process, to change it while it is written.
+/// A handle to the log of this process, to change it while it is in use.
 #[derive(Clone)]
 pub struct Log {
     filter: reload::Handle<Targets, Registry>,
     file: Option<LogFile>,
 }
 
-/// A file that lines are appended to, and can be opened again.
+/// A file that lines are appended to, and that can be opened again.
 #[derive(Clone)]
 struct LogFile {
     path: PathBuf,
     open: Arc<Mutex<Arc<File>>>,
 }
 
-/// From now on logs to stderr; `info` and above unless `GROUPCAST_LOG` says otherwise. A logger
-/// that is set up already stays.
+/// From now on logs to stderr, `info` and above unless `GROUPCAST_LOG` says otherwise. A logger
+/// that was set up before stays.
 pub fn log_to_stderr() -> Result<Log, LogError> {
     log_to(None, None)
 }
 
-/// From now on logs to `file`, or to stderr; as much as `GROUPCAST_LOG` says, or else `filter`, or
-/// else `info` and above. A logger that is set up already stays.
+/// From now on logs to `file`, or to stderr if it is `None`. The filter is that of `GROUPCAST_LOG`,
+/// or else `filter`, or else `info`. A logger that was set up before stays.
 pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError> {
     let (filter, handle) = reload::Layer::new(targets(filter)?);
     let file = file.map(LogFile::open).transpose()?;
@@ -83,7 +83,7 @@ pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError
         Some(file) => Lossy::new(Sink::File(file.current())),
         None => Lossy::new(Sink::Stderr(io::stderr())),
     });
-    // An embedding program may have its own logger: it stays.
+    // The logger of an embedding program stays.
     let _ = tracing_subscriber::registry()
         .with(filter)
         .with(lines)
@@ -92,14 +92,13 @@ pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError
 }
 
 impl Log {
-    /// From now on logs as much as `GROUPCAST_LOG` says, or else `filter`, or else `info` and
-    /// above.
+    /// Replaces the filter by that of `GROUPCAST_LOG`, or else `filter`, or else `info`.
     ///
     /// # Errors
-    /// Nothing has changed.
+    /// If the filter is wrong; nothing has changed.
     pub fn set_filter(&self, filter: Option<&str>) -> Result<(), LogError> {
         let targets = targets(filter)?;
-        // The handle of a logger that another one kept from being set up changes nothing.
+        // If another logger was there first, this handle has no effect.
         let _ = self.filter.reload(targets);
         Ok(())
     }
@@ -107,7 +106,7 @@ impl Log {
     /// Opens the file again, if there is one: lines go to the file that has its path now.
     ///
     /// # Errors
-    /// Lines go where they went.
+    /// If the file cannot be opened; lines go to the old one.
     pub fn reopen(&self) -> Result<(), LogError> {
         self.file.as_ref().map_or(Ok(()), LogFile::reopen)
     }
@@ -148,7 +147,7 @@ fn append(path: &Path) -> Result<Arc<File>, LogError> {
     })
 }
 
-/// What is logged: as the environment says, or else `filter`.
+/// The filter of the environment, or else `filter`.
 fn targets(filter: Option<&str>) -> Result<Targets, LogError> {
     let environment = std::env::var(LOG_VARIABLE).unwrap_or_default();
     let directives = match environment.trim() {
@@ -158,14 +157,17 @@ fn targets(filter: Option<&str>) -> Result<Targets, LogError> {
     check_filter(directives).map_err(|reason| LogError::Filter { reason })
 }
 
-/// Reads a filter; what is wrong with it if it is none.
+/// Reads a filter.
+///
+/// # Errors
+/// Why it is none, for people.
 pub(crate) fn check_filter(directives: &str) -> Result<Targets, String> {
     let directives = match directives.trim() {
         "" => "info",
         directives => directives,
     };
-    // A word alone would be taken for a part of the program of which all is logged, and nothing of
-    // all others.
+    // A lone word that is no level would be taken for a target: it would turn that one on and all
+    // others off.
     let words = directives.split(',').map(str::trim);
     let unknown = words.filter(|word| !word.contains('=') && !word.starts_with("groupcast"));
     for word in unknown {
@@ -178,7 +180,7 @@ pub(crate) fn check_filter(directives: &str) -> Result<Targets, String> {
         .map_err(|error: ParseError| error.to_string())
 }
 
-/// What lines are written to.
+/// The destination of lines.
 enum Sink {
     Stderr(io::Stderr),
     File(Arc<File>),
@@ -206,15 +208,15 @@ impl Write for Sink {
     }
 }
 
-/// How many bytes a pipe takes at once if it takes any (POSIX's PIPE_BUF).
+/// The bytes that a pipe with room takes in one write (POSIX's PIPE_BUF).
 const AT_ONCE: usize = 4096;
 
-/// Lines that were lost since the last one that was written.
+/// How many lines were lost since the last one that was written.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// A writer of lines that loses those which cannot be written at once: to a closed pipe, to one
-/// that is not read, to a full disk. What it is asked to write it calls written, so that no caller
-/// has an error to handle.
+/// A writer that loses lines which cannot be written at once: to a closed pipe, to a pipe that is
+/// not read, to a full disk. It reports every line as written, so that no caller has an error to
+/// handle.
 struct Lossy<W> {
     to: W,
 }

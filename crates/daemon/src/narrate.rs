@@ -1,8 +1,8 @@
-//! The log of a daemon: which daemons are in its configuration, the states of the protocol that
-//! orders messages, and what its clients do wrong.
+//! The texts of a daemon's log: the members of its configurations, the states of its order, errors
+//! of its clients.
 //!
-//! Members are numbers on the network; the engine learns their names when daemons exchange state.
-//! The names of the last configuration are kept, so that daemons that have gone can be named.
+//! Members are numbers on the network; the engine learns their names when daemons exchange states.
+//! The names of the last configuration are kept, so that the log can name daemons that have gone.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -24,15 +24,15 @@ use crate::error::DaemonError;
 use crate::instance::{self, Instance, Order};
 use crate::rings::{Ring, RingNews};
 
-/// The log tells of daemons that speak another protocol this long after the first was heard.
+/// How long after the first daemon with another order was heard the log tells of such daemons.
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
-/// And again after so long.
+/// How long after that it tells of them again.
 const OTHERS_INTERVAL: Duration = Duration::from_secs(60);
-/// What to do about daemons that speak another protocol.
+/// The help about daemons with another order.
 pub(crate) const OTHERS_HINT: &str = "set the same `protocol` at all daemons of a cluster; let another cluster have \
                                       another multicast address";
 
-/// Where `member` is, as far as `node` knows.
+/// The address of `member`, or the member if `node` does not know it.
 pub(crate) fn place(node: &Node<Instance>, member: MemberId) -> String {
     let mut peers = node.peers();
     match peers.find(|(peer, _)| *peer == member) {
@@ -46,14 +46,14 @@ pub(crate) struct Narrator {
     names: BTreeMap<MemberId, Arc<str>>,
     /// Members of the last regular configuration.
     members: Vec<MemberId>,
-    /// Slow rounds that the log has told of.
+    /// How many slow rounds the log has told of.
     rounds_slow: u64,
-    /// The member that keeps the datagrams of the new configuration small, and how small: told once
-    /// the names of its members are known.
+    /// The member that keeps the datagrams of the new configuration small, and their size. The log
+    /// tells of it when the names of the members are known.
     narrowest: Option<(MemberId, usize)>,
-    /// When the log next tells of daemons that speak another protocol, while there are some.
+    /// When the log next tells of daemons with another order, while there are some.
     others_at: Option<Time>,
-    /// The daemons without multicast that the log has told of, where this one has it.
+    /// The daemons without multicast that the log has told of, if this daemon has multicast.
     copies: Vec<SocketAddr>,
 }
 
@@ -128,11 +128,11 @@ impl Narrator {
         }
     }
 
-    /// What clients will refuse the daemon's certificate for.
+    /// The reasons for which clients will refuse the daemon's certificate.
     pub(crate) fn doubts(&self, doubts: &[Doubt]) {
         for doubt in doubts {
             match &doubt.kind {
-                // It may be meant so: clients name the daemon.
+                // This may be intended: clients then name the daemon by one of the names.
                 DoubtKind::NotForAddress { names, .. } if !names.is_empty() => {
                     tracing::info!("{doubt}");
                 }
@@ -141,7 +141,7 @@ impl Narrator {
         }
     }
 
-    /// SIGHUP came, and the certificate was read again; or it cannot be.
+    /// SIGHUP came, and the certificate was read again, or could not be.
     pub(crate) fn certificate_read(&self, read: Result<(), &TlsError>) {
         match read {
             Ok(()) => tracing::info!(
@@ -153,8 +153,8 @@ impl Narrator {
         }
     }
 
-    /// SIGHUP came, and the configuration was read again: what of it holds from now on, and what
-    /// when the daemon starts again.
+    /// SIGHUP came, and the configuration was read again: tells which changes hold from now on, and
+    /// which at the next start.
     pub(crate) fn reread(&self, changes: &Changes) {
         let Changes { live, later } = changes;
         if live.is_empty() && later.is_empty() {
@@ -176,7 +176,7 @@ impl Narrator {
         tracing::info!("SIGHUP: there is no configuration to read again");
     }
 
-    /// SIGHUP came, and what there is to read is wrong.
+    /// SIGHUP came, and the configuration is wrong.
     pub(crate) fn reread_failed(&self, error: &DaemonConfigError) {
         let place = error.place().map(|place| format!("{place}: "));
         let place = place.unwrap_or_default();
@@ -219,8 +219,8 @@ impl Narrator {
         }
     }
 
-    /// A configuration was installed: notes what keeps its packets small, and says so if the
-    /// time-outs have not fitted its rounds since the one before.
+    /// A configuration was installed: notes the member that keeps its datagrams small, and warns if
+    /// time-outs were too short for the rounds of the one before.
     pub(crate) fn installed(&mut self, kind: ConfigurationKind, order: &Order) {
         if kind != ConfigurationKind::Regular {
             return;
@@ -248,8 +248,8 @@ impl Narrator {
         );
     }
 
-    /// Tells which daemons without multicast get copies, when they are others than before. Nothing
-    /// where this daemon has no multicast itself: then all do.
+    /// Tells which daemons without multicast get copies, when that has changed. Tells nothing if
+    /// this daemon has no multicast itself, since then all get copies.
     pub(crate) fn copies(&mut self, endpoint: &Endpoint<Instance>) {
         let copies = endpoint.node().copies().iter().map(|copy| copy.address);
         let has_multicast = matches!(endpoint.config().group, Group::Multicast(_));
@@ -269,8 +269,8 @@ impl Narrator {
         }
     }
 
-    /// Tells once a minute of daemons that speak another protocol; a second after the first of them
-    /// was heard, because where there is one there are others.
+    /// Tells once a minute of daemons with another order; the first time a second after one was
+    /// heard, so that others are heard, too.
     pub(crate) fn others(&mut self, now: Time, node: &Node<Instance>) {
         let mut said = instance::others(node).filter_map(|others| {
             let heard: Vec<String> = others
@@ -317,7 +317,7 @@ impl Narrator {
         }
     }
 
-    /// Something happened in a ring, for its clients.
+    /// Logs an event of a ring that is for its clients.
     pub(crate) fn ring_event(&self, top: &str, event: &Event) {
         match event {
             Event::Configuration(configuration) => {
@@ -336,7 +336,7 @@ impl Narrator {
         }
     }
 
-    /// Something happened in a ring, for nobody else.
+    /// Logs an event of a ring that is for the daemon itself.
     pub(crate) fn ring_news(&self, top: &str, news: &RingNews) {
         match news {
             RingNews::Transition(Transition { from, to, cause }) => {
@@ -349,7 +349,7 @@ impl Narrator {
         }
     }
 
-    /// Another daemon has a ring by its configuration that this one lacks, or has elsewhere.
+    /// Another daemon's configuration has a ring that this one lacks, or has at another address.
     pub(crate) fn ring_elsewhere(
         &self,
         daemon: MemberId,
@@ -376,8 +376,8 @@ impl Narrator {
         tracing::info!("{protocol}: {from} to {to} ({cause})");
     }
 
-    /// The engine has something for the log. A daemon that is `leaving` takes no part in what the
-    /// others agree on.
+    /// Logs a fact of the engine. If the daemon is `leaving`, the refusal of its state is no
+    /// warning.
     pub(crate) fn fact(&mut self, fact: &Fact, engine: &Engine, leaving: bool) {
         match fact {
             Fact::StateRefused { .. } if leaving => tracing::debug!("{fact}"),
@@ -396,8 +396,8 @@ impl Narrator {
                     );
                 }
             }
-            // Nothing is wrong with these: publishers that are faster than subscribers, and the end
-            // of this daemon.
+            // These are no errors: publishers that are faster than subscribers, and the end of this
+            // daemon.
             Fact::Interrupted { .. }
             | Fact::HeldBack { .. }
             | Fact::Disconnected {
@@ -415,7 +415,7 @@ impl Narrator {
     }
 
     fn list(&self, members: &[MemberId]) -> String {
-        // In a ring a daemon is another member, of the same node.
+        // In a ring a daemon is another member, with the same node.
         let named = |member: &MemberId| {
             let mut known = self.names.iter();
             let (_, name) = known.find(|(known, _)| known.node == member.node)?;
@@ -429,7 +429,7 @@ impl Narrator {
     }
 }
 
-/// Who can be a client of the bus at `address`.
+/// Logs who can be a client of the bus at `address`.
 fn bus_over_tcp(address: SocketAddr, config: &Config) {
     if address.ip().is_loopback() {
         tracing::warn!(
@@ -445,7 +445,7 @@ fn bus_over_tcp(address: SocketAddr, config: &Config) {
     }
 }
 
-/// Who may be a client at `address`, and how it proves it.
+/// Logs who can be a client at `address`, and what it needs.
 fn clients_over_tcp(address: SocketAddr, config: &Config) {
     let speech = match config.tls {
         Some(_) => "by TLS",

@@ -1,9 +1,9 @@
-//! Daemons of the cluster that speak another protocol than this one: they and this daemon are two
-//! groups that do not hear each other, on one address.
+//! Daemons of the cluster whose order is another protocol than this daemon's: they form another
+//! group, on the same address.
 //!
-//! Each protocol that orders messages has a channel. What comes on the channel of one that this
-//! daemon does not run goes here: who sent it and when is noted for the log and for `status`, and
-//! nothing else happens.
+//! Each protocol that orders messages has a channel. Datagrams on the channels of protocols that
+//! this daemon does not run come here: their senders and times are noted for the log and for
+//! `status`, and nothing else happens.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use groupcast_core::{MemberId, Protocol, Time, Transmit, TransmitBuf};
 
 use crate::instance::CarrierEvent;
 
-/// A daemon is taken to be there for so long after it was heard: they all say something every
+/// A daemon counts as present for so long after it was heard: every daemon sends something each
 /// second.
 const LATELY: Duration = Duration::from_secs(60);
 /// The most daemons that are remembered.
@@ -23,12 +23,12 @@ const HEARD_MAX: usize = 128;
 /// The daemons that speak one other protocol.
 pub(crate) struct Others {
     family: &'static OrderFamily,
-    /// When each was heard last.
+    /// When each daemon was last heard.
     heard: BTreeMap<MemberId, Time>,
 }
 
 impl Others {
-    /// Nobody was heard yet.
+    /// No daemon was heard yet.
     pub(crate) fn new(family: &'static OrderFamily) -> Self {
         Self {
             family,
@@ -36,12 +36,12 @@ impl Others {
         }
     }
 
-    /// The protocol that they speak.
+    /// The protocol that these daemons speak.
     pub(crate) fn protocol(&self) -> &'static str {
         self.family.name()
     }
 
-    /// Those that were heard within the last minute, and when.
+    /// The daemons that were heard within the last minute, and when.
     pub(crate) fn heard(&self, now: Time) -> impl Iterator<Item = (MemberId, Time)> {
         let all = self.heard.iter().map(|(member, at)| (*member, *at));
         all.filter(move |(_, at)| now - *at < LATELY)

@@ -1,31 +1,32 @@
-//! How many connections are accepted: some at once, and then one after the other at a steady
-//! pace.
+//! The pace at which connections are accepted: a burst at once, then one after the other at a
+//! steady rate.
 
 use std::time::Duration;
 
 use groupcast_core::Time;
 
-/// A connection that is accepted counts for so long. To accept it, to greet it and to close it
-/// again takes some 40 us: who connects and goes in a loop gets a twelfth of a processor.
+/// The time that an accepted connection counts for. To accept, greet and close a connection takes
+/// some 40 us, so a program that connects in a loop gets a twelfth of a processor.
 const EACH: Duration = Duration::from_micros(500);
-/// So many may come at once after a quiet time: the programs of a host that starts.
+/// How many connections are accepted at once after a quiet time: enough for all programs of a host
+/// that starts.
 const BURST: u32 = 512;
 
 /// When the next connection may be accepted.
 #[derive(Default)]
 pub(crate) struct Pace {
-    /// What was accepted is paid for at this time.
+    /// When the accepted connections are paid for.
     paid_at: Time,
 }
 
 impl Pace {
-    /// When to accept the next connection, if not at once.
+    /// When to accept the next connection; `None` if at once.
     pub(crate) fn due(&self, now: Time) -> Option<Time> {
         let burst = now + EACH * (BURST - 1);
         (self.paid_at > burst).then(|| now + (self.paid_at - burst))
     }
 
-    /// One was accepted.
+    /// Counts an accepted connection.
     pub(crate) fn count(&mut self, now: Time) {
         self.paid_at = self.paid_at.max(now) + EACH;
     }

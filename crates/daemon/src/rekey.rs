@@ -1,6 +1,6 @@
-//! The change of the cluster's key at this daemon: files in, statements into the total order, keys
-//! to the [seals](Seals). Who has come how far, and what follows from it, is [`KeyChange`]'s
-//! business.
+//! The change of the cluster's key at this daemon: reads key files, carries statements to and from
+//! the total order, and changes the keys of the [seals](Seals). [`KeyChange`] decides about the
+//! steps.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use crate::config::{Config, Security};
 use crate::keys::Seals;
 
-/// What was sealed under the old key before all used the new one may still be on its way for this
-/// long.
+/// How long datagrams that were sealed under the old key may still be on their way after all
+/// members use the new one.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Why a daemon does not learn a new key.
@@ -40,7 +40,7 @@ enum Unlearned {
     Seal(#[from] SameTag),
 }
 
-/// What is said of every file at `path` that is not taken.
+/// The answer to a client that is not root about any file at `path` that is not taken.
 fn not_taken(path: &Path) -> String {
     format!(
         "{} is missing, may not be read, or is no key file of root's or the daemon's user; the daemon's log says which",
@@ -53,11 +53,11 @@ pub(crate) struct Rekeying {
     change: Option<KeyChange>,
     /// The token of clients over TCP, which no key may be.
     token: Option<Fingerprint>,
-    /// The file of the new key.
+    /// The file of the new key, during a change.
     file: Option<PathBuf>,
     /// When the old key is dropped.
     drop_at: Option<Time>,
-    /// The change that the log has told of, which this daemon does not take part in yet.
+    /// The change without this daemon that the log has told of.
     told: Option<Fingerprint>,
 }
 
@@ -80,7 +80,7 @@ impl Rekeying {
         })
     }
 
-    /// Something happened on the ring.
+    /// Handles an event of the daemon's own order.
     pub(crate) fn handle_event(&mut self, event: &Event) {
         let Some(change) = &mut self.change else {
             return;
@@ -118,7 +118,7 @@ impl Rekeying {
                 let local = seals.local();
                 progress.map_or(Value::Null, |progress| {
                     let mut said = describe(&progress, engine);
-                    // Its own statement is on its way.
+                    // This daemon's own statement is on its way.
                     let others = progress.waits_for.iter().filter(|it| **it != local);
                     said["waits_for"] = names(others, engine);
                     said
@@ -169,7 +169,7 @@ impl Rekeying {
         Ok(())
     }
 
-    /// Does with the keys what is due.
+    /// Changes the keys as far as that is due.
     pub(crate) fn carry_out(&mut self, now: Time, seals: &mut Seals<'_>) {
         if self.drop_at.is_some_and(|at| at <= now) {
             self.drop_at = None;
@@ -197,19 +197,19 @@ impl Rekeying {
         }
     }
 
-    /// What this daemon says next.
+    /// The next statement of this daemon.
     pub(crate) fn next_statement(&self) -> Option<Statement> {
         self.change.as_ref().and_then(KeyChange::next_statement)
     }
 
-    /// The order took it, or never will.
+    /// The order took the statement, or never will.
     pub(crate) fn said(&mut self) {
         if let Some(change) = &mut self.change {
             change.said();
         }
     }
 
-    /// How long until something is due.
+    /// How long until the old key is dropped, if it is to be.
     pub(crate) fn patience(&self, now: Time) -> Option<Duration> {
         self.drop_at.map(|at| at - now)
     }
@@ -235,7 +235,7 @@ impl Rekeying {
         );
     }
 
-    /// Tells the operator once of a change in which this daemon takes no part.
+    /// Logs once that a change goes on in which this daemon takes no part.
     fn tell_of_another(&mut self) {
         let progress = self.change.as_ref().and_then(KeyChange::progress);
         let Some(progress) = progress.filter(|progress| progress.own.is_none()) else {
@@ -252,7 +252,7 @@ impl Rekeying {
     }
 }
 
-/// `path`, which a client chose, in one line.
+/// `path`, which a client chose, as one printable line.
 fn shown(path: &Path) -> String {
     printable(path.as_os_str().as_bytes())
 }

@@ -1,5 +1,5 @@
-//! The daemon's further rings: when it joins each and leaves it, the endpoint that it has while it
-//! is in it, and its turns.
+//! The daemon's further rings: joining and leaving each, and the sockets, the node and the member
+//! that a ring has while the daemon is in it.
 //!
 //! ```text
 //!        clients ask for it                      unused for LINGER
@@ -9,10 +9,11 @@
 //!                          it has left, or too long ago
 //! ```
 //!
-//! A ring has sockets, a node and a member of its own, which exist while the daemon is in it: else
-//! the host does not even listen to its address. Each stay is the life of a new member, because a
-//! seal's numbers are used once. The ring's datagrams begin with a label that follows from its top,
-//! so daemons that give one address to two rings hear both and mix up none.
+//! A ring has sockets, a node and a member of its own. They exist only while the daemon is in the
+//! ring: otherwise the host does not even listen to the ring's address. Each stay is the life of a
+//! new member, because the numbers of a seal must be used only once. The ring's datagrams begin
+//! with a label that follows from its top, so rings with the same address hear each other's
+//! datagrams, and drop them.
 
 use std::io;
 use std::os::fd::AsRawFd as _;
@@ -40,15 +41,14 @@ use crate::history::History;
 use crate::instance::is_long;
 use crate::keys::Keys;
 
-/// Bytes of a label.
+/// The length of a label, in bytes.
 const LABEL: usize = 8;
-/// A daemon stays in a ring for so long after its clients wanted something of it: to join costs a
-/// message and an exchange of states.
+/// A daemon stays in a ring for so long after its clients stopped wanting anything of it, since
+/// joining again costs a message and an exchange of states.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
 /// A ring that could not be joined is tried again after so long.
 const RETRY: Duration = Duration::from_secs(5);
-/// After the protocol's own time-out for leaving, the endpoint is closed at this time at the
-/// latest.
+/// The endpoint is closed at the latest so long after the protocol's own time-out for leaving.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 
 /// A ring of the daemon.
@@ -57,53 +57,55 @@ pub(crate) struct Ring {
     endpoint_config: EndpointConfig,
     /// The file of its history.
     history: Option<PathBuf>,
-    /// What is registered with the daemon's endpoint.
+    /// The token of its sockets in the daemon's poll.
     token: Token,
-    /// Who the daemon is in it now or, while it is out, will be.
+    /// The daemon's member in it: of this stay, or, while the daemon is out, of the next one.
     member: MemberId,
     stay: Stay,
-    /// Why it could not be joined when it was tried last.
+    /// Why the last attempt to join it failed, if it did.
     trouble: Option<String>,
-    /// Its sockets have something.
+    /// Its sockets have woken the daemon.
     is_ready: bool,
     ready: Vec<(Token, groupcast_net::Readiness)>,
 }
 
 /// Whether the daemon is in a ring.
 enum Stay {
-    /// It is not, and does not join before this time.
+    /// It is not in the ring, and does not join before this time.
     Out(Time),
-    /// It is; since when its clients have wanted nothing of it, if so.
+    /// It is in the ring. The time is when its clients stopped wanting anything of it, if they
+    /// have.
     In(Box<Open>, Option<Time>),
-    /// It leaves, until this time at the latest. Whether its events still are for the clients.
+    /// It is leaving the ring, until this time at the latest. The flag tells whether clients still
+    /// get the ring's events.
     Leaving(Box<Open>, Time, bool),
 }
 
-/// What there is of a ring while the daemon is in it.
+/// The parts of a ring that exist while the daemon is in it.
 struct Open {
     endpoint: Endpoint<Labelled>,
     history: Option<History>,
     has_left: bool,
 }
 
-/// How a ring is doing that the daemon is in.
+/// The state of a ring that the daemon is in, for the status.
 pub(crate) struct StayStatus {
-    /// How its member is doing.
+    /// The state of its member.
     pub(crate) group: GroupStatus,
-    /// Datagrams of other rings.
+    /// How many datagrams of other rings came.
     pub(crate) foreign: u64,
-    /// What became of its datagrams.
+    /// The counters of its node.
     pub(crate) node: NodeCounters,
 }
 
-/// What a turn of a ring found out, for the log.
+/// Events of a ring that are for the daemon itself.
 #[derive(Debug)]
 pub(crate) enum RingNews {
     /// The protocol's state changed.
     Transition(Transition),
-    /// The daemon is in it no more.
+    /// The daemon has left the ring.
     Left,
-    /// Another daemon of the same name is in it, as this member.
+    /// Another daemon with the same name is in the ring, as this member.
     NameInUse(MemberId),
 }
 
@@ -111,12 +113,12 @@ pub(crate) enum RingNews {
 pub(crate) struct Labelled {
     label: [u8; LABEL],
     member: Box<dyn Instrumented>,
-    /// Datagrams of other rings, or too short for a label.
+    /// How many datagrams were of other rings, or too short for a label.
     foreign: u64,
 }
 
 impl Ring {
-    /// The ring at the place `index` of the daemon, which is not in it yet.
+    /// The ring with the index `index`, which the daemon is not in yet.
     pub(crate) fn new(
         config: &Config,
         ring: RingConfig,
@@ -126,7 +128,7 @@ impl Ring {
         Ok(Self {
             endpoint_config: EndpointConfig {
                 group: Group::Multicast(ring.multicast),
-                // The daemon's own endpoint waits, for all.
+                // The daemon's own endpoint waits for all rings.
                 spin: Spin::Off,
                 ..config.endpoint.clone()
             },
@@ -144,12 +146,12 @@ impl Ring {
         })
     }
 
-    /// Who the daemon is in it, now or when it joins next.
+    /// The daemon's member in it, of this stay or of the next one.
     pub(crate) fn member(&self) -> MemberId {
         self.member
     }
 
-    /// What its sockets wake the daemon with.
+    /// The token of its sockets in the daemon's poll.
     pub(crate) fn token(&self) -> Token {
         self.token
     }
@@ -159,37 +161,37 @@ impl Ring {
         self.is_ready = true;
     }
 
-    /// Whether it may be joined now, if clients ask for it.
+    /// Whether the daemon may join it now, if clients ask for it.
     pub(crate) fn may_join(&self, now: Time) -> bool {
         matches!(self.stay, Stay::Out(not_before) if now >= not_before)
     }
 
-    /// Whether the daemon has nothing of it open.
+    /// Whether the daemon is neither in it nor leaving it.
     pub(crate) fn is_out(&self) -> bool {
         matches!(self.stay, Stay::Out(_))
     }
 
-    /// Whether it is in it, and its events are for the clients.
+    /// Whether the daemon is in it and not leaving.
     pub(crate) fn is_in(&self) -> bool {
         matches!(self.stay, Stay::In(..))
     }
 
-    /// Why the daemon could not join it when it tried last.
+    /// Why the daemon's last attempt to join it failed, if it did.
     pub(crate) fn trouble(&self) -> Option<&str> {
         self.trouble.as_deref()
     }
 
-    /// Whether both write the same history.
+    /// Whether both write the same history file.
     pub(crate) fn shares_history(&self, other: &Self) -> bool {
         self.history.is_some() && self.history == other.history
     }
 
-    /// Its history, while the daemon is in it.
+    /// Its history, while the daemon is in it or leaving.
     pub(crate) fn history(&self) -> Option<&History> {
         self.open()?.history.as_ref()
     }
 
-    /// What the daemon does about it, in a word.
+    /// The word for the daemon's stay.
     pub(crate) fn stay_name(&self) -> &'static str {
         match self.stay {
             Stay::Out(_) => "out",
@@ -212,7 +214,7 @@ impl Ring {
         }
     }
 
-    /// How it is doing; `None` while the daemon is not in it.
+    /// Its state; `None` while the daemon is out.
     pub(crate) fn status(&self) -> Option<StayStatus> {
         let node = self.open()?.endpoint.node();
         let labelled = node.instance(channel::RINGS)?;
@@ -223,16 +225,17 @@ impl Ring {
         })
     }
 
-    /// What seals and opens its datagrams, while the daemon is in it.
+    /// The node that seals and opens its datagrams, while the daemon is in it or leaving.
     pub(crate) fn node_mut(&mut self) -> Option<&mut Node<Labelled>> {
         Some(self.open_mut()?.endpoint.node_mut())
     }
 
-    /// Joins, if it is time for that: opens sockets, which seal and open under `keys`, and the
-    /// history.
+    /// Joins the ring, if it is time for that: opens sockets, whose node seals and opens under
+    /// `keys`, and the history. Returns whether it joined.
     ///
     /// # Errors
-    /// What could not be opened. It is tried again later.
+    /// If sockets or history cannot be opened. [`may_join`](Self::may_join) allows another attempt
+    /// after [`RETRY`].
     pub(crate) fn join(
         &mut self,
         now: Time,
@@ -311,8 +314,8 @@ impl Ring {
         })
     }
 
-    /// Its clients want something of it, or nothing: whether that has been so for long enough to
-    /// leave.
+    /// Notes whether clients want anything of the ring; returns whether they have wanted nothing
+    /// for long enough to leave it.
     pub(crate) fn tend(&mut self, now: Time, is_used: bool) -> bool {
         let Stay::In(_, unused) = &mut self.stay else {
             return false;
@@ -324,7 +327,7 @@ impl Ring {
         false
     }
 
-    /// Begins to leave. With `for_clients`, what it still delivers is for the clients.
+    /// Begins to leave. With `for_clients`, clients still get the ring's events until it is left.
     pub(crate) fn leave(&mut self, now: Time, for_clients: bool) {
         match std::mem::replace(&mut self.stay, Stay::Out(now)) {
             Stay::In(mut open, _) => {
@@ -338,27 +341,27 @@ impl Ring {
         }
     }
 
-    /// Leaving is over after this long.
+    /// The longest time that leaving takes.
     pub(crate) fn leave_max(&self) -> Duration {
         self.config.order.config.limits().leave_timeout + LEAVE_MARGIN
     }
 
-    /// Forgets the stay that is over: the next is that of another member.
+    /// The next stay is that of a new member, which is returned.
     ///
     /// # Errors
-    /// The system has no randomness to give.
+    /// If the system gives no random bytes.
     pub(crate) fn renew(&mut self, name: &str) -> Result<MemberId, DaemonError> {
         self.member = new_member(name)?;
         Ok(self.member)
     }
 
-    /// Closes what is open at once, and does not join again for a while.
+    /// Closes the ring at once, without leaving, and does not join it again before [`RETRY`].
     pub(crate) fn abandon(&mut self, now: Time) {
         self.close();
         self.stay = Stay::Out(now + RETRY);
     }
 
-    /// Writes its history to the end.
+    /// Writes and flushes its history.
     pub(crate) fn close(&mut self) {
         if let Some(open) = self.open_mut()
             && let Some(history) = &open.history
@@ -367,9 +370,9 @@ impl Ring {
         }
     }
 
-    /// One turn: reads, and runs timers, if its sockets have something or a timer is due; takes
-    /// what has happened, without waiting. Each event that is for the clients
-    /// goes to `sink`, in order; it says what else is to be written into the history there.
+    /// One turn, without waiting: reads the sockets and runs timers, if any are due. Each event for
+    /// clients goes to `sink`, in order; the second argument of `sink` writes further lines into
+    /// the ring's history at that place. Returns the events for the daemon itself.
     pub(crate) fn turn(
         &mut self,
         now: Time,
@@ -421,7 +424,7 @@ impl Ring {
         Ok(news)
     }
 
-    /// Writes something into its history.
+    /// Writes an observation into its history.
     pub(crate) fn observe(&mut self, observation: &Observation) {
         if let Some(open) = self.open_mut() {
             open.endpoint.node_mut().observe(observation);
@@ -435,13 +438,13 @@ impl Ring {
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
         let Stay::In(open, _) = &mut self.stay else {
-            // It waits for the next stay.
+            // The message waits for the next stay.
             return Err(SubmitError::Full { queued: 0 });
         };
         open.submit(service, payload)
     }
 
-    /// Sends what there is to send.
+    /// Sends all datagrams that the ring has to send.
     pub(crate) fn flush(&mut self) {
         if let Some(open) = self.open_mut() {
             let now = open.endpoint.now();
@@ -473,20 +476,20 @@ impl Open {
     }
 }
 
-/// The label of the ring with this top: the hash that daemons are called by. Two tops that share
-/// one are as unlikely.
+/// The label of the ring with this top: the hash of its name, as with the names of daemons. A
+/// collision of two tops is as unlikely as one of two daemons' names.
 fn label(top: &str) -> [u8; LABEL] {
     NodeId::from_name(top).0.to_be_bytes()
 }
 
 /// The file of the history of the ring with this top, beside the daemon's own at `path`: `h.ndjson`
-/// becomes `h.wb.cb.uiuc.ndjson`. A top with other letters than a file's name should have stands
-/// there as its hash.
+/// becomes `h.wb.cb.uiuc.ndjson`. A top with letters that a file's name should not have is replaced
+/// by its hash.
 pub(crate) fn history_path(path: &Path, top: &str) -> PathBuf {
     let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, '.' | '-' | '_');
     let top = match top.chars().all(is_plain) {
         true => top.to_owned(),
-        // Two names that differ only in what no file's name should have are two files.
+        // The hash of the whole name keeps two names apart that differ only in such letters.
         false => format!("{:016x}", NodeId::from_name(top).0),
     };
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -502,7 +505,8 @@ pub(crate) fn history_path(path: &Path, top: &str) -> PathBuf {
 pub(crate) struct RingEvent(Event);
 
 impl Observable for RingEvent {
-    /// Lines of long messages wait for their digests: the ring's turn writes those.
+    /// Lines of long messages are left out here: they wait for their digests, and the ring's turn
+    /// writes them.
     fn observation(&self) -> Option<Observation> {
         match &self.0 {
             Event::Deliver(delivery) if is_long(&delivery.payload) => None,
@@ -530,7 +534,7 @@ impl Protocol for Labelled {
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
         buf.set_label(&self.label);
         let transmit = self.member.poll_transmit(now, buf);
-        // The buffer is the node's, which says other things too.
+        // The buffer belongs to the node, which sends datagrams without a label, too.
         buf.set_label(&[]);
         transmit
     }

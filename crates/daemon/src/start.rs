@@ -1,5 +1,5 @@
-//! What a daemon asks of its host and opens before it runs: network, order, groups, and what
-//! clients over TCP need.
+//! The parts that a daemon opens before it runs: network, order, bimodal groups, rings, and TCP for
+//! clients; and the privileges that it asks its host for.
 
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;
@@ -18,8 +18,8 @@ use crate::listen::{BusAcceptor, TcpAcceptor};
 use crate::others::Others;
 use crate::rings::Ring;
 
-/// Puts the bimodal groups onto the endpoint's node. Also if there are none: then those of other
-/// daemons are heard.
+/// Puts the bimodal groups onto the endpoint's node. Without any this still hears those of other
+/// daemons.
 pub(crate) fn open_bimodal(
     config: &Config,
     local: MemberId,
@@ -36,7 +36,7 @@ pub(crate) fn open_bimodal(
     Ok(())
 }
 
-/// Asks the host for what the process needs to run in time, if it needs anything.
+/// Locks memory and sets a real-time priority, if the configuration says so.
 pub(crate) fn ask_host(config: &ProcessConfig) -> Result<(), DaemonError> {
     if config.lock_memory {
         process::lock_memory().map_err(|source| DaemonError::Process {
@@ -67,7 +67,7 @@ pub(crate) fn open_network(
     let sealing = keys.sealing().clone();
     let defaults = AdmissionConfig::default();
     let admission = AdmissionConfig {
-        // Restarted daemons are new peers: room for two lives of each.
+        // A restarted daemon is a new peer, so there is room for two lives of each.
         peers_max: defaults
             .peers_max
             .max(config.order.config.limits().members_max * 2)
@@ -81,7 +81,7 @@ pub(crate) fn open_network(
     Ok(endpoint)
 }
 
-/// Where clients connect by TCP, if they may, and where clients of the bus do.
+/// The TCP listener for clients, if there is one, and the listeners for clients of the bus.
 pub(crate) fn open_tcp(
     config: &Config,
 ) -> Result<(Option<TcpAcceptor>, Vec<BusAcceptor>), DaemonError> {
@@ -92,7 +92,7 @@ pub(crate) fn open_tcp(
     Ok((config.client_listen.map(open).transpose()?, bus))
 }
 
-/// What clients over TCP must have, if they must have something.
+/// The token that clients over TCP must have, if they must have one.
 pub(crate) fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonError> {
     let Some(path) = &config.client_token else {
         return Ok(None);
@@ -107,7 +107,7 @@ pub(crate) fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonE
     Ok(Some(token))
 }
 
-/// How many daemons gossip may know of; none without bimodal groups.
+/// How many peers the bimodal groups need; 0 if there are none.
 fn bimodal_peers(config: &Config) -> usize {
     match config.engine.bimodal_groups.is_empty() {
         true => 0,
@@ -115,7 +115,7 @@ fn bimodal_peers(config: &Config) -> usize {
     }
 }
 
-/// The further rings, in none of which the daemon is yet.
+/// The further rings of the configuration. The daemon is in none of them yet.
 pub(crate) fn open_rings(config: &Config) -> Result<Vec<Option<Ring>>, DaemonError> {
     let rings = config.rings.iter().enumerate();
     rings
@@ -123,8 +123,8 @@ pub(crate) fn open_rings(config: &Config) -> Result<Vec<Option<Ring>>, DaemonErr
         .collect()
 }
 
-/// Puts what orders messages onto the endpoint's node, and who listens for daemons that speak
-/// another protocol.
+/// Puts the member of the order onto the endpoint's node, and listeners on the channels of other
+/// protocols that could be the order.
 pub(crate) fn open_order(
     config: &Config,
     local: MemberId,
@@ -145,7 +145,7 @@ pub(crate) fn open_order(
     Ok(())
 }
 
-/// The order's settings with a datagram that the interface takes in one piece.
+/// The order's settings, with datagrams that the interface takes in one piece.
 fn fitted(config: &Config, endpoint: &Endpoint<Instance>) -> Order {
     let mut order = config.order.clone();
     let limits = order.config.limits();

@@ -1,5 +1,4 @@
-//! What the daemon answers to `groupcast status` and `groupcast groups`: JSON, described in
-//! `docs/status.md`.
+//! The JSON answers to `groupcast status` and `groupcast groups`, described in `docs/status.md`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,13 +19,13 @@ use crate::instance::{self, Instance};
 use crate::narrate::{OTHERS_HINT, place};
 use crate::rings::Ring;
 
-/// The state of a ring of which nobody here wants anything.
+/// The state of a ring that no client here wants anything of.
 const IDLE: &str = "idle";
 
 /// Members whose names are known.
 type Names = [(MemberId, Arc<str>)];
 
-/// All groups, a value each.
+/// All groups, one value for each.
 pub(crate) fn groups(engine: &Engine) -> Value {
     engine
         .groups()
@@ -47,7 +46,7 @@ pub(crate) fn groups(engine: &Engine) -> Value {
         .collect()
 }
 
-/// How the daemon is, but for its key.
+/// The state of the daemon, without its key, its history and its further rings.
 pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -> Value {
     let net = endpoint.counters();
     let uptime = endpoint.now().as_nanos() as f64 / 1e9;
@@ -124,7 +123,7 @@ pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
     .collect()
 }
 
-/// How the group is reached from here, and who gets unicast copies.
+/// How this daemon reaches the others, and which addresses get unicast copies.
 fn reach(config: &Config, node: &Node<Instance>) -> Value {
     let copies = node.copies().iter().map(|copy| copy.address);
     let copies: Vec<SocketAddr> = copies.collect();
@@ -147,7 +146,7 @@ fn configuration(group: &GroupStatus, daemons: &Names) -> Value {
     })
 }
 
-/// A member with its name, which is null until it has told its state.
+/// A member with its name, which is null until its state has come.
 fn named(member: MemberId, daemons: &Names) -> Value {
     let mut daemons = daemons.iter();
     let name = daemons
@@ -156,8 +155,8 @@ fn named(member: MemberId, daemons: &Names) -> Value {
     json!({"name": name, "member": member.to_string()})
 }
 
-/// Who sends datagrams here that do not belong to the cluster: with another key, by another
-/// release, of another program.
+/// Senders of datagrams that do not belong to the cluster: with another key, of another release, of
+/// another program.
 fn strangers(endpoint: &Endpoint<Instance>) -> Value {
     let counters = endpoint.node().counters();
     endpoint
@@ -182,7 +181,7 @@ fn strangers(endpoint: &Endpoint<Instance>) -> Value {
         .collect()
 }
 
-/// Daemons of the cluster that speak another protocol, and so are another group.
+/// Daemons of the cluster with another order, which form another group.
 fn other_orders(endpoint: &Endpoint<Instance>) -> Value {
     let (now, node) = (endpoint.now(), endpoint.node());
     let said = instance::others(node).flat_map(|others| {
@@ -221,7 +220,7 @@ fn clients(session: &Status) -> Value {
         .collect()
 }
 
-/// The bimodal groups, with what the gossip of each holds and has counted.
+/// The bimodal groups, with the figures and counters of each one's gossip.
 fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
     let Some(groups) = instance::bimodal(node) else {
         return Value::Array(Vec::new());
@@ -246,8 +245,8 @@ fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
     .collect()
 }
 
-/// What the engine that orders messages holds, by its own names, with times in seconds; and the
-/// member that keeps its datagrams small.
+/// The figures of an order, by its own names, with times in seconds; and the member that keeps its
+/// datagrams small.
 fn figures(group: &GroupStatus, daemons: &Names) -> Value {
     let figures = group.figures.iter().map(|(name, figure)| {
         let value: Value = match figure {
@@ -262,7 +261,7 @@ fn figures(group: &GroupStatus, daemons: &Names) -> Value {
     Value::Object(figures)
 }
 
-/// What it has counted.
+/// The counters of an order.
 fn counters(group: &GroupStatus) -> Value {
     let counters = group.counters.iter();
     let counters = counters.map(|(name, count)| ((*name).to_owned(), (*count).into()));
@@ -387,7 +386,7 @@ fn send_counters(counters: SendCounters) -> Value {
     })
 }
 
-/// What the clients' sockets took in system calls.
+/// The system calls on the clients' sockets.
 pub(crate) fn client_calls(calls: ClientCalls) -> Value {
     let ClientCalls {
         reads,

@@ -1,7 +1,9 @@
-//! Asking a daemon to stop, by a handle or by a signal, and what other signals ask of it.
+//! Requests to a daemon by a handle or by signals: to stop, to read its configuration again, to log
+//! its status.
 //!
 //! Each request is a byte in a pair of sockets that the loop waits for, so it wakes the loop
-//! wherever it sleeps. The first lets the daemon leave its group; a second one ends it at once.
+//! wherever it sleeps. The first request to stop lets the daemon leave its group; a second one ends
+//! it at once.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -20,7 +22,7 @@ impl StopHandle {
     /// Asks the daemon to leave its group and return from its loop. The second request makes it
     /// return at once.
     pub fn stop(&self) {
-        // A full pipe holds requests enough; a closed one is a daemon that has ended.
+        // A full socket holds enough requests; a closed one means that the daemon has ended.
         let _ = (&*self.requests).write(&[0]);
     }
 }
@@ -30,14 +32,14 @@ impl StopHandle {
 pub(crate) struct StopRequests {
     pub(crate) stream: mio::net::UnixStream,
     handle: StopHandle,
-    /// Wakes the loop for what the flags say.
+    /// Wakes the loop to look at the flags.
     pub(crate) wake: mio::net::UnixStream,
     waker: UnixStream,
     hangup: Arc<AtomicBool>,
     report: Arc<AtomicBool>,
 }
 
-/// What signals asked for beside stopping.
+/// Requests of signals beside stopping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Asked {
     /// SIGHUP: to read the configuration again.
@@ -66,8 +68,8 @@ impl StopRequests {
         self.handle.clone()
     }
 
-    /// From now on SIGTERM and SIGINT are requests too. The second one ends the process even if the
-    /// loop hangs.
+    /// From now on SIGTERM and SIGINT are requests to stop, and SIGHUP and SIGUSR1 set flags. A
+    /// second SIGTERM or SIGINT ends the process even if the loop hangs.
     pub(crate) fn catch_signals(&self) -> io::Result<()> {
         let seen = Arc::new(AtomicBool::new(false));
         for signal in [SIGTERM, SIGINT] {
@@ -77,14 +79,14 @@ impl StopRequests {
             signal_hook::low_level::pipe::register(signal, self.handle.requests.try_clone()?)?;
         }
         for (signal, flag) in [(SIGHUP, &self.hangup), (SIGUSR1, &self.report)] {
-            // In this order: the loop that wakes finds the flag.
+            // In this order: when the byte wakes the loop, the flag is set.
             signal_hook::flag::register(signal, Arc::clone(flag))?;
             signal_hook::low_level::pipe::register(signal, self.waker.try_clone()?)?;
         }
         Ok(())
     }
 
-    /// What signals have asked for since the last call.
+    /// The requests of signals since the last call.
     pub(crate) fn take_asked(&mut self) -> Asked {
         drain(&mut self.wake);
         Asked {
@@ -93,7 +95,7 @@ impl StopRequests {
         }
     }
 
-    /// How many requests came since the last call.
+    /// How many requests to stop came since the last call.
     pub(crate) fn take(&mut self) -> usize {
         drain(&mut self.stream)
     }

@@ -1,4 +1,4 @@
-//! A client's connection, whichever kind of socket it came by.
+//! A client's connection, over any kind of socket.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -16,12 +16,12 @@ pub(crate) enum Stream {
     Unix(UnixStream),
     Tcp(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
-    /// One of these, with the bus before it.
+    /// One of the others, with the bus on top of it.
     Bus(Box<BusStream>),
 }
 
 impl Stream {
-    /// The user of the process at the other end, where the system knows it.
+    /// The user of the process at the other end, if the system knows it.
     pub(crate) fn user(&self) -> Option<u32> {
         match self {
             Self::Unix(stream) => {
@@ -33,7 +33,7 @@ impl Stream {
         }
     }
 
-    /// How its client came.
+    /// How its client is connected.
     pub(crate) fn transport(&self) -> Transport {
         match self {
             Self::Unix(_) => Transport::Unix,
@@ -42,7 +42,7 @@ impl Stream {
         }
     }
 
-    /// Whether the two sides have not agreed on keys yet.
+    /// Whether the TLS handshake is still under way.
     pub(crate) fn is_handshaking(&self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,
@@ -65,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// What reading has cost since the last call, beside the bytes that were read.
+    /// The work of reading since the last call, in bytes, beside the bytes that were read.
     pub(crate) fn take_work(&mut self) -> usize {
         match self {
             Self::Unix(_) | Self::Tcp(_) => 0,
@@ -87,7 +87,7 @@ impl Stream {
         matches!(self, Self::Tls(stream) if stream.is_in_record())
     }
 
-    /// Whether something that was written waits for room.
+    /// Whether written bytes wait for room in the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,
@@ -96,12 +96,12 @@ impl Stream {
         }
     }
 
-    /// Whether something can be read although the socket has told of nothing.
+    /// Whether there is something to read without an event of the socket.
     pub(crate) fn has_unread(&self) -> bool {
         matches!(self, Self::Bus(stream) if stream.has_unread())
     }
 
-    /// Tells its client if its trace has ended by itself; whether it has.
+    /// Tells its client if its trace has ended by an error; returns whether it has.
     pub(crate) fn tend_trace(&mut self) -> bool {
         match self {
             Self::Bus(stream) => stream.tend_trace(),
@@ -109,7 +109,7 @@ impl Stream {
         }
     }
 
-    /// The socket alone, for what nobody listens to any more.
+    /// The socket alone, for a connection that is only drained.
     pub(crate) fn into_socket(self) -> Self {
         match self {
             Self::Bus(stream) => stream.into_socket(),
@@ -117,7 +117,7 @@ impl Stream {
         }
     }
 
-    /// Wants an event when there is something to read.
+    /// Registers for events when there is something to read.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Self::Unix(stream) => registry.register(stream, token, Interest::READABLE),
@@ -127,27 +127,28 @@ impl Stream {
         }
     }
 
-    /// Sends nothing more; false if the connection can as well be closed at once.
+    /// Ends the sending side; returns false if the connection can be closed at once.
     pub(crate) fn end_output(&mut self) -> bool {
         match self {
             Self::Unix(_) => false,
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write).is_ok(),
             Self::Tls(stream) => {
                 stream.end_output();
-                // Without room for it, the client learns of the end by that of the socket.
+                // If there is no room for the closing alert, the client sees the end of the socket
+                // alone.
                 let _ = stream.flush();
                 stream.socket().shutdown(Shutdown::Write).is_ok()
             }
             Self::Bus(stream) => {
-                // Without room for it, the client misses the end of what it was sent.
+                // If there is no room for the rest of the text, the client misses it.
                 let _ = stream.flush();
                 stream.socket_mut().end_output()
             }
         }
     }
 
-    /// Also wants an event when there is room to write, or no longer does. It is not always on: the
-    /// kernel would wake the daemon whenever the client reads.
+    /// Registers for events when there is room to write, or for none any more. It is off by
+    /// default, because the kernel would wake the daemon whenever the client reads.
     pub(crate) fn watch_room(
         &mut self,
         registry: &Registry,
@@ -198,7 +199,8 @@ impl Write for Stream {
         }
     }
 
-    /// An error of the kind `WouldBlock`: something waits for room.
+    /// # Errors
+    /// `WouldBlock` if bytes wait for room.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Unix(_) | Self::Tcp(_) => Ok(()),

@@ -1,9 +1,9 @@
 //! Traces of connections of the bus, in the directory that `--bus-trace` names.
 //!
 //! A trace has two files at most: `NAME.trace`, which grows to [`PART_MAX`], and `NAME.1.trace`,
-//! what `NAME.trace` was before. Files are made anew, never opened, by the directory's descriptor,
-//! so that no link in the directory leads elsewhere. As with histories, the connection writes into
-//! a buffer, and the loop flushes it.
+//! the former `NAME.trace`. Files are always created, and by the directory's descriptor, so that a
+//! link in the directory cannot redirect them. As with histories, the connection writes into a
+//! buffer, and the loop flushes it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -21,34 +21,34 @@ use rustix::io::Errno;
 
 use crate::error::DaemonError;
 
-/// After so many bytes a file is put aside, and the next begun.
+/// The size at which a file is put aside and the next one begun.
 const PART_MAX: u64 = 8 << 20;
-/// So many traces may be in the directory.
+/// The most traces in the directory.
 const TRACES_MAX: usize = 32;
-/// Records are in the file this long after what they tell.
+/// How long records are buffered.
 const DELAY: Duration = Duration::from_millis(100);
 const SUFFIX: &str = ".trace";
-/// Of the file before.
+/// The suffix of the file that was put aside.
 const OLD_SUFFIX: &str = ".1.trace";
 
-/// The directory, and the traces that go on.
+/// The directory of traces, and the open ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Traces(Rc<RefCell<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
     directory: Rc<OwnedFd>,
-    /// The traces that go on, by name.
+    /// The open traces, by name.
     open: Vec<(String, Rc<RefCell<TraceFile>>)>,
-    /// The names that the directory has files of.
+    /// The names of traces with files in the directory.
     names: BTreeSet<String>,
-    /// When what is not in the files yet must be.
+    /// When buffered records have to be flushed.
     due: Option<Time>,
     part_max: u64,
 }
 
 impl Traces {
-    /// The traces of the directory at `path`, which is there.
+    /// The traces in the directory at `path`, which must exist.
     pub(crate) fn open(path: &Path) -> Result<Self, DaemonError> {
         let failed = |error: Errno| DaemonError::Traces {
             path: path.to_owned(),
@@ -66,7 +66,7 @@ impl Traces {
         }))))
     }
 
-    /// Flushes what is due; whether that has ended a trace.
+    /// Flushes traces that are due; returns whether one has ended by an error.
     pub(crate) fn tend(&self, now: Time) -> bool {
         let mut inner = self.0.borrow_mut();
         let mut failed = false;
@@ -86,7 +86,7 @@ impl Traces {
         failed
     }
 
-    /// When something is due.
+    /// When the next flush is due.
     pub(crate) fn due(&self) -> Option<Time> {
         self.0.borrow().due
     }
@@ -126,7 +126,7 @@ impl Tracer for Traces {
     }
 }
 
-/// The names that files in the directory are of; no more than [`TRACES_MAX`].
+/// The names of traces with files in the directory; [`TRACES_MAX`] of them at most.
 fn names_in(directory: &OwnedFd) -> Result<BTreeSet<String>, Errno> {
     let mut names = BTreeSet::new();
     for entry in Dir::read_from(directory)? {
@@ -143,7 +143,7 @@ fn names_in(directory: &OwnedFd) -> Result<BTreeSet<String>, Errno> {
     Ok(names)
 }
 
-/// A connection's trace; it ends with this.
+/// A connection's trace; it ends on drop.
 #[derive(Debug)]
 struct FileTrace {
     file: Rc<RefCell<TraceFile>>,
@@ -162,7 +162,7 @@ impl Trace for FileTrace {
 
 impl Drop for FileTrace {
     fn drop(&mut self) {
-        // Nobody is left who could be told that this failed.
+        // The client has gone, so an error here can be told to nobody.
         let _ = self.file.borrow_mut().flush();
         let mut inner = self.traces.0.borrow_mut();
         inner.open.retain(|(_, file)| !Rc::ptr_eq(file, &self.file));
@@ -175,15 +175,15 @@ struct TraceFile {
     directory: Rc<OwnedFd>,
     head: Head,
     begun: Instant,
-    /// None after an error: what follows would not be a trace.
+    /// `None` after an error: later records without the lost ones would be no trace.
     writer: Option<BufWriter<Counted>>,
     failure: Option<String>,
     part_max: u64,
-    /// Something was written that may not be in the file.
+    /// Whether records may be in the buffer.
     is_dirty: bool,
 }
 
-/// A file, and how much was written to it.
+/// A file, and how many bytes were written to it.
 #[derive(Debug)]
 struct Counted {
     file: File,
@@ -221,32 +221,33 @@ impl TraceFile {
         Ok(file)
     }
 
-    /// Of the file that is written, and of the one before it.
+    /// The names of the current file, and of the one that was put aside.
     fn names(&self) -> (String, String) {
         let name = &self.head.name;
         (format!("{name}{SUFFIX}"), format!("{name}{OLD_SUFFIX}"))
     }
 
-    /// Nothing could be written: the file goes, and the one that was put aside for it comes back.
+    /// Nothing could be written: removes the new file, and brings back the one that was put aside
+    /// for it.
     fn undo(&mut self) {
         let (new, old) = self.names();
         self.writer = None;
         let removed = rustix::fs::unlinkat(&self.directory, &new, AtFlags::empty());
         if removed.is_ok() {
-            // Where there was none before, there is none now.
+            // If there was no file before, this fails, and there is none now.
             let _ = rustix::fs::renameat(&self.directory, &old, &self.directory, &new);
         }
     }
 
-    /// Puts the file that there is aside, and begins another.
+    /// Puts the current file aside, if there is one, and begins another.
     fn next_part(&mut self) -> io::Result<()> {
         if let Some(mut before) = self.writer.take() {
             before.flush()?;
         }
         self.head.part += 1;
         let (new, old) = self.names();
-        // To rename over a file makes some file systems write the new one out at once, which takes
-        // several times as long as to remove that file first.
+        // A rename over an existing file makes some file systems write the new one out at once,
+        // which takes several times as long as removing the old file first.
         match rustix::fs::unlinkat(&self.directory, &old, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
@@ -255,7 +256,7 @@ impl TraceFile {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
-        // A link that somebody has put there meanwhile is an error.
+        // If there is a link at this name by now, this is an error.
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
@@ -299,7 +300,7 @@ impl TraceFile {
         self.failure = Some(error.to_string());
         self.is_dirty = false;
         if let Some(writer) = self.writer.take() {
-            // Without another attempt to write what is buffered.
+            // `into_parts` does not try again to write the buffer.
             let _ = writer.into_parts();
         }
     }

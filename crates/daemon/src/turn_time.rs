@@ -1,5 +1,5 @@
-//! How long a turn of the loop is busy while the longest messages come and go: measured by the time
-//! that the thread has had a processor, so that what else the machine does is no matter.
+//! A test of how long a turn of the loop is busy while the longest messages come and go. It
+//! measures the processor time of the thread, so that other load on the machine does not matter.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};

@@ -1,26 +1,26 @@
-//! Whose turn it is: clients in a queue, each at most once.
+//! A queue of clients for turns, each in it at most once.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use groupcast_session::ClientId;
 
-/// Clients whose turn comes.
+/// The queue.
 #[derive(Default)]
 pub(crate) struct Turns {
     queue: VecDeque<ClientId>,
-    /// The same, to find them.
+    /// The clients in the queue, to find them.
     known: BTreeSet<ClientId>,
 }
 
 impl Turns {
-    /// `id` has a turn behind all others, unless it waits for one.
+    /// Puts `id` at the end, unless it is in the queue.
     pub(crate) fn push(&mut self, id: ClientId) {
         if self.known.insert(id) {
             self.queue.push_back(id);
         }
     }
 
-    /// The client whose turn it is.
+    /// Takes the client whose turn it is.
     pub(crate) fn pop(&mut self) -> Option<ClientId> {
         let id = self.queue.pop_front()?;
         self.known.remove(&id);
@@ -32,7 +32,7 @@ impl Turns {
         self.queue.len()
     }
 
-    /// Those who wait, in order.
+    /// The clients that wait, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = ClientId> {
         self.queue.iter().copied()
     }

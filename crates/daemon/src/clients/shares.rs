@@ -1,4 +1,5 @@
-//! What one client is read and written in a turn, and what that counts for.
+//! The share of a turn that reads from, or writes to, one client, and its cost. Costs are in bytes
+//! read.
 
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
 use std::time::Duration;
@@ -10,19 +11,21 @@ use groupcast_session::{ClientId, Engine};
 use super::{Clients, READ_TOTAL, token_of};
 use crate::client_calls::ClientCalls;
 
-/// What a message counts beside its bytes: taking it over takes as long as reading so many.
+/// The cost of a message beside its bytes: to take it over takes as long as reading so many bytes.
 const MESSAGE_COST: usize = 64;
-/// What another frame counts beside its bytes: handling the shortest takes as long as that.
+/// The cost of another frame beside its bytes: to handle the shortest takes as long as reading so
+/// many bytes.
 pub(super) const REQUEST_COST: usize = 512;
-/// A client may send so many frames a turn that publish nothing, and have its next turn at once.
+/// How many frames that publish nothing a client may send in a turn, and have its next turn at
+/// once.
 pub(super) const REQUESTS_FREE: usize = 32;
-/// After more, all such clients rest in turn, so long for each frame: five times what handling one
-/// takes.
+/// After more of them all such clients rest in turn, so long for each frame: five times as long as
+/// to handle it.
 pub(super) const REQUEST_REST: Duration = Duration::from_micros(2);
-/// What a step of a TLS handshake counts: a signature takes as long as reading so many bytes.
+/// The cost of a step of a TLS handshake: a signature takes as long as reading so many bytes.
 const HANDSHAKE_COST: usize = 64 << 10;
-/// What the beginning of a trace counts: the system makes, renames and removes files for it, and
-/// may take as long as for all else that a turn reads.
+/// The cost of beginning a trace: the system makes, renames and removes files for it, which may
+/// take as long as everything else that a turn reads.
 const TRACE_COST: usize = READ_TOTAL;
 /// Who began a trace rests for so long.
 const TRACE_REST: Duration = Duration::from_millis(5);
@@ -32,11 +35,11 @@ const PATTERN_COST: usize = READ_TOTAL;
 pub(super) const PATTERN_REST: Duration = Duration::from_millis(3);
 /// Bytes that one client is written in one turn; the last call may exceed it.
 pub(super) const WRITE_SHARE: usize = 512 << 10;
-/// Slices that are written in one call.
+/// The most slices that are written in one call.
 const SLICES: usize = 64;
 
 impl Clients {
-    /// Reads a share of `max` bytes of one client; the last call may exceed it.
+    /// Reads from one client until the cost is `max`; the last call may exceed it.
     pub(super) fn read(
         &mut self,
         now: Time,
@@ -114,7 +117,7 @@ impl Clients {
         share
     }
 
-    /// Writes the share of one client; how much it was, with what it counts for.
+    /// Writes the share of one client; returns its cost.
     pub(super) fn write(&mut self, now: Time, id: ClientId, engine: &mut Engine) -> usize {
         let Some(stream) = self.streams.get_mut(&id) else {
             return 0;
@@ -161,10 +164,10 @@ impl Clients {
     }
 }
 
-/// What was read of a client in a turn.
+/// The share that was read from a client in a turn.
 #[derive(Default)]
 pub(super) struct ReadShare {
-    /// Bytes, and what handling them counts for.
+    /// The cost of reading and handling it.
     pub(super) taken: usize,
     /// Frames that published nothing.
     requests: usize,
@@ -207,11 +210,12 @@ enum Drained {
     All,
     /// Its socket takes no more.
     Blocked,
-    /// It had its share of the turn.
+    /// The client has had its share of the turn.
     Share,
 }
 
-/// Writes what the engine has for a client, up to its share of the turn; how much that was.
+/// Writes the engine's output to a client, up to its share of the turn. Returns how many bytes that
+/// were, and why it stopped.
 fn drain(
     now: Time,
     id: ClientId,

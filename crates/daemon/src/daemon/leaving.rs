@@ -1,5 +1,5 @@
-//! How a daemon ends: it leaves the bimodal groups and the rings, then the order's configuration,
-//! and its clients read why.
+//! The end of a daemon: it leaves the bimodal groups and the rings, then its own order, and its
+//! clients read why.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::bimodal::Bimodal;
 use crate::instance;
 use crate::rings::Ring;
 
-/// After the order's own time-out for leaving, the daemon ends at this time at the latest.
+/// The daemon ends at the latest so long after the order's own time-out for leaving.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// How long clients may take to read why the daemon ends.
 pub(super) const FAREWELL: Duration = Duration::from_millis(500);
 
-/// What a daemon does on its way from serving to its end.
+/// The phases of a daemon from serving to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RunPhase {
     /// It serves its clients.
@@ -30,7 +30,7 @@ pub(super) enum RunPhase {
 }
 
 impl RunPhase {
-    /// When it ends at the latest.
+    /// When this phase ends at the latest.
     pub(super) fn end(self) -> Option<Time> {
         match self {
             Self::Running => None,
@@ -74,7 +74,8 @@ impl Daemon {
         }
     }
 
-    /// Leaves what the daemon is in beside its own order; that next, if there is nothing.
+    /// Leaves the bimodal groups and the rings; leaves the own order at once if the daemon is in
+    /// none.
     fn leave_groups(&mut self, now: Time) {
         let bimodal = instance::bimodal_mut(self.endpoint.node_mut());
         let bimodal = bimodal.filter(|groups| groups.len() > 0);

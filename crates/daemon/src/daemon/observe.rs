@@ -1,4 +1,5 @@
-//! What the history is told beside what the node observes by itself: bimodal groups, submissions.
+//! The lines of the history that the node's observer does not write: bimodal groups and
+//! submissions.
 
 use bytes::Bytes;
 use groupcast_core::trace::Observable as _;
@@ -10,8 +11,8 @@ use crate::history::{History, submission};
 use crate::instance::{self, Instance};
 
 impl Daemon {
-    /// The history's line of what happened in a bimodal group. That the daemon has left is said by
-    /// the order, for all.
+    /// Writes a line about a message or a gap in a bimodal group. The order's line tells for all
+    /// groups that the daemon has left.
     pub(super) fn observe_group_event(&self, index: usize, event: &Event) {
         if let (Some(history), Event::Deliver(_) | Event::Gap(_)) = (&self.history, event)
             && let Some(groups) = instance::bimodal(self.endpoint.node())

@@ -1,4 +1,4 @@
-//! SIGHUP: the log, the configuration and the files of TLS are read again.
+//! SIGHUP: opens the log again, and reads the configuration and the files of TLS again.
 
 use groupcast_tls::Server;
 
@@ -7,7 +7,8 @@ use crate::clients::raise_file_limit;
 use crate::log::Log;
 
 impl Daemon {
-    /// SIGHUP: opens the log again, reads the configuration again, and takes over what can be.
+    /// Opens the log again, reads certificate and configuration again, and takes over the values
+    /// that can change while the daemon runs.
     pub(super) fn read_again(&mut self) {
         if let Some(Err(error)) = self.log.as_ref().map(Log::reopen) {
             tracing::error!("SIGHUP: {error}; the log goes on where it was");
@@ -41,7 +42,7 @@ impl Daemon {
         self.narrator.reread(&changes);
     }
 
-    /// Reads the files of TLS again, where the configuration that holds says that they are.
+    /// Reads the files of TLS again that the current configuration names.
     fn read_certificate(&mut self) {
         let Some(files) = &self.config.tls else {
             return;

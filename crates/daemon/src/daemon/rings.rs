@@ -1,4 +1,5 @@
-//! The rings in the daemon's loop: joined when clients ask, left when they want nothing any more.
+//! The further rings in the daemon's loop: joins them when clients ask, and leaves them when
+//! clients want nothing of them any more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use crate::config::Ring as RingConfig;
 use crate::error::DaemonError;
 use crate::rings::{Ring, RingNews};
 
-/// What clients want of a ring is looked at this often.
+/// How often the daemon checks whether clients still want each ring.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Daemon {
-    /// A turn of each ring, and what comes of it.
+    /// Makes a turn of each ring, and handles its events.
     pub(super) fn turn_rings(&mut self) -> Result<(), DaemonError> {
         self.follow_rings()?;
         let now = self.endpoint.now();
@@ -57,7 +58,8 @@ impl Daemon {
         self.look_at_rings(now)
     }
 
-    /// Has the rings that the engine has: those that joins have made come and go.
+    /// Follows the engine's rings: adds those that joins have made, and closes those that have
+    /// ended.
     fn follow_rings(&mut self) -> Result<(), DaemonError> {
         let changes = self.engine.ring_changes();
         if std::mem::replace(&mut self.ring_changes, changes) == changes {
@@ -103,8 +105,8 @@ impl Daemon {
             })
     }
 
-    /// Whether a ring of the same name at another place, which has ended or has been made anew, is
-    /// still being left: its last lines come before the first of this one in the same history.
+    /// Whether the daemon is still leaving a former ring of the same name: its last lines must come
+    /// before the first one of this ring in the same history.
     fn is_history_open(&self, index: usize) -> bool {
         let Some(ring) = &self.rings[index] else {
             return false;
@@ -149,7 +151,7 @@ impl Daemon {
                 continue;
             };
             if ring.is_out() {
-                // Without an effect where clients want something of it.
+                // This has no effect while clients want something of it.
                 self.engine.done_with_ring(index);
                 continue;
             }
@@ -162,7 +164,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// The daemon's next stay in a ring is that of a new member.
+    /// Tells the ring and the engine that the next stay in the ring is that of a new member.
     fn begin_ring(&mut self, now: Time, index: usize) -> Result<(), DaemonError> {
         let Some(ring) = &mut self.rings[index] else {
             return Ok(());
@@ -172,7 +174,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Writes an observation into the history that it is of.
+    /// Writes an observation into the history of its carrier.
     pub(super) fn observe(&mut self, carrier: Carrier, observation: &Observation) {
         match carrier {
             Carrier::Ring(index) => {
