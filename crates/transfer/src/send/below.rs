@@ -1,4 +1,4 @@
-//! What became of receivers below relays, in the sender's account: each is named `relay/receiver`.
+//! The outcomes of receivers below relays in the sender's report: each is named `relay/receiver`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,13 +10,13 @@ use groupcast_protocols::relay::{Account, AccountEvent, Row, Word};
 use super::settled::{Settled, by_name, failures};
 use super::{SendEvent, Sender};
 
-/// What a receiver below a relay is called.
+/// The name of a receiver below a relay.
 fn named(relay: &str, row: &Row) -> String {
     format!("{relay}/{}", printable(&row.name))
 }
 
 impl Sender {
-    /// What relays have said since.
+    /// Takes the words of relays.
     pub(super) fn take_accounts(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
         while let Some(event) = self.host.poll_account() {
             if event.number == self.id.number {
@@ -54,8 +54,8 @@ impl Sender {
         }
     }
 
-    /// If the transfer is strict: ends it for all, once it has begun, for a receiver below a relay
-    /// that has failed and has no other life. Those that came late are not required.
+    /// Ends a strict transfer for all, once it has begun, if a receiver below a relay has failed
+    /// and has no other life. Receivers that came late are not required.
     pub(super) fn give_up_if_one_below_has_gone(&mut self) {
         if !self.is_strict || self.begun.is_none() {
             return;
@@ -79,15 +79,15 @@ impl Sender {
         let mut below = 0;
         let mut spoken_for = Vec::new();
         for (relay, account) in accounts {
-            // Of whom a relay that has failed has said nothing, nothing is known.
-            let mut own = self.settled.iter().filter(|it| it.0 == relay);
-            let has_failed = own.any(|it| it.2 != Outcome::Complete);
+            // If a relay has failed, its receivers without an outcome count as failed.
+            let own = own_outcome(&self.settled, relay);
+            let has_failed = own.is_some_and(|outcome| *outcome != Outcome::Complete);
             let failed = |row: &&Row| match &row.outcome {
                 Some(outcome) => *outcome != Outcome::Complete,
                 None => has_failed,
             };
             below += account.receivers().filter(failed).count();
-            if stands_aside(account) {
+            if stands_aside(account, own) {
                 spoken_for.push(relay);
             }
         }
@@ -100,8 +100,8 @@ impl Sender {
     }
 }
 
-/// A receiver below a relay that has failed and has no other life, and its relay. Those that came
-/// late are not required.
+/// A receiver below a relay that has failed and has no other life, and its relay. Receivers that
+/// came late do not count.
 fn gone_below<'a>(accounts: &[(MemberId, &'a Account)]) -> Option<(MemberId, &'a Row)> {
     let lives = |node: NodeId| {
         let rows = accounts.iter().flat_map(|(_, account)| account.receivers());
@@ -116,21 +116,37 @@ fn gone_below<'a>(accounts: &[(MemberId, &'a Account)]) -> Option<(MemberId, &'a
     accounts.find_map(|(relay, account)| Some((*relay, account.receivers().find(has_gone)?)))
 }
 
-/// Whether those below count in place of their relay.
-fn stands_aside(account: &Account) -> bool {
-    account.is_final() && account.receivers().next().is_some()
+/// The outcome of a relay itself.
+fn own_outcome(settled: &[Settled], relay: MemberId) -> Option<&Outcome> {
+    let own = settled.iter().find(|it| it.0 == relay);
+    own.map(|(.., outcome)| outcome)
 }
 
-/// Whether a relay is not heard any more.
+/// Whether the receivers below a relay, which has the outcome `own`, count in its place. If it has
+/// failed and all of them are complete, it had no room to name the receiver that is not.
+fn stands_aside(account: &Account, own: Option<&Outcome>) -> bool {
+    let mut rows = account.receivers();
+    let is_explained = !matches!(own, Some(Outcome::Failed(_)))
+        || rows.any(|row| row.outcome != Some(Outcome::Complete));
+    account.is_final() && account.receivers().next().is_some() && is_explained
+}
+
+/// Whether a relay has vanished.
 fn is_gone(settled: &[Settled], relay: &MemberId) -> bool {
     let is_it = |it: &Settled| it.0 == *relay && it.2 == Outcome::Vanished;
     settled.iter().any(is_it)
 }
 
 /// Whether a relay was started again, and has accounted for all below it.
-fn has_next_life(accounts: &BTreeMap<MemberId, Account>, relay: &MemberId) -> bool {
+fn has_next_life(
+    accounts: &BTreeMap<MemberId, Account>,
+    settled: &[Settled],
+    relay: &MemberId,
+) -> bool {
     let mut others = accounts.iter().filter(|(other, _)| *other != relay);
-    others.any(|(other, account)| other.node == relay.node && stands_aside(account))
+    others.any(|(other, account)| {
+        other.node == relay.node && stands_aside(account, own_outcome(settled, *other))
+    })
 }
 
 /// Whether a receiver is complete by the account of another relay, or of the next life of this one.
@@ -144,8 +160,8 @@ fn is_complete_by_another(
     rows.any(|row| row.node == node && row.outcome == Some(Outcome::Complete))
 }
 
-/// What became of each receiver, those below relays included. A relay that has said of everybody
-/// below what became of them is not among them.
+/// The outcome of each receiver, those below relays included. A relay whose account of all
+/// receivers below it has come is left out.
 pub(super) fn all_by_name(
     mut settled: Vec<Settled>,
     names: &BTreeMap<MemberId, String>,
@@ -154,20 +170,19 @@ pub(super) fn all_by_name(
     let mut below = Vec::new();
     let mut former = BTreeSet::new();
     for (relay, account) in accounts {
-        // The next life of a relay, or another one, may have brought what this one had begun.
+        // Another relay, or the next life of this one, may have completed what this one had begun.
         let is_gone = is_gone(&settled, relay);
         let is_brought = |row: &&Row| {
             let is_open = matches!(row.outcome, None | Some(Outcome::Complete));
             is_gone && is_open && is_complete_by_another(accounts, relay, row.node)
         };
         let is_good = |row: &Row| row.outcome == Some(Outcome::Complete) || is_brought(&row);
-        if is_gone && has_next_life(accounts, relay) && account.receivers().all(is_good) {
+        if is_gone && has_next_life(accounts, &settled, relay) && account.receivers().all(is_good) {
             former.insert(*relay);
         }
-        let own = settled.iter().find(|(member, ..)| member == relay);
-        // What it says of all, it says of each of whom it has said nothing.
-        let unsaid = match own {
-            Some((.., Outcome::Complete)) => Outcome::Complete,
+        // The relay's own outcome holds for receivers without one.
+        let unsaid = match own_outcome(&settled, *relay) {
+            Some(Outcome::Complete) => Outcome::Complete,
             _ => Outcome::Failed("not known: its relay is gone, or has failed".into()),
         };
         let name = names.get(relay).map_or("", String::as_str);
@@ -181,8 +196,10 @@ pub(super) fn all_by_name(
         rows.map(|row| row.node).any(|node| node == member.node)
     };
     settled.retain(|(member, _, outcome)| {
-        let is_relay = accounts.get(member).is_some_and(stands_aside);
-        // One that was waited for here has come below.
+        let is_relay = accounts
+            .get(member)
+            .is_some_and(|account| stands_aside(account, Some(outcome)));
+        // A receiver that was waited for here has come below a relay.
         let has_come = *outcome == Outcome::Absent && is_below(member);
         !is_relay && !has_come && !former.contains(member)
     });
@@ -246,6 +263,19 @@ mod tests {
             ("near".to_owned(), Outcome::Complete),
             ("relay/r0".to_owned(), Outcome::Complete),
             ("relay/r1".to_owned(), Outcome::Vanished),
+        ];
+        assert_eq!(all(failed, account), expected);
+    }
+
+    #[test]
+    fn a_relay_that_had_no_room_to_name_who_failed_is_named_itself() {
+        let account = account(&[Some(Outcome::Complete), Some(Outcome::Complete)], true);
+        let failed = Outcome::Failed("the account has no room for more than 2".into());
+        let expected = [
+            ("relay".to_owned(), failed.clone()),
+            ("near".to_owned(), Outcome::Complete),
+            ("relay/r0".to_owned(), Outcome::Complete),
+            ("relay/r1".to_owned(), Outcome::Complete),
         ];
         assert_eq!(all(failed, account), expected);
     }

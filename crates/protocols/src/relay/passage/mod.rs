@@ -1,4 +1,5 @@
-//! One transfer on its way through a relay: its state and its bytes. `rows.rs` is who is below.
+//! One transfer on its way through a relay: its state and its bytes. `rows.rs` has its receivers
+//! below.
 
 mod rows;
 
@@ -22,7 +23,7 @@ use crate::bulk::{Acceptance, Failure, Notice, Order, Outcome, STOPPED, Transfer
 /// One transfer on its way.
 #[derive(Debug)]
 pub(super) struct Passage {
-    /// What it is above, and below.
+    /// The transfer's id above, and below.
     pub(super) id: TransferId,
     pub(super) lower: TransferId,
     pub(super) about: Bytes,
@@ -32,28 +33,33 @@ pub(super) struct Passage {
     since: Time,
     /// When the first receiver below answered.
     answered: Option<Time>,
-    /// Who answered the list of the same files.
+    /// The nodes that answered the list of the same files.
     expected: BTreeSet<NodeId>,
-    /// What all below held when the relay registered above: it does not come.
+    /// The ranges that all receivers below held when the relay registered above: they do not come
+    /// from above.
     assumed: Vec<Range<u64>>,
     queue: Queue,
     bytes: u64,
-    /// Every byte has come, and below knows where the stream ends.
+    /// Whether every byte has come from above, and whether the lower endpoint was told where the
+    /// stream ends.
     is_received: bool,
     is_finished: bool,
-    /// Nothing more comes from this side.
+    /// Whether nothing more comes from above, and from below.
     is_above_over: bool,
     is_below_over: bool,
     account: Account,
-    /// What is said once the relay has registered above.
+    /// Words that are said once the relay has registered above.
     unsaid: Vec<Word>,
-    /// The rows of those that registered with this relay, and of those behind relays among them.
+    /// The row of each receiver that registered with this relay, and the rows of the receivers
+    /// behind each relay among them.
     direct: BTreeMap<MemberId, u32>,
     behind: BTreeMap<MemberId, Vec<u32>>,
+    /// Receivers that found no room for a row, and relays that have such receivers behind them.
+    unlisted: BTreeSet<MemberId>,
     has_told_audience: bool,
     /// The relay has registered above.
     is_registered: bool,
-    /// How it ended, unless nothing of it was taken; told to the user once.
+    /// How it ended, until the user is told; `None` also if the relay withdrew from it.
     result: Option<Result<(), String>>,
 }
 
@@ -62,11 +68,11 @@ pub(super) struct Passage {
 enum State {
     /// Receivers below register.
     Gathering,
-    /// Registered above.
+    /// The relay has registered above.
     Accepted,
-    /// Counted in above, and begun below.
+    /// The relay is counted in above, and has begun below.
     Passing,
-    /// Its last word was said above, or can be said to nobody.
+    /// The relay has said its last word above, or has no one to say it to.
     Concluded,
 }
 
@@ -99,6 +105,7 @@ impl Passage {
             unsaid: Vec::new(),
             direct: BTreeMap::new(),
             behind: BTreeMap::new(),
+            unlisted: BTreeSet::new(),
             has_told_audience: false,
             is_registered: false,
             result: None,
@@ -109,12 +116,12 @@ impl Passage {
         self.state == State::Gathering
     }
 
-    /// When it was announced.
+    /// When the transfer was announced above.
     pub(super) fn since(&self) -> Time {
         self.since
     }
 
-    /// Whether it was announced so `long` ago, and nobody below has answered.
+    /// Whether the transfer was announced at least `long` ago, and no receiver below has answered.
     pub(super) fn is_unanswered(&self, now: Time, long: Duration) -> bool {
         self.is_gathering() && self.answered.is_none() && now - self.since >= long
     }
@@ -123,12 +130,12 @@ impl Passage {
         self.state == State::Concluded
     }
 
-    /// Whether it can be forgotten.
+    /// Whether the passage can be forgotten.
     pub(super) fn is_over(&self) -> bool {
         self.is_concluded() && self.is_above_over && self.is_below_over
     }
 
-    /// What the upper endpoint tells of it.
+    /// Takes in a notice of the upper endpoint.
     pub(super) fn hear_upper(&mut self, now: Time, sides: &mut Sides<'_>, notice: Notice) {
         match notice {
             Notice::Enrolled { .. } if self.state == State::Accepted => {
@@ -144,21 +151,21 @@ impl Passage {
             }
             Notice::Received { .. } => self.is_received = true,
             Notice::Failed { failure, .. } => self.broke_off(now, sides, &failure),
-            // The sender knows that all is well; or it was not heard any more since all has come,
-            // and those below get the rest.
+            // The sender knows that all is well; or it fell silent after all had come, and the
+            // receivers below get the rest.
             Notice::Ended { .. } => self.is_above_over = true,
             _ => {}
         }
     }
 
-    /// It ended above without this relay's doing: those below are told.
+    /// The transfer ended above without this relay's doing: cancels it below.
     fn broke_off(&mut self, now: Time, sides: &mut Sides<'_>, failure: &Failure) {
         self.is_above_over = true;
         if self.is_concluded() {
             return;
         }
         let reason = match failure {
-            // What it begins with says whether what has come is worth keeping.
+            // The beginning of the reason tells receivers whether to keep what has come.
             Failure::Cancelled(reason) => reason.clone(),
             Failure::Lost => format!("{STOPPED}: the relay does not hear the sender any more"),
             Failure::Dropped => {
@@ -178,13 +185,13 @@ impl Passage {
         sides.lower.cancel(now, self.lower, &reason);
     }
 
-    /// Its last word above was said, or can be said to nobody.
+    /// The relay has said its last word above, or has no one to say it to.
     fn end(&mut self, result: Result<(), String>) {
         self.state = State::Concluded;
         self.result = Some(result);
     }
 
-    /// What the lower endpoint tells of it.
+    /// Takes in a notice of the lower endpoint.
     pub(super) fn hear_lower(
         &mut self,
         now: Time,
@@ -225,7 +232,8 @@ impl Passage {
         }
     }
 
-    /// A receiver that registers after the relay did must hold what the relay did not ask for.
+    /// Dismisses a receiver that registers after the relay did, if it lacks what the relay did not
+    /// ask for.
     fn look_for_newcomer(&mut self, now: Time, sides: &mut Sides<'_>, receiver: MemberId) {
         if self.is_gathering() || self.assumed.is_empty() {
             return;
@@ -278,7 +286,7 @@ impl Passage {
         }
     }
 
-    /// Whether those below have had time to register.
+    /// Whether the receivers below have had time to register.
     fn has_gathered(&self, now: Time, config: &RelayConfig) -> bool {
         let Some(answered) = self.answered else {
             return false;
@@ -290,7 +298,7 @@ impl Passage {
         self.expected.iter().all(has_answered) || now - self.since >= config.known_within
     }
 
-    /// Takes part above, for those that have registered below.
+    /// Registers above, for the receivers that have registered below.
     fn register(
         &mut self,
         now: Time,
@@ -315,7 +323,7 @@ impl Passage {
             name: config.name.clone(),
         };
         if sides.upper.accept(now, self.id, &acceptance).is_err() {
-            // Its sender has gone meanwhile.
+            // The sender has gone meanwhile.
             return self.broke_off(now, sides, &Failure::Lost);
         }
         self.state = State::Accepted;
@@ -327,7 +335,7 @@ impl Passage {
         events.push_back(RelayEvent::Accepted { id, receivers });
     }
 
-    /// Hands on what has come, as far as there is room below.
+    /// Hands the bytes that have come to the lower endpoint, as far as there is room below.
     fn pass(&mut self, now: Time, sides: &mut Sides<'_>) {
         if self.is_below_over {
             return self.drop_queue(now, sides);
@@ -350,7 +358,7 @@ impl Passage {
                     }
                     return;
                 }
-                // What all below held when the relay registered, one of them lacks now.
+                // One of the receivers below lacks now what all held when the relay registered.
                 _ => return self.give_up(now, sides, "a receiver below has lost what it held"),
             }
             let bytes = self.queue.take(wanted.end - wanted.start);
@@ -369,7 +377,7 @@ impl Passage {
         }
     }
 
-    /// Has its last word, if every receiver below is settled and the sender knows how.
+    /// Says the last word above, if every receiver below is settled and the sender has the account.
     fn conclude(&mut self, now: Time, sides: &mut Sides<'_>) {
         if !self.is_below_over {
             return;
@@ -386,7 +394,7 @@ impl Passage {
         self.end(result);
     }
 
-    /// It is not relayed after all: nothing of it was taken.
+    /// Refuses the transfer above, and cancels it below. Nothing of it was taken.
     pub(super) fn withdraw(&mut self, now: Time, sides: &mut Sides<'_>, reason: &str, name: &[u8]) {
         self.state = State::Concluded;
         self.is_above_over = true;
@@ -395,7 +403,8 @@ impl Passage {
         sides.lower.cancel(now, self.lower, &below);
     }
 
-    /// It cannot go on here: both sides are told. What has come is kept below.
+    /// Ends a transfer that cannot go on here, and tells both sides. Receivers below keep what has
+    /// come.
     pub(super) fn give_up(&mut self, now: Time, sides: &mut Sides<'_>, reason: &str) {
         if self.is_concluded() {
             return;
@@ -411,7 +420,7 @@ impl Passage {
         sides.lower.cancel(now, self.lower, &below);
     }
 
-    /// When it is due if nothing is heard.
+    /// When [`work`](Self::work) is due if nothing is taken in before.
     pub(super) fn poll_timeout(&self, config: &RelayConfig) -> Option<Time> {
         let answered = self.answered.filter(|_| self.is_gathering())?;
         Some(match self.expected.is_empty() {

@@ -1,4 +1,5 @@
-//! The rows of a passage: who is below, and what became of each; what of it is said above.
+//! The rows of a passage: the receivers below, the outcome of each, and what the relay says of them
+//! above.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::format;
@@ -15,11 +16,11 @@ use super::super::{Carries, RelayEvent, Sides};
 use super::Passage;
 use crate::bulk::Outcome;
 
-/// What becomes of a receiver behind a relay that is not heard any more.
+/// The failure of a receiver behind a relay that is not heard any more.
 const RELAY_GONE: &str = "the relay that it is behind is gone";
 
 impl Passage {
-    /// Once, when the last word on a list was said: who answered it.
+    /// Once the last word on a list was said, returns one time the nodes that answered it.
     pub(in crate::relay) fn take_audience(&mut self) -> Option<BTreeSet<NodeId>> {
         if self.has_told_audience || self.carries != Carries::List || !self.is_concluded() {
             return None;
@@ -50,14 +51,17 @@ impl Passage {
             Some(row) => {
                 self.direct.insert(receiver, row);
             }
-            None => sides
-                .lower
-                .dismiss(now, self.lower, receiver, &Outcome::Late),
+            None => {
+                self.unlisted.insert(receiver);
+                sides
+                    .lower
+                    .dismiss(now, self.lower, receiver, &Outcome::Late);
+            }
         }
     }
 
-    /// The row of one more receiver; `None` if the account is closed already, or has as many as the
-    /// lower endpoint may have receivers: lives of one node count, too.
+    /// Adds a row for one more receiver. `None` if the account is final, or has as many rows as the
+    /// lower endpoint may have receivers; each life of a node counts.
     pub(super) fn add_row(
         &mut self,
         now: Time,
@@ -106,8 +110,8 @@ impl Passage {
         }
     }
 
-    /// A receiver that may be a relay is settled: those behind it that it has said nothing of are
-    /// settled with it.
+    /// Settles the open receivers behind `relay`, which is settled itself and says nothing more of
+    /// them.
     pub(super) fn settled_relay(
         &mut self,
         now: Time,
@@ -124,8 +128,9 @@ impl Passage {
         }
     }
 
-    /// Nothing more comes from below: a relay that was given up there, as late for example, may
-    /// have named somebody since, and says nothing more of them.
+    /// Settles the rows that are still open when nothing more comes from below: a relay that was
+    /// given up there, as late for example, may have named receivers since, and says nothing more
+    /// of them.
     pub(super) fn settle_the_rest(
         &mut self,
         now: Time,
@@ -147,7 +152,7 @@ impl Passage {
         }
     }
 
-    /// A relay below has said more.
+    /// Takes in a word of a relay below.
     pub(in crate::relay) fn hear_account(
         &mut self,
         now: Time,
@@ -163,13 +168,16 @@ impl Passage {
         match &event.word {
             Word::Registered { node, name } => {
                 if behind.is_none_or(Vec::is_empty) {
-                    // From now on those behind it stand for it.
+                    // From now on the rows of the receivers behind it stand for it.
                     self.say(now, sides, Word::Aside { row: own });
                 }
                 let relay = &self.account.rows()[own as usize].name;
                 let name = Bytes::from([relay, &b"/"[..], name].concat());
-                if let Some(row) = self.add_row(now, sides, *node, name, events) {
-                    self.behind.entry(event.relay).or_default().push(row);
+                match self.add_row(now, sides, *node, name, events) {
+                    Some(row) => self.behind.entry(event.relay).or_default().push(row),
+                    None => {
+                        self.unlisted.insert(event.relay);
+                    }
                 }
             }
             Word::Settled { row, outcome } => {
@@ -186,7 +194,8 @@ impl Passage {
         }
     }
 
-    /// One that was restarted before the start is another receiver, under its node.
+    /// Sets aside the rows of receivers that were restarted before the start: each has another row,
+    /// under the same node.
     pub(super) fn set_former_lives_aside(&mut self, now: Time, sides: &mut Sides<'_>) {
         let rows = self.account.rows();
         let complete: BTreeSet<NodeId> = self
@@ -206,7 +215,7 @@ impl Passage {
         }
     }
 
-    /// Adds to the account, here and above; whether it made sense.
+    /// Adds a word to the account, here and above; returns whether the account took it.
     pub(super) fn say(&mut self, now: Time, sides: &mut Sides<'_>, word: Word) -> bool {
         if !self.account.add(&word) {
             return false;
@@ -218,7 +227,7 @@ impl Passage {
         true
     }
 
-    /// Whether it is good for all below; of a list, for any.
+    /// Whether the transfer is complete for all receivers below; a list, for any.
     pub(super) fn result(&self) -> Result<(), String> {
         let is_complete = |outcome: &Option<Outcome>| *outcome == Some(Outcome::Complete);
         let mut rows = self.account.receivers();
@@ -230,6 +239,9 @@ impl Passage {
         }
         let all = self.account.receivers().count();
         match rows.filter(|row| !is_complete(&row.outcome)).count() {
+            0 if all > 0 && self.has_unlisted_failure() => Err(format!(
+                "a receiver below is not complete, and the account has no room for more than {all}"
+            )),
             0 if all > 0 => Ok(()),
             failed => Err(format!(
                 "{failed} of {all} receivers below are not complete: {}",
@@ -238,7 +250,18 @@ impl Passage {
         }
     }
 
-    /// Who failed below, and how, in words; the beginning, if they are many.
+    /// Whether a receiver without a row is not complete. One behind a relay shares the relay's own
+    /// outcome: a relay is complete only if all receivers behind it are.
+    fn has_unlisted_failure(&self) -> bool {
+        let rows = self.account.rows();
+        let is_complete = |member: &MemberId| {
+            let row = self.direct.get(member);
+            row.is_some_and(|row| rows[*row as usize].outcome == Some(Outcome::Complete))
+        };
+        !self.unlisted.iter().all(is_complete)
+    }
+
+    /// The receivers that failed below and how, in words; only the first, if they are many.
     pub(super) fn failures(&self) -> String {
         const ENOUGH: usize = 400;
         let mut text = String::new();
@@ -265,7 +288,7 @@ fn relay_gone() -> Outcome {
     Outcome::Failed(RELAY_GONE.into())
 }
 
-/// What becomes of a receiver of which its relay has said nothing more, by what became of that.
+/// The outcome of a receiver of which its relay says nothing more; `outcome` is the relay's.
 fn behind_one_that_was(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::Late => Outcome::Late,

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::string::String;
 use std::time::Duration;
 
-use groupcast_core::Time;
+use groupcast_core::{Rng, Time};
 
-use super::net::{Link, Net, node};
-use crate::bulk::{Outcome, Wanted};
+use super::net::{Link, Net, below, node};
+use crate::bulk::{Bulk, BulkConfig, Outcome, Wanted};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -137,4 +137,36 @@ fn who_comes_below_before_the_start_is_served_if_it_holds_what_was_not_asked_for
         (third, Outcome::Late),
     ]);
     assert_eq!(net.outcomes(), expected);
+}
+
+#[test]
+fn a_failure_that_finds_no_row_is_a_failure_all_the_same() {
+    for fails in [None, Some("its disk is full")] {
+        let mut net = Net::new(3, 200_000, &[Link::LAN, Link::LAN, Link::LAN]);
+        let first = net.add_relay(0, 1);
+        // Room for the second relay and two receivers behind it.
+        let lower = &mut net.stations[first + 1];
+        let config = BulkConfig {
+            receivers_max: 3,
+            ..below()
+        };
+        let bulk = Bulk::new(lower.bulk.local(), config, Rng::new(4));
+        lower.bulk = bulk.expect("it is valid");
+        net.add_relay(1, 2);
+        let last = [(); 3].map(|()| net.add_receiver(2));
+        net.receiver(last[2]).fails = fails;
+        // It registers last.
+        net.stations[last[2]].born = Time::from_millis(100);
+        net.send(Wanted::Open);
+        net.must_end(MINUTE);
+        assert_eq!(net.outcomes().len(), 2, "one has no row");
+        let said = &net.settled[&net.stations[first].bulk.local()].0;
+        match fails {
+            None => assert_eq!(*said, Outcome::Complete),
+            Some(_) => assert!(
+                matches!(said, Outcome::Failed(reason) if reason.contains("no room")),
+                "{said:?}"
+            ),
+        }
+    }
 }
