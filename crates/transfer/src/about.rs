@@ -1,5 +1,4 @@
-//! What the announcement of a transfer says of its content, and how the content is laid out in the
-//! stream.
+//! The announcement of a transfer, and the layout of its content in the stream.
 //!
 //! Announcement ([`About`], at most 1 KiB, in the bulk protocol's `about`):
 //!
@@ -15,9 +14,9 @@
 //!
 //! A stream of files is the manifest, then the content of all files one after the other, cut into
 //! chunks of equal size; each chunk is followed by its BLAKE3 hash (32 bytes). Chunks do not end
-//! where files end, so that many small files have few hashes. The stream of a pipe is laid out by
-//! `frames.rs`. That of a list is the manifest, and if it is hashed the BLAKE3 hash of each 256 KiB
-//! of each file, from the file's start.
+//! where files end, so that many small files have few hashes. `frames.rs` has the layout of a
+//! pipe's stream. The stream of a list is the manifest and, if it is hashed, the BLAKE3 hash of
+//! each 256 KiB of each file, from the file's start.
 
 use std::ops::Range;
 
@@ -26,28 +25,28 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use crate::manifest::{ContentId, Limits};
 
-/// Bytes of a hash behind each chunk.
+/// The bytes of the hash behind each chunk.
 pub(crate) const HASH: u64 = 32;
 
-/// What a transfer is, as its announcement says.
+/// The announcement of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct About {
     /// The sender's name, for people.
     pub(crate) host: String,
-    /// What is sent, for people.
+    /// A name for the content, for people.
     pub(crate) label: String,
-    /// Files or a pipe.
+    /// The kind of content, and its layout.
     pub(crate) content: Content,
 }
 
-/// What kind of stream it is.
+/// The kind of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     /// Files and directories.
     Files {
-        /// The content that it concerns.
+        /// The identity of the content.
         id: ContentId,
-        /// How they lie in the stream.
+        /// The layout of their stream.
         layout: Layout,
         /// How many entries the manifest has.
         entries: u32,
@@ -56,9 +55,9 @@ pub(crate) enum Content {
     Pipe,
     /// The list of files that are about to be sent.
     List {
-        /// The content that it concerns.
+        /// The identity of the content.
         id: ContentId,
-        /// How they will lie in the stream.
+        /// The layout of the stream in which the files will come.
         layout: Layout,
         /// How many entries the manifest has.
         entries: u32,
@@ -70,7 +69,7 @@ pub(crate) enum Content {
 impl About {
     /// The only version so far.
     const VERSION: u8 = 1;
-    /// The content that it concerns; a pipe has none.
+    /// The identity of the content; a pipe has none.
     pub(crate) fn content_id(&self) -> Option<ContentId> {
         match self.content {
             Content::Files { id, .. } | Content::List { id, .. } => Some(id),
@@ -81,7 +80,7 @@ impl About {
     /// The longest host name or label, in bytes.
     const TEXT_MAX: usize = 255;
 
-    /// Its bytes. Texts that are too long are cut off.
+    /// Encodes it. Texts that are too long are cut off.
     pub(crate) fn encode(&self) -> Bytes {
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes);
@@ -119,10 +118,10 @@ impl About {
         bytes.into()
     }
 
-    /// Reads what came with an announcement of a stream of `length` bytes.
+    /// Decodes the announcement of a stream of `length` bytes.
     ///
     /// # Errors
-    /// If it makes no sense, or exceeds `limits`.
+    /// If it is malformed, or exceeds `limits`.
     pub(crate) fn decode(
         bytes: &[u8],
         length: Option<u64>,
@@ -151,8 +150,8 @@ impl About {
     }
 }
 
-/// What a request to a group says of itself. Who receives files takes no notice of it, and who
-/// answers requests takes none of files.
+/// The announcement of a request to a group. Receivers of files ignore it, and members that answer
+/// requests ignore those of files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AboutRequest {
     /// The requester's name, for people.
@@ -162,8 +161,8 @@ pub(crate) struct AboutRequest {
 impl AboutRequest {
     const KIND: u8 = 2;
 
-    /// The stream of a request: its bytes, and one that ends it. What members work on begins with
-    /// that one, so that it can be held back whatever the request is, an empty one included.
+    /// The stream of a request: its bytes, and one more that ends it. Members begin to work when
+    /// that last byte is delivered, so holding it back holds back any request, even an empty one.
     pub(crate) fn stream(request: &[u8]) -> Bytes {
         [request, &[0]].concat().into()
     }
@@ -173,26 +172,26 @@ impl AboutRequest {
         len as u64 + 1
     }
 
-    /// The request that a whole stream is of.
+    /// The request in a whole stream.
     pub(crate) fn request_of(mut stream: Vec<u8>) -> Bytes {
         stream.pop();
         stream.into()
     }
 
-    /// Whether an announcement is that of a request.
+    /// Whether `bytes` announce a request.
     pub(crate) fn is_announced(bytes: &[u8]) -> bool {
         bytes.starts_with(&[About::VERSION, Self::KIND])
     }
 
-    /// Its bytes. A name that is too long is cut off.
+    /// Encodes it. A name that is too long is cut off.
     pub(crate) fn encode(&self) -> Bytes {
         of_host(Self::KIND, &self.host)
     }
 
-    /// Reads the announcement of a request.
+    /// Decodes the announcement of a request.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not the announcement of a request.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let host = host_of(Self::KIND, bytes)?;
         Ok(Self { host })
@@ -284,7 +283,7 @@ fn list(
         1 => hashes.is_some_and(|hashes| hashes <= limits.manifest_max as u64),
         other => return Err(reader.invalid("hashed", other.into())),
     };
-    // The layout is one of files that are to come.
+    // The layout is that of the files to come.
     if !is_length || layout.checked_len().is_none() {
         return Err(reader.invalid("length", length.unwrap_or_default()));
     }
@@ -333,7 +332,7 @@ fn text(reader: &mut Reader<'_>, field: &'static str) -> Result<String, DecodeEr
     }
 }
 
-/// Where in a stream of files its parts lie.
+/// The layout of a stream of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     /// Bytes of the manifest.
@@ -344,7 +343,7 @@ pub(crate) struct Layout {
     pub(crate) chunk: u32,
 }
 
-/// A part of the stream that is handled as one.
+/// A part of the stream that is verified and written as one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Piece {
     /// The manifest.
@@ -354,23 +353,23 @@ pub(crate) enum Piece {
 }
 
 impl Layout {
-    /// What chunk sizes a receiver takes, in bytes.
+    /// The chunk sizes that a receiver takes, in bytes.
     pub(crate) const CHUNKS: std::ops::RangeInclusive<u32> = 4 << 10..=4 << 20;
-    /// What a sender cuts: large enough that hashing runs at full speed and a write is worth its
-    /// call, small enough that little is lost when a transfer breaks.
+    /// A sender's chunk size, in bytes: large enough that hashing runs at full speed and a write is
+    /// worth its call, small enough that little is lost when a transfer breaks.
     pub(crate) const CHUNK: u32 = 256 << 10;
 
-    /// How many chunks there are.
+    /// The number of chunks.
     pub(crate) fn chunks(&self) -> u64 {
         self.content.div_ceil(u64::from(self.chunk))
     }
 
-    /// Bytes of the whole stream.
+    /// The length of the whole stream.
     pub(crate) fn len(&self) -> u64 {
         u64::from(self.manifest) + self.content + self.chunks() * HASH
     }
 
-    /// The same of a layout that may be absurd.
+    /// The same for an unchecked layout; `None` on overflow.
     fn checked_len(&self) -> Option<u64> {
         let hashes = self.chunks().checked_mul(HASH)?;
         u64::from(self.manifest)
@@ -378,13 +377,13 @@ impl Layout {
             .checked_add(hashes)
     }
 
-    /// Which bytes of the content chunk `index` holds.
+    /// The bytes of the content that chunk `index` holds.
     pub(crate) fn content_of(&self, index: u64) -> Range<u64> {
         let start = index * u64::from(self.chunk);
         start..(start + u64::from(self.chunk)).min(self.content)
     }
 
-    /// Which bytes of the stream `piece` is.
+    /// The bytes of the stream that `piece` is.
     pub(crate) fn range(&self, piece: Piece) -> Range<u64> {
         let manifest = u64::from(self.manifest);
         match piece {
@@ -397,7 +396,7 @@ impl Layout {
         }
     }
 
-    /// Which piece the byte at `offset` of the stream belongs to.
+    /// The piece that the byte at `offset` of the stream belongs to.
     pub(crate) fn piece_at(&self, offset: u64) -> Piece {
         match offset.checked_sub(u64::from(self.manifest)) {
             None => Piece::Manifest,

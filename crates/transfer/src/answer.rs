@@ -1,5 +1,5 @@
-//! Answering requests to a group: each request is worked on by a thread of its own, a bounded
-//! number at once, and what comes of it is replied (003 5.3.2, X_MRreply).
+//! Answering requests to a group: a thread works on each request, a bounded number at once, and its
+//! result is the reply (003 5.3.2, X_MRreply).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,62 +21,64 @@ use crate::host::{BulkHost, TransferError, TransferLink};
 /// A member that answers.
 #[derive(Clone, Debug)]
 pub struct Answering {
-    /// Over which network. Of its settings the requester's rule, but for the buffers.
+    /// The network and the settings. Of the settings only those of buffers count: the requester's
+    /// hold for the others.
     pub link: TransferLink,
-    /// Requests that are worked on at once; four times as many wait. More are refused.
+    /// The most requests that are worked on at once; four times as many may wait, and more are
+    /// refused.
     pub at_once: usize,
     /// The most bytes of a request; a longer one is refused.
     pub request_max: usize,
-    /// The subgroups that this member is in: it answers what is asked of everybody, or of one of
-    /// these. Default: one at random.
+    /// The subgroups that this member is in: it answers requests to everybody, or to one of them.
+    /// Default: one at random.
     pub subgroups: Option<Subgroups>,
 }
 
-/// A request that is here whole.
+/// A request that has come whole.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// What is asked.
+    /// The request's bytes.
     pub bytes: Bytes,
-    /// What the requester is called. It is what the requester says, so it may be anybody.
+    /// The requester's name, as the requester says it: it proves nothing.
     pub requester: String,
     over: Arc<AtomicBool>,
 }
 
 impl Asked {
-    /// Whether the requester waits for it no longer: whoever works on it should end.
+    /// Whether the requester does not wait for it any more: the work on it should end.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 }
 
-/// What comes of a request: a code with what is replied, or why nothing is.
+/// The result of work on a request: a code and the reply, or why there is none.
 pub type Answered = Result<(u32, Vec<u8>), String>;
 
-/// Something that an answering member's user may want to see.
+/// An event at an answering member, for its user.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AnswerEvent<'a> {
-    /// It is ready for requests.
+    /// The member is ready for requests.
     Listening,
-    /// A request is here whole, and is worked on.
+    /// A request has come whole, and work on it begins.
     Begun {
-        /// Whose.
+        /// The requester's name.
         requester: &'a str,
-        /// Bytes of it.
+        /// The length of the request.
         bytes: usize,
     },
     /// The requester has the reply.
     Replied {
-        /// Whose request it was.
+        /// The requester's name.
         requester: &'a str,
-        /// The code that it was told.
+        /// The code of the reply.
         code: u32,
         /// Bytes of the reply.
         bytes: usize,
     },
     /// A request was not taken, or came to nothing.
     Failed {
-        /// Whose.
+        /// The requester's name.
         requester: &'a str,
         /// The reason, in words.
         reason: &'a str,
@@ -86,8 +88,8 @@ pub enum AnswerEvent<'a> {
     Stranger(Stranger),
 }
 
-/// Answers until `stop` is set. `work` is called on a thread of its own for each request, and ends
-/// when [`Asked::is_over`] says so; `tell` hears what happens, on the calling thread.
+/// Answers until `stop` is set. `work` is called for each request, on a thread of its own, and
+/// should end when [`Asked::is_over`] says so. `tell` gets the events, on the calling thread.
 ///
 /// ```no_run
 /// # use std::error::Error;
@@ -120,7 +122,7 @@ pub enum AnswerEvent<'a> {
 /// ```
 ///
 /// # Errors
-/// If the network cannot be used. What goes wrong with a request is no error.
+/// If the network cannot be used. A failure of one request is an event.
 pub fn answer(
     answering: Answering,
     work: &(dyn Fn(&Asked) -> Answered + Sync),
@@ -133,7 +135,7 @@ pub fn answer(
         let mut member = AnsweringMember::new(host, answering, work, scope);
         tell(AnswerEvent::Listening);
         let result = member.run(stop, tell);
-        // Whoever still works is told to end: the scope waits for them.
+        // Tells threads that still work to end: the scope waits for them.
         member.give_up(tell);
         let last = member.host.turn(Duration::ZERO);
         result.and(last)
@@ -144,12 +146,12 @@ pub fn answer(
 struct Work {
     requester: String,
     stream: Vec<u8>,
-    /// The requester counts this member in, and the request is here whole. An empty one is here
-    /// before anybody is counted in.
+    /// Whether the requester counts this member in, and whether the request has come whole. An
+    /// empty request comes whole before any member is counted in.
     is_enrolled: bool,
     is_received: bool,
     over: Arc<AtomicBool>,
-    /// What is replied, and how much of it the protocol has taken.
+    /// The reply: its code, its bytes, and how many of them the protocol has taken.
     reply: Option<(u32, Vec<u8>, usize)>,
 }
 
@@ -159,7 +161,7 @@ struct AnsweringMember<'scope, 'env> {
     work: &'env (dyn Fn(&Asked) -> Answered + Sync),
     scope: &'scope Scope<'scope, 'env>,
     requests: BTreeMap<TransferId, Work>,
-    /// Requests that are here whole and wait for others to be done.
+    /// Requests that have come whole and wait for a thread.
     waiting: VecDeque<TransferId>,
     running: usize,
     done: Receiver<(TransferId, Answered)>,
@@ -169,7 +171,7 @@ struct AnsweringMember<'scope, 'env> {
 impl<'scope, 'env> AnsweringMember<'scope, 'env> {
     /// How long a turn may wait: how late a stop request is seen.
     const PATIENCE: Duration = Duration::from_millis(100);
-    /// Requests that wait for each that is worked on.
+    /// How many requests may wait for each that is worked on.
     const WAITING: usize = 4;
 
     fn new(
@@ -231,7 +233,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         }
     }
 
-    /// Notes something of a request, which may be worked on now.
+    /// Notes a fact about a request, and queues it if work on it may begin.
     fn note(&mut self, id: TransferId, note: impl FnOnce(&mut Work)) {
         if let Some(work) = self.requests.get_mut(&id) {
             note(work);
@@ -250,7 +252,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
     ) {
         let is_request = AboutRequest::is_announced(about) && self.host.bulk().wants_reply(id);
         if !is_request {
-            // It is for those that receive files.
+            // It is for receivers of files.
             return;
         }
         let Ok(about) = AboutRequest::decode(about) else {
@@ -298,7 +300,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         tell(AnswerEvent::Failed { requester, reason });
     }
 
-    /// Has as many requests worked on as may be at once.
+    /// Begins work on waiting requests, as many as may run at once.
     fn begin_waiting(&mut self, tell: &mut dyn FnMut(AnswerEvent<'_>)) {
         while self.running < self.answering.at_once
             && let Some(id) = self.waiting.pop_front()
@@ -319,20 +321,20 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
             self.scope.spawn(move || {
                 let answered = catch_unwind(AssertUnwindSafe(|| work(&asked)));
                 let panicked = |_| Err("the program that answers has panicked".to_owned());
-                // If the member is gone meanwhile, nobody waits for this.
+                // If the member has ended meanwhile, nobody waits for this.
                 let _ = answers.send((id, answered.unwrap_or_else(panicked)));
                 let _ = waker.wake();
             });
         }
     }
 
-    /// What has come of requests.
+    /// Takes the results of threads.
     fn take_done(&mut self) {
         while let Ok((id, answered)) = self.done.try_recv() {
             self.running -= 1;
             let now = self.host.now();
             let Some(work) = self.requests.get_mut(&id) else {
-                // It is over, and that was told.
+                // The request is over, and the user was told.
                 continue;
             };
             match answered {
@@ -345,7 +347,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         }
     }
 
-    /// Gives the protocol what it takes of a reply.
+    /// Gives the protocol as much of a reply as it takes.
     fn go_on(&mut self, id: TransferId) {
         let now = self.host.now();
         let work = self.requests.get_mut(&id);
@@ -372,7 +374,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         }
     }
 
-    /// The request is over before its reply was there.
+    /// The request has ended before the reply was there.
     fn broke_off(
         &mut self,
         id: TransferId,
@@ -404,7 +406,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         });
     }
 
-    /// Stops: the requesters are told.
+    /// Stops, and tells the requesters.
     fn give_up(&mut self, tell: &mut dyn FnMut(AnswerEvent<'_>)) {
         let now = self.host.now();
         for (id, work) in std::mem::take(&mut self.requests) {

@@ -1,7 +1,7 @@
 //! The command that a receiver runs when a transfer is in place.
 //!
-//! Only the receiver's user chooses it: nothing that a sender says becomes a part of its arguments.
-//! What a sender says of itself and of the transfer is in the environment, as text.
+//! Only the receiver's user chooses it: no text of a sender becomes a part of its arguments. The
+//! sender's name and label are in the environment, as text.
 
 use std::ffi::OsString;
 use std::io;
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 pub struct OnArrival {
     /// The program and its arguments; no shell reads them.
     pub command: Vec<OsString>,
-    /// How long it may run. Then it and its children are killed, and it has failed.
+    /// How long it may run. After that it and its children are killed, and it counts as failed.
     pub limit: Duration,
 }
 
@@ -28,19 +28,19 @@ pub struct OnArrival {
 #[derive(Debug)]
 pub(crate) struct ArrivalCommand {
     pub(crate) on_arrival: OnArrival,
-    /// Where it runs: where the transfer went.
+    /// Its working directory: the target of the transfer.
     pub(crate) directory: PathBuf,
     pub(crate) environment: Vec<(&'static str, OsString)>,
 }
 
 impl ArrivalCommand {
-    /// How often it is looked whether it has ended.
+    /// How often to check whether it has ended.
     const LOOK: Duration = Duration::from_millis(20);
 
-    /// Runs it, and waits for its end. Its output goes to the standard error.
+    /// Runs the command, and waits for its end. Its output goes to the standard error.
     ///
     /// # Errors
-    /// In words, if it cannot be run, fails or takes too long.
+    /// If it cannot be run, fails or takes too long; for people.
     pub(crate) fn run(&self) -> Result<(), String> {
         let failed = |problem: String| format!("it is in place, but the command {problem}");
         let Some((program, arguments)) = self.on_arrival.command.split_first() else {
@@ -74,7 +74,7 @@ impl ArrivalCommand {
     }
 }
 
-/// How `child` ended; `None` if it was killed at its limit, and had not ended just before.
+/// How `child` ended; `None` if it was killed at its limit.
 fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let begun = Instant::now();
     while begun.elapsed() < limit {

@@ -1,24 +1,24 @@
-//! From bytes in any order to whole pieces of a stream of files.
+//! Assembles whole pieces of a stream of files from bytes in any order.
 //!
-//! Memory is taken for bytes that have come, never for those that are announced: a sender that
-//! sends one byte of each of a million chunks gets a million bytes kept, not a million chunks.
+//! Memory is taken for bytes that have come, never for announced ones: a sender that sends one byte
+//! of each of a million chunks makes a receiver keep a million bytes, not a million chunks.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::about::{Layout, Piece};
 
-/// The pieces of which a part has arrived. Their bytes are bounded by the credit of the protocol,
-/// which gives each byte once and takes no more packets when too much is not consumed; the
-/// manifest's are bounded by its own limit.
+/// The pieces that have come in part. The protocol's credit bounds their bytes: it delivers each
+/// byte once, and takes no more packets when too many bytes are not consumed. The manifest has a
+/// limit of its own.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     layout: Layout,
-    /// Parts of the stream that were here before, in order.
+    /// Parts of the stream that were held before, in order.
     held: Vec<Range<u64>>,
     open: BTreeMap<Piece, OpenPiece>,
-    /// Memory of pieces that were written, to be filled again: fresh memory costs a page fault
-    /// every 4 KiB.
+    /// Buffers of pieces that were written, to be used again: fresh memory costs a page fault every
+    /// 4 KiB.
     spare: Vec<Vec<u8>>,
 }
 
@@ -27,12 +27,12 @@ pub(crate) struct Assembler {
 struct OpenPiece {
     /// Its bytes up to the first gap.
     whole: Vec<u8>,
-    /// What has come behind gaps, by its offset in the piece.
+    /// Bytes behind gaps, by their offset in the piece.
     behind: BTreeMap<usize, Vec<u8>>,
 }
 
 impl OpenPiece {
-    /// A piece without bytes yet, which uses the memory of `spare`.
+    /// A piece without bytes, in the memory of `spare`.
     fn new(mut spare: Vec<u8>) -> Self {
         spare.clear();
         Self {
@@ -61,7 +61,7 @@ impl OpenPiece {
 }
 
 impl Assembler {
-    /// Spare pieces that are kept.
+    /// The most spare buffers that are kept.
     const SPARE_MAX: usize = 8;
 
     pub(crate) fn new(layout: Layout) -> Self {
@@ -73,8 +73,8 @@ impl Assembler {
         }
     }
 
-    /// These parts of the stream were here before: bytes of theirs that come because they share a
-    /// packet with others are of no use.
+    /// These parts of the stream were held before: bytes of them that come in a packet with others
+    /// are skipped.
     pub(crate) fn hold(&mut self, held: &[Range<u64>]) {
         self.held = held.to_vec();
         self.held.sort_by_key(|range| range.start);
@@ -86,17 +86,16 @@ impl Assembler {
         held.is_some_and(|held| held.start <= piece.start)
     }
 
-    /// The memory of a piece that is done with.
+    /// Takes back the buffer of a piece that is done with.
     pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
         if self.spare.len() < Self::SPARE_MAX {
             self.spare.push(bytes);
         }
     }
 
-    /// Bytes of the stream from `offset` on arrived; pieces that are whole now are given to `each`.
-    /// How many of the bytes count as consumed already: those that were here before, and those of
-    /// the manifest, which is longer than the protocol's credit if the files are many, and has a
-    /// limit of its own.
+    /// Bytes of the stream from `offset` on have come. Gives pieces that are whole now to `each`.
+    /// Returns how many of the bytes count as consumed already: those that were held before, and
+    /// those of the manifest, which may be longer than the protocol's credit.
     pub(crate) fn add(
         &mut self,
         mut offset: u64,

@@ -1,10 +1,10 @@
-//! Paths below a directory, and never outside of it: no link is followed, no `..`, whatever others
+//! Paths below a directory, never outside of it: no link and no `..` is followed, whatever others
 //! put there meanwhile.
 //!
 //! Every call goes through a descriptor of the directory; the kernel resolves the rest beneath it
-//! (openat2). What is changed is opened first and changed by its descriptor, so that nothing else
-//! can take its place in between. Nor does a path lead to another file system: nothing could be
-//! moved there.
+//! (openat2). A file whose metadata are changed is opened first and changed by its descriptor, so
+//! that no other file can take its place in between. No path leads to another file system, because
+//! nothing could be moved there.
 
 mod calls;
 
@@ -24,7 +24,7 @@ use rustix::io::Errno;
 pub(crate) use self::calls::{append, sync, write_at};
 use crate::manifest::{Timestamp, parent};
 
-/// Which file or directory it is, whatever it is called: device and inode.
+/// The identity of a file or directory, whatever its name: device and inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FileIdentity {
     device: u64,
@@ -44,7 +44,7 @@ impl FileIdentity {
 #[derive(Debug)]
 pub(crate) struct Root {
     directory: OwnedFd,
-    /// The parent used last: entries of one directory come one after the other.
+    /// The parent that was used last, because entries of one directory come one after the other.
     last: Option<(Vec<u8>, OwnedFd)>,
 }
 
@@ -56,7 +56,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 impl Root {
-    /// The existing directory at `path`; links on the way to it are followed.
+    /// Opens the existing directory at `path`; links on the way to it are followed.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let directory = rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?;
         Ok(Self {
@@ -65,7 +65,7 @@ impl Root {
         })
     }
 
-    /// The existing directory at `path` below this one.
+    /// Opens the existing directory at `path` below this one.
     pub(crate) fn directory(&self, path: &[u8]) -> io::Result<Self> {
         Ok(Self {
             directory: self.open_at(path, DIRECTORY)?,
@@ -73,12 +73,12 @@ impl Root {
         })
     }
 
-    /// The descriptor, to lock it or to ask after its file system.
+    /// The descriptor, to lock it or to query its file system.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
 
-    /// What the system says of this directory.
+    /// The metadata of this directory.
     pub(crate) fn own_stat(&self) -> io::Result<Stat> {
         Ok(rustix::fs::fstat(&self.directory)?)
     }
@@ -89,8 +89,8 @@ impl Root {
         own_file(self.open_at(path, flags)?)
     }
 
-    /// Opens the file at `path` to write, and makes it if it is not there, for the owner only. One
-    /// that is there must be a file of this user alone.
+    /// Opens the file at `path` to write, and makes it, for the owner only, if it does not exist.
+    /// An existing one must be a file of this user alone.
     pub(crate) fn write(&self, path: &[u8]) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o600);
@@ -98,8 +98,8 @@ impl Root {
         own_file(file)
     }
 
-    /// Makes a new file at `path` with permissions `mode`, less the process's mask; what is there,
-    /// but no directory, is removed before.
+    /// Makes a new file at `path` with permissions `mode`, less the process's mask. Removes what is
+    /// there before, unless it is a directory.
     pub(crate) fn create(&mut self, path: &[u8], mode: u16) -> io::Result<File> {
         let removed = self.in_parent(path, |parent, last| {
             calls::unlink(parent, last, AtFlags::empty())
@@ -121,12 +121,13 @@ impl Root {
         Ok(file)
     }
 
-    /// Returns when everything that was written to this file system, by anybody, is on its disk.
+    /// Returns when everything that was written to this file system, by any process, is on its
+    /// disk.
     pub(crate) fn sync_file_system(&self) -> io::Result<()> {
         calls::sync_file_system(&self.directory)
     }
 
-    /// Makes a directory for the owner only; one that is there stays.
+    /// Makes a directory for the owner only; an existing one stays.
     pub(crate) fn make_directory(&mut self, path: &[u8]) -> io::Result<()> {
         let mode = Mode::from_raw_mode(0o700);
         match self.in_parent(path, |parent, last| {
@@ -137,7 +138,7 @@ impl Root {
         }
     }
 
-    /// Makes a symbolic link; one that is there is replaced.
+    /// Makes a symbolic link, in place of an existing file or link.
     pub(crate) fn make_link(&mut self, path: &[u8], target: &[u8]) -> io::Result<()> {
         self.in_parent(path, |parent, last| {
             match calls::make_link(parent, last, name(target)) {
@@ -150,7 +151,7 @@ impl Root {
         })
     }
 
-    /// What is at `path`, links not followed; `None` if there is nothing.
+    /// The metadata of what is at `path`, links not followed; `None` if there is nothing.
     pub(crate) fn stat(&mut self, path: &[u8]) -> io::Result<Option<Stat>> {
         let found = self.in_parent(path, |parent, last| {
             rustix::fs::statat(parent, last, AtFlags::SYMLINK_NOFOLLOW)
@@ -162,8 +163,8 @@ impl Root {
         }
     }
 
-    /// Why nothing can be moved to `path`, or what is there not be replaced, as far as that can be
-    /// known before.
+    /// Why nothing can be moved to `path`, or why what is there cannot be replaced, as far as that
+    /// can be known before.
     pub(crate) fn obstacle(&mut self, path: &[u8]) -> io::Result<Option<&'static str>> {
         let found = self.in_parent(path, |parent, last| {
             let access = Access::WRITE_OK | Access::EXEC_OK;
@@ -200,7 +201,7 @@ impl Root {
         }
     }
 
-    /// Where the symbolic link at `path` points.
+    /// The target of the symbolic link at `path`.
     pub(crate) fn link_target(&mut self, path: &[u8]) -> io::Result<Vec<u8>> {
         self.in_parent(path, |parent, last| {
             Ok(rustix::fs::readlinkat(parent, last, Vec::new())?.into_bytes())
@@ -246,7 +247,7 @@ impl Root {
         let removed = calls::unlink(self.directory.as_fd(), name(last), AtFlags::empty());
         match removed {
             Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            // What unlink says of directories: Linux, and POSIX.
+            // The errors of unlink for a directory: of Linux, and of POSIX.
             Err(Errno::ISDIR | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }
@@ -258,10 +259,11 @@ impl Root {
         Ok(())
     }
 
-    /// Bytes that what is called `last` in this directory, and all below it, take on the disk.
+    /// The bytes that the entry `last` of this directory, and everything below it, take on the
+    /// disk.
     pub(crate) fn size(&self, last: &[u8]) -> io::Result<u64> {
         let stat = rustix::fs::statat(&self.directory, name(last), AtFlags::SYMLINK_NOFOLLOW)?;
-        // A block is 512 bytes here, whatever the file system has.
+        // `st_blocks` counts blocks of 512 bytes, whatever the file system's block size is.
         let own = u64::try_from(stat.st_blocks).unwrap_or(0) * 512;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             return Ok(own);
@@ -272,16 +274,16 @@ impl Root {
         Ok(own + sizes?)
     }
 
-    /// Moves the file `last` of this directory to the directory `to`, where it is called `there`.
-    /// What is there is replaced.
+    /// Moves the file `last` of this directory into the directory `to`, as `there`. Replaces an
+    /// existing file.
     pub(crate) fn rename_to(&self, last: &[u8], to: &Self, there: &[u8]) -> io::Result<()> {
         let (from, to) = (self.directory.as_fd(), to.directory.as_fd());
         let flags = RenameFlags::empty();
         Ok(calls::rename(from, name(last), to, name(there), flags)?)
     }
 
-    /// Moves `path` of this directory to the same path of `to`, in one step. What is there is
-    /// replaced, unless `fresh`.
+    /// Moves `path` of this directory to the same path of `to`, in one step. Replaces what is
+    /// there, unless `fresh`.
     pub(crate) fn move_to(&mut self, to: &mut Self, path: &[u8], fresh: bool) -> io::Result<()> {
         let flags = match fresh {
             true => RenameFlags::NOREPLACE,
@@ -301,8 +303,8 @@ impl Root {
         })
     }
 
-    /// Sets permissions and modification time of the file or directory at `path`, which must be the
-    /// one of `identity`.
+    /// Sets permissions and modification time of the file or directory at `path`, which must have
+    /// this `identity`.
     pub(crate) fn set_metadata(
         &mut self,
         path: &[u8],
@@ -322,7 +324,7 @@ impl Root {
         Ok(())
     }
 
-    /// Sets when the link at `path` was modified, the link itself and not what it points to.
+    /// Sets the modification time of the link at `path`, not of what it points to.
     pub(crate) fn set_link_modified(&mut self, path: &[u8], modified: Timestamp) -> io::Result<()> {
         let times = timestamps(modified);
         self.in_parent(path, |parent, last| {
@@ -335,7 +337,7 @@ impl Root {
         Ok(opened)
     }
 
-    /// Calls `act` with the directory that `path` lies in and the last name of `path`.
+    /// Calls `act` with the parent directory of `path` and the last name of `path`.
     fn in_parent<T>(
         &mut self,
         path: &[u8],
@@ -356,14 +358,14 @@ impl Root {
         Ok(done)
     }
 
-    /// Forgets the parent used last: directories are about to move.
+    /// Forgets the parent that was used last: directories are about to move.
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }
 }
 
-/// `opened` as a file, if only this user can have put it there: a regular file of this user with
-/// one name.
+/// `opened` as a file, if only this user can have made it: a regular file of this user with one
+/// name.
 fn own_file(opened: OwnedFd) -> io::Result<File> {
     let stat = rustix::fs::fstat(&opened)?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -374,7 +376,7 @@ fn own_file(opened: OwnedFd) -> io::Result<File> {
     Ok(opened.into())
 }
 
-/// `modified` as modification time; the time of access is now.
+/// The times to set: `modified` as modification time, now as access time.
 pub(crate) fn timestamps(modified: Timestamp) -> Timestamps {
     Timestamps {
         last_access: Timespec {

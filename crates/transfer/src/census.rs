@@ -1,4 +1,4 @@
-//! Who is there to receive: a census of a group's receivers, on real sockets.
+//! A census of a group's receivers, on real sockets.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,32 +14,32 @@ use crate::host::{TransferError, TransferLink, open_endpoint};
 /// How late a stop request is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// What a census found, with addresses.
+/// The result of a census, with addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counted {
-    /// What was found.
+    /// The result without addresses.
     pub census: Census,
-    /// The hosts by name, if the list was asked for.
+    /// The hosts, by name, if the request asked for a list.
     pub hosts: Vec<CountedHost>,
 }
 
 /// A host that answered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CountedHost {
-    /// What it is called. It is what the host says, so it may hold anything.
+    /// Its name, as the host says it: it may hold any characters.
     pub name: String,
-    /// Where it was heard.
+    /// The address that it was heard from.
     pub address: Option<SocketAddr>,
-    /// What else it said of itself.
+    /// Its answer.
     pub host: CensusHost,
 }
 
-/// Asks the receivers of the group who is there. Nothing of `link.bulk` is used. Takes less than
-/// 1 s for few hosts, less than 2 s for a thousand, and never longer than the request's time-out;
-/// `None` if `stop` was set meanwhile.
+/// Finds the receivers of the group. `link.bulk` is not used. Takes less than 1 s for few hosts,
+/// less than 2 s for a thousand, and never longer than the request's time-out. Returns `None` if
+/// `stop` was set meanwhile.
 ///
 /// # Errors
-/// If the network cannot be used, or no subgroup is asked.
+/// If the network cannot be used, or the request names no subgroup.
 pub fn census(
     link: &TransferLink,
     request: CensusRequest,

@@ -1,4 +1,4 @@
-//! What a receiver holds already of files that are about to be sent: its target is compared with
+//! Finds what a receiver holds already of files that are about to be sent: compares its target with
 //! the sender's hashes.
 //!
 //! A file that is there whole is *kept*: it stays where it is, and is looked at once more before
@@ -58,7 +58,7 @@ pub(crate) fn may_hold(manifest: &Manifest, target: &mut Root, stop: &AtomicBool
     !wanted.is_empty() && wanted.may_be_in(target, stop)
 }
 
-/// What is in the target of the files of a manifest.
+/// The files of a manifest that are in the target.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// The files that are there whole, by their entries.

@@ -1,8 +1,9 @@
-//! Reading what is sent: the stream of files by ranges, cut into chunks with their hashes.
+//! Reads the content that is sent: the stream of files by ranges, cut into chunks with their
+//! hashes.
 //!
-//! Files are opened as they come, one at a time. After a file's bytes are read, its fingerprint is
-//! compared with that of the manifest: a file that changed since ends the transfer instead of
-//! arriving in two halves.
+//! Files are opened one at a time. After each read a file's fingerprint is compared with that in
+//! the manifest: a file that has changed ends the transfer, instead of arriving as a mixture of two
+//! versions.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -15,11 +16,11 @@ use crate::about::{Content, HASH, Layout};
 use crate::compare::{BLOCK, blocks};
 use crate::manifest::{ContentId, Kind, Limits, Manifest, Scan, fingerprint};
 
-/// Why the content cannot be read on.
+/// Why the content cannot be read any further.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// A file is not what it was when the transfer began.
+    /// A file has changed since the transfer began.
     #[error("{} changed while it was sent: nothing of this transfer is put in place", .path.display())]
     Changed {
         /// The path of the file.
@@ -88,7 +89,7 @@ impl Files {
         &self.encoded
     }
 
-    /// Reads a chunk; its hash is appended.
+    /// Reads a chunk, and appends its hash.
     pub(crate) fn read_chunk(&mut self, index: u64) -> Result<Bytes, ReadError> {
         let content = self.layout.content_of(index);
         let len = (content.end - content.start) as usize;
@@ -106,11 +107,12 @@ impl Files {
         Ok(chunk.into())
     }
 
-    /// The hash of each block of each file, in the order of the manifest; `None` if there are more
-    /// than receivers take, or `go_on`, which is asked now and then, says no.
+    /// The hash of each block of each file, in the order of the manifest. `None` if there are more
+    /// than receivers take, or if `go_on`, which is called every [`ASK_EVERY`](Self::ASK_EVERY)
+    /// bytes, returns false.
     ///
     /// # Errors
-    /// If a file cannot be read, or is not what it was.
+    /// If a file cannot be read, or has changed.
     pub(crate) fn block_hashes(
         &mut self,
         go_on: &mut dyn FnMut() -> bool,
@@ -148,7 +150,7 @@ impl Files {
         Ok(Some(hashes))
     }
 
-    /// Bytes that are hashed between two looks at whether to go on.
+    /// How many bytes are hashed between two calls of `go_on`.
     const ASK_EVERY: usize = 32 << 20;
 
     fn read_file(&mut self, place: FilePlace, into: &mut [u8]) -> Result<(), ReadError> {
@@ -191,12 +193,12 @@ impl Files {
     }
 }
 
-/// The identity of the content whose manifest is `encoded`.
+/// The identity of the content with the encoded manifest `encoded`.
 pub(crate) fn content_id(encoded: &[u8]) -> ContentId {
     ContentId(*blake3::hash(encoded).as_bytes())
 }
 
-/// Where in the content each file begins.
+/// The place of each file in the content.
 #[derive(Debug)]
 pub(crate) struct FilePlaces {
     /// Entry and first byte of each file that is not empty, ascending.
@@ -204,14 +206,14 @@ pub(crate) struct FilePlaces {
     end: u64,
 }
 
-/// A byte of the content, in its file.
+/// The place of a byte of the content in its file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FilePlace {
     /// The file's entry in the manifest.
     pub(crate) entry: usize,
     /// The byte's offset in the file.
     pub(crate) offset: u64,
-    /// Bytes of the file from there on.
+    /// How many bytes the file has from there on.
     pub(crate) left: u64,
 }
 
@@ -230,7 +232,7 @@ impl FilePlaces {
         Self { starts, end }
     }
 
-    /// The file that byte `at` of the content, which must lie in it, belongs to.
+    /// The place of byte `at` of the content, which must not be behind its end.
     pub(crate) fn find(&self, at: u64) -> FilePlace {
         let index = self.starts.partition_point(|(_, start)| *start <= at) - 1;
         let (entry, start) = self.starts[index];

@@ -1,11 +1,12 @@
-//! The receiver's side of a transfer on a thread of its own: it verifies, writes and puts in place,
-//! so that a slow disk holds up no time-out.
+//! The disk's thread of a transfer at a receiver: it verifies, writes and puts in place, so that a
+//! slow disk delays no time-out of the protocol.
 //!
-//! A thread a transfer; it ends when it is retired or dropped, after what it was given is written.
-//! [`Job`]s go in, [`Done`]s come out in the same order, and the waker says that there are some.
+//! Each transfer has one thread. It ends when its [`Disk`] is retired or dropped, after it has done
+//! all jobs. [`Job`]s go in, [`Done`]s come out in the same order, and the waker tells that there
+//! are some.
 //!
-//! Nothing that the network's thread calls here touches the disk. A transfer that is sent anew
-//! waits on its own thread for the end of the former one's.
+//! No call of the network's thread into this module touches the disk. If the same content is sent
+//! anew, the new thread waits for the end of the former one.
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -26,7 +27,7 @@ use crate::manifest::{ContentId, Limits, Manifest};
 use crate::received::{ReceivedFiles, are_in_place};
 use crate::spool::{Claim, Reserved, Spool};
 
-/// What a disk is asked to do.
+/// A job for a disk's thread.
 #[derive(Debug)]
 pub(crate) enum Job {
     /// The manifest arrived.
@@ -35,46 +36,47 @@ pub(crate) enum Job {
     Chunk(u64, Vec<u8>),
     /// The next bytes of a pipe arrived.
     Pipe(Bytes),
-    /// A list of files has arrived: looks for what it names.
+    /// A list of files has arrived: compare the target with it.
     Compare,
-    /// Everything has arrived: says so once all before is written and verified, and keeps it.
+    /// Everything has arrived: report when all of it is written and verified, and keep it aside.
     Verify,
-    /// Everything has arrived, and is to be put in place.
+    /// Everything has arrived: put it in place.
     Publish,
-    /// The content is not wanted any more: nothing of it is kept.
+    /// The content is not wanted any more: remove it.
     Discard,
 }
 
-/// What a disk has done.
+/// A result of a disk's thread.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// It is ready, and holds these ranges of the stream from an earlier transfer.
+    /// The thread is ready, and holds these ranges of the stream from an earlier transfer.
     Prepared(Vec<Range<u64>>),
-    /// So many bytes that it was given are done with.
+    /// So many bytes are done with.
     Consumed(u64),
     /// This chunk is written.
     Written(Vec<u8>),
-    /// What a list names was looked for.
+    /// The target was compared with a list.
     Compared {
-        /// Whether something of it may be here.
+        /// Whether some of the files may be here.
         is_here: bool,
-        /// What of the stream that is to come is held. The thread goes on with that transfer.
+        /// The ranges that are held of the stream of these files. The thread goes on with that
+        /// transfer.
         held: Option<Vec<Range<u64>>>,
     },
     /// Everything is verified and kept aside.
     Verified,
     /// Everything is in place.
     Published,
-    /// It cannot go on.
+    /// The thread cannot go on.
     Failed {
         /// Why.
         reason: String,
-        /// Whether what has arrived is kept for the next attempt.
+        /// Whether the bytes that have arrived are kept for the next attempt.
         kept: bool,
     },
 }
 
-/// What is received, and where to.
+/// The content that is received, and its target.
 #[derive(Debug)]
 pub(crate) enum Target {
     /// Files into a directory.
@@ -96,7 +98,7 @@ pub(crate) enum Target {
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) spool: Arc<Spool>,
-    /// Transfers that broke off and are kept, this one included.
+    /// The most transfers that broke off and are kept, this one included.
     pub(crate) partials_max: usize,
     /// The threads of former transfers of the same content.
     pub(crate) former: Vec<JoinHandle<()>>,
@@ -108,14 +110,14 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// The files, once nobody else writes to their folder.
+    /// Opens the files, once no other thread writes to their folder.
     fn open(&mut self) -> Result<ReceivedFiles, String> {
-        // What a former thread wrote last is taken over.
+        // Waits for the former threads, to take over what they have written.
         for thread in self.former.drain(..) {
-            // It has said what was wrong before it ended.
+            // A thread reports its error before it ends.
             let _ = thread.join();
         }
-        // What is here of it stays, whatever is removed to make room.
+        // The claim keeps what is here of this content, whatever is removed to make room.
         let claim = Claim::new(&self.spool, self.id.short().into_bytes());
         if let Err(error) = self.spool.trim(self.partials_max) {
             tracing::warn!("cannot remove what an old transfer left: {error}");
@@ -124,7 +126,7 @@ impl Expected {
     }
 }
 
-/// The thread.
+/// A disk's thread, as the network's thread sees it.
 #[derive(Debug)]
 pub(crate) struct Disk {
     jobs: Option<Sender<Job>>,
@@ -134,7 +136,7 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// Begins; `command` is run when everything is in place.
+    /// Starts the thread. It runs `command` when everything is in place.
     pub(crate) fn open(
         target: Target,
         command: Option<ArrivalCommand>,
@@ -157,28 +159,28 @@ impl Disk {
             jobs: Some(jobs),
             done,
             stop,
-            // The reader of the standard output may never read on: that is not waited for.
+            // The reader of the standard output may never read on, so this thread is not waited
+            // for.
             thread: (!waits_for_reader).then_some(thread),
         })
     }
 
-    /// Asks for something. What is under way is bounded by the protocol: it stops when bytes are
-    /// not consumed.
+    /// Gives the thread a job. The protocol bounds the jobs that wait: it stops when bytes are not
+    /// consumed.
     pub(crate) fn ask(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // A thread that has ended has said that it failed.
+            // A thread that has ended has reported its failure.
             let _ = jobs.send(job);
         }
     }
 
-    /// Nothing more is asked for. The thread ends when what it was given is done; it is not waited
-    /// for here.
+    /// Gives no more jobs. The thread ends when its jobs are done; returns it, to be waited for.
     pub(crate) fn retire(mut self) -> Option<JoinHandle<()>> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take()
     }
 
-    /// What was done since the last call.
+    /// The next result.
     pub(crate) fn poll(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
@@ -189,7 +191,7 @@ impl Drop for Disk {
         self.jobs = None;
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It has said what was wrong before it ended.
+            // A thread reports its error before it ends.
             let _ = thread.join();
         }
     }
@@ -202,7 +204,7 @@ struct Teller {
 
 impl Teller {
     fn tell(&self, done: Done) {
-        // If nothing listens any more, the transfer was given up.
+        // If nobody listens any more, the transfer was given up.
         let _ = self.tell.send(done);
         let _ = self.waker.wake();
     }
@@ -257,7 +259,8 @@ impl Worker {
         self.receive_files(files)
     }
 
-    /// Receives a list of files, looks for them, and goes on with them if it is hashed.
+    /// Receives a list of files, compares the target with it, and, if the list is hashed, goes on
+    /// with the files.
     fn list(&self, mut expected: Expected, hashed: bool) -> Result<(), String> {
         self.tell.tell(Done::Prepared(Vec::new()));
         let mut stream = Vec::new();
@@ -280,7 +283,8 @@ impl Worker {
         if !hashed {
             let placed = expected.placed.as_ref();
             let limits = &expected.limits;
-            // What this process has put in place before is held without a look at its content.
+            // Files that this process has put in place before count as held without a look at their
+            // content.
             let is_known =
                 placed.is_some_and(|placed| are_in_place(&expected.spool, placed, limits));
             let target = expected.spool.target();
@@ -314,7 +318,7 @@ impl Worker {
         self.receive_files(files)
     }
 
-    /// Everything is in place already.
+    /// Everything is in place already: answers the jobs and does nothing.
     fn leave_in_place(&self) {
         while let Ok(job) = self.given.recv() {
             match job {
@@ -329,7 +333,7 @@ impl Worker {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Manifest(bytes) => {
-                    // The manifest's own bytes were consumed as they came.
+                    // The manifest's own bytes counted as consumed when they came.
                     let written = files.begin(&bytes)?;
                     self.tell.tell(Done::Consumed(written));
                 }
@@ -338,7 +342,7 @@ impl Worker {
                         self.tell.tell(Done::Written(chunk));
                     }
                 }
-                // A chunk that is not what the manifest says has ended this loop.
+                // A chunk with a wrong hash has ended this loop.
                 Job::Verify => {
                     files.verify()?;
                     self.tell.tell(Done::Verified);
@@ -355,8 +359,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Receives a pipe into `temporary` of the spool, and has it take its place when it is
-    /// complete.
+    /// Receives a pipe into the file `temporary` of the spool, and moves it into place as `name`
+    /// when it is complete.
     fn pipe_to_file(&self, spool: &Arc<Spool>, temporary: &str, name: &str) -> Result<(), String> {
         let claim = Claim::new(spool, temporary.as_bytes().to_vec());
         let path = spool.path().join(name);
@@ -375,7 +379,7 @@ impl Worker {
                 self.arrived()?;
                 self.tell.tell(Done::Published);
             }
-            // What is not complete is of no use: a pipe cannot be resumed.
+            // A pipe cannot be resumed, so an incomplete one is removed.
             Ok(false) | Err(_) => spool.discard_stream(temporary).map_err(failed)?,
         }
         complete.map(|_| ())
@@ -393,7 +397,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Writes what comes to `out`; whether all of it came.
+    /// Writes the pipe's bytes to `out`; returns whether all of them came.
     fn pipe(&self, out: &mut dyn Write) -> Result<bool, String> {
         let failed = |error: io::Error| format!("cannot write the stream: {error}");
         self.tell.tell(Done::Prepared(Vec::new()));

@@ -1,8 +1,8 @@
-//! The stream of a pipe: frames of a length (4 bytes), so many bytes, and a hash (32 bytes); a
-//! frame of length 0 ends it.
+//! The stream of a pipe. A frame is a length (4 bytes), so many bytes, and a hash (32 bytes); a
+//! frame of length 0 ends the stream.
 //!
-//! Each hash is BLAKE3 of the hash before it (32 zeros at first) and the frame's bytes, so that the
-//! last one stands for the whole stream: what reaches the reader is verified, and so is its end.
+//! Each hash is BLAKE3 of the hash before it (32 zeros at first) and the frame's bytes. So the last
+//! hash covers the whole stream: the bytes that reach the reader are verified, and so is the end.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
@@ -11,7 +11,7 @@ use crate::about::HASH;
 /// The most bytes of a frame.
 pub(crate) const FRAME_MAX: usize = 64 << 10;
 
-/// Cuts what is read into frames.
+/// Cuts the bytes of a pipe into frames.
 #[derive(Debug)]
 pub(crate) struct Framer {
     chain: Chain,
@@ -24,7 +24,7 @@ impl Framer {
         }
     }
 
-    /// The frame of `bytes`, at most [`FRAME_MAX`]; of none, the end.
+    /// The frame of `bytes`, at most [`FRAME_MAX`]; without bytes, the frame that ends the stream.
     pub(crate) fn frame(&mut self, bytes: &[u8]) -> Bytes {
         let mut frame = BytesMut::with_capacity(4 + bytes.len() + HASH as usize);
         frame.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
@@ -42,7 +42,7 @@ pub(crate) struct Deframer {
     ended: bool,
 }
 
-/// What is wrong with the stream.
+/// An error in the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum FrameError {
     #[error("the stream holds a frame of {0} bytes, which none has")]
@@ -62,7 +62,8 @@ impl Deframer {
         }
     }
 
-    /// The next bytes of the stream arrived; what is complete and verified is given to `each`.
+    /// The next bytes of the stream have come. Gives the content of complete and verified frames to
+    /// `each`.
     pub(crate) fn push(
         &mut self,
         bytes: &[u8],
@@ -97,7 +98,7 @@ impl Deframer {
         }
     }
 
-    /// Whether the end was there.
+    /// Whether the end of the stream has come.
     pub(crate) fn is_complete(&self) -> bool {
         self.ended
     }

@@ -1,4 +1,4 @@
-//! A bulk endpoint on real sockets: what sender and receiver share.
+//! A bulk endpoint on real sockets, which sender and receiver share.
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,16 +27,16 @@ use crate::content::ReadError;
 use crate::instance::{Instance, InstanceEvent};
 use crate::spool::SpoolError;
 
-/// A thread that reads or writes has something.
+/// A thread that reads or writes has woken the loop.
 const WAKE: Token = Token(0);
 
-/// Another host of the same thread has something.
+/// The sockets of another host of the same thread can be read.
 const OTHER: Token = Token(1);
 
-/// How a sender or a receiver is on the network.
+/// The network of a sender or a receiver, and the settings of its protocol.
 #[derive(Clone, Debug)]
 pub struct TransferLink {
-    /// What it is called: the name by which senders require it.
+    /// Its name, by which senders require it.
     pub name: String,
     /// The interface's address. On a loopback address everything stays on this host.
     pub interface: Ipv4Addr,
@@ -44,13 +44,13 @@ pub struct TransferLink {
     pub group: SocketAddrV4,
     /// How many routers its multicasts may pass, plus one. Default 1: they stay on the link.
     pub ttl: u8,
-    /// The class of service that its datagrams ask for (DSCP), 0 to 63. Default 0: none.
+    /// The class of service of its datagrams (DSCP), 0 to 63. Default 0: none.
     pub dscp: u8,
     /// The key of the group. Without one, every host on the network can read and forge everything.
     pub key: Option<Key>,
-    /// The protocol's settings. A sender's rule its transfers.
+    /// The protocol's settings. Those of the sender hold for its transfers.
     pub bulk: BulkConfig,
-    /// Whether to cut packets so that a datagram fits the interface's frames.
+    /// Whether to make packets smaller if a datagram would not fit the interface's frames.
     pub fit_packet: bool,
 }
 
@@ -61,7 +61,7 @@ pub enum TransferError {
     /// The sockets cannot be opened.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The operating system has no randomness to give.
+    /// The operating system gives no random bytes.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The settings contradict each other.
@@ -79,7 +79,7 @@ pub enum TransferError {
     /// The target directory cannot be used.
     #[error(transparent)]
     Spool(#[from] SpoolError),
-    /// What is sent cannot be read.
+    /// The content cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A relay would hear itself.
@@ -88,7 +88,7 @@ pub enum TransferError {
         /// The group.
         group: SocketAddrV4,
     },
-    /// The system refused something else.
+    /// The system refused another operation.
     #[error("cannot {what}: {source}")]
     System {
         /// What was tried.
@@ -104,19 +104,19 @@ impl TransferError {
     }
 }
 
-/// The one member of a receiver.
+/// The key of a receiver's only member in group management.
 const MEMBER: MemberKey = MemberKey(1);
 
 /// An endpoint with one bulk instance, and its group management.
 pub(crate) struct BulkHost {
     endpoint: Endpoint<Instance>,
-    /// What joins the two.
+    /// Joins the two.
     glue: Glue,
     waker: Arc<Waker>,
     ready: Vec<(Token, Readiness)>,
-    /// What relays have said, until it is asked for.
+    /// Words of relays, until they are polled.
     accounts: VecDeque<AccountEvent>,
-    /// Kinds of strangers that the user has heard of.
+    /// Kinds of strangers that the user was told of.
     told: Vec<&'static str>,
 }
 
@@ -125,11 +125,11 @@ impl BulkHost {
         Self::open_by(link, Clock::start())
     }
 
-    /// With the time of `clock`.
+    /// The same with the time of `clock`.
     pub(crate) fn open_by(link: &TransferLink, clock: Clock) -> Result<Self, TransferError> {
         let local = new_member(&link.name)?;
         let rng = Rng::new(random_u64()?);
-        // A member that was restarted is a new peer.
+        // A restarted member is a new peer, so there is room for two lives of each.
         let peers_max = link.bulk.receivers_max * 2;
         let mut endpoint = open_endpoint(link, local, (&rng, clock), peers_max)?;
         let mut bulk = link.bulk.clone();
@@ -180,14 +180,14 @@ impl BulkHost {
         xgm.expect("the instance was opened with the host and stays")
     }
 
-    /// What relays say here, and what this host says as one.
+    /// The accounts of relays that this host hears, and its own if it is a relay.
     pub(crate) fn accounts(&mut self) -> &mut Accounts {
         let accounts = self.endpoint.node_mut().instance_mut(RELAY);
         let accounts = accounts.and_then(Instance::accounts);
         accounts.expect("the instance was opened with the host and stays")
     }
 
-    /// Both: of a relay's two hosts.
+    /// Bulk and accounts together, for a relay.
     pub(crate) fn relayed(&mut self) -> (&mut Bulk, &mut Accounts) {
         let (mut bulk, mut accounts) = (None, None);
         for (_, instance) in self.endpoint.node_mut().instances_mut() {
@@ -201,14 +201,14 @@ impl BulkHost {
         both.expect("the instances were opened with the host and stay")
     }
 
-    /// The next that a relay has said: before the [events](Self::poll_event) that it leads to.
+    /// The next word of a relay. Poll it before the [events](Self::poll_event) that follow from it.
     pub(crate) fn poll_account(&mut self) -> Option<AccountEvent> {
         let heard = self.accounts.pop_front();
         heard.or_else(|| self.accounts().poll_event())
     }
 
-    /// Those that a relay of transfer `id` serves count as receivers that have come, and a relay
-    /// among them that others stand for does not.
+    /// Counts receivers below a relay of transfer `id` as receivers that have come; a relay below
+    /// it that stands aside for its own receivers does not count.
     pub(crate) fn count_behind(&mut self, id: TransferId, event: &AccountEvent) {
         let now = self.now();
         match event.word {
@@ -226,12 +226,12 @@ impl BulkHost {
         }
     }
 
-    /// Where its sockets are waited for, for a caller that waits for another host.
+    /// The descriptor of its poll, for a caller that waits for it together with another host.
     pub(crate) fn as_raw_fd(&self) -> RawFd {
         self.endpoint.as_raw_fd()
     }
 
-    /// Its next turn is due after this long, unless its sockets have something before.
+    /// How long until its next turn is due, if its sockets have nothing before.
     pub(crate) fn due_within(&self) -> Duration {
         self.endpoint.due_within()
     }
@@ -243,13 +243,13 @@ impl BulkHost {
         registered.map_err(TransferError::system("wait for two groups"))
     }
 
-    /// Sends what there is, without waiting.
+    /// Sends all waiting datagrams, without waiting.
     pub(crate) fn flush(&mut self) {
         let now = self.now();
         self.endpoint.flush(now);
     }
 
-    /// This host receives, in these subgroups or in one at random.
+    /// Makes this host a receiver, in these subgroups or in one at random.
     pub(crate) fn join(&mut self, subgroups: Option<Subgroups>) {
         let xgm = self.xgm();
         let joined = xgm.join(MEMBER);
@@ -261,9 +261,9 @@ impl BulkHost {
         self.follow_subgroups();
     }
 
-    /// A transfer that is sent here is monitored: a receiver whose entity falls silent is given up,
-    /// whatever the protocol knows of it. One that has never been heard, as those of earlier
-    /// releases, is not.
+    /// Monitors a transfer that this host sends: a receiver whose entity falls silent is given up,
+    /// whatever the protocol knows of it. An entity that was never heard, as of earlier releases,
+    /// does not count as silent.
     pub(crate) fn monitor(&mut self, id: TransferId) {
         let now = self.now();
         let (glue, _, xgm) = self.managed();
@@ -272,7 +272,7 @@ impl BulkHost {
         monitored.expect("a sender has one transfer at a time");
     }
 
-    /// The endpoint and its entity, and what joins them.
+    /// The bulk instance and the entity, and the glue between them.
     fn managed(&mut self) -> (&mut Glue, &mut Bulk, &mut Xgm) {
         let (mut bulk, mut xgm) = (None, None);
         for (_, instance) in self.endpoint.node_mut().instances_mut() {
@@ -287,14 +287,14 @@ impl BulkHost {
         (&mut self.glue, bulk, xgm)
     }
 
-    /// What this host is offered is for the subgroups that its member is in now.
+    /// Passes the subgroups that its member is in now to the bulk instance.
     fn follow_subgroups(&mut self) {
         if let Some(subgroups) = self.xgm().subgroups(MEMBER) {
             self.bulk().set_subgroups(subgroups);
         }
     }
 
-    /// The next event of the transfers. What group management tells goes to them.
+    /// The next event of the transfers. Passes events of group management on to them.
     pub(crate) fn poll_event(&mut self) -> Option<Notice> {
         loop {
             let (_, event) = self.endpoint.node_mut().poll_event()?;
@@ -311,13 +311,13 @@ impl BulkHost {
         }
     }
 
-    /// Where `member` was heard.
+    /// The address that `member` was heard from.
     pub(crate) fn address(&self, member: MemberId) -> Option<std::net::SocketAddr> {
         let mut peers = self.endpoint.node().peers();
         peers.find(|(peer, _)| *peer == member).map(|(_, at)| at)
     }
 
-    /// A sender to the group that cannot belong to it, once for each kind.
+    /// A sender of datagrams to the group that cannot belong to it; reported once for each kind.
     pub(crate) fn poll_stranger(&mut self) -> Option<Stranger> {
         let kinds = ["other_cluster", "other_version"];
         let mut strangers = self.endpoint.strangers();
@@ -330,8 +330,7 @@ impl BulkHost {
         })
     }
 
-    /// One turn of the loop: sends, waits for at most `patience`, reads. All events have to be
-    /// taken before.
+    /// One turn of the loop: sends, waits for at most `patience`, reads. Poll all events before it.
     pub(crate) fn turn(&mut self, patience: Duration) -> Result<(), TransferError> {
         let now = self.now();
         let (glue, bulk, xgm) = self.managed();
@@ -346,7 +345,7 @@ impl BulkHost {
     }
 }
 
-/// What a kind of stranger means here, where there is no daemon whose key could be changed.
+/// The hint for a kind of stranger to a transfer, where no daemon's key can be changed.
 fn hint(kind: &str) -> Option<&'static str> {
     match kind {
         "other_cluster" => Some(
@@ -358,7 +357,8 @@ fn hint(kind: &str) -> Option<&'static str> {
     }
 }
 
-/// A sender's entity gives up who is silent for as long as its transfers do.
+/// Settings of group management: a sender's entity gives up a silent receiver after the same time
+/// as its transfers.
 fn xgm_config(bulk: &BulkConfig) -> XgmConfig {
     XgmConfig {
         watch_interval: bulk.vanish_after * 2 / 5,
@@ -375,7 +375,7 @@ pub(crate) fn open_endpoint<P: Protocol>(
 ) -> Result<Endpoint<P>, TransferError> {
     let any_port = SocketAddrV4::new(link.interface, 0);
     let mut config = EndpointConfig::multicast(any_port, link.group);
-    // So that busy processors are not taken for a queue of the network.
+    // With the kernel's time stamps busy processors are not taken for a queue of the network.
     config.stamps = true;
     config.multicast_ttl = link.ttl;
     config.dscp = link.dscp;
@@ -397,8 +397,7 @@ pub(crate) fn open_endpoint<P: Protocol>(
     Ok(endpoint)
 }
 
-/// Cuts packets so that a datagram fits the interface's frames, if they are smaller than the
-/// settings assume.
+/// Makes packets smaller, if a datagram of the settings would not fit the interface's frames.
 fn fit(bulk: &mut BulkConfig, endpoint: &Endpoint<Instance>) {
     let header = bulk.body_max().saturating_sub(bulk.packet);
     if let Some(max) = endpoint.body_max() {

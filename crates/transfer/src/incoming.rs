@@ -1,7 +1,6 @@
-//! One transfer at a receiver: how far it is, and its bytes on their way from the network to its
-//! disk.
+//! One transfer at a receiver: its state, and the way of its bytes from the network to its disk.
 //!
-//! It leaves to `receive.rs` what the protocol and the user are told.
+//! `receive.rs` tells the protocol and the user.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -22,7 +21,7 @@ pub(crate) struct Incoming {
     assembler: Option<Assembler>,
     pub(crate) disk: Disk,
     pub(crate) manifest: Option<Bytes>,
-    /// Whether something of it is there for the next attempt, as far as it was said.
+    /// Whether the disk has reported bytes that are kept for the next attempt.
     pub(crate) is_kept: bool,
     pub(crate) since: Instant,
     pub(crate) held: u64,
@@ -33,16 +32,16 @@ pub(crate) struct Incoming {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// What is here already is looked at.
+    /// The disk looks at what is here already.
     Preparing,
     /// Bytes arrive.
     Receiving,
-    /// It is over here; its sender does not know yet.
+    /// It has ended here; its sender does not know yet.
     Concluded,
 }
 
 impl Incoming {
-    /// Longer manifests are not remembered when their files are in place, in bytes.
+    /// The longest manifest that is remembered when its files are in place, in bytes.
     const PLACED_MANIFEST_MAX: usize = 16 << 20;
 
     pub(crate) fn new(described: Described, content: Content, disk: Disk, now: Time) -> Self {
@@ -71,7 +70,7 @@ impl Incoming {
         }
     }
 
-    /// Bytes of its manifest.
+    /// The length of its manifest.
     pub(crate) fn manifest_len(&self) -> usize {
         match self.content {
             Content::Files { layout, .. } => layout.manifest as usize,
@@ -79,7 +78,7 @@ impl Incoming {
         }
     }
 
-    /// What is here already was looked at: these parts of the stream.
+    /// The disk has found these parts of the stream.
     pub(crate) fn prepared(&mut self, held: &[Range<u64>]) {
         self.state = State::Receiving;
         self.held = held.iter().map(|range| range.end - range.start).sum();
@@ -89,7 +88,8 @@ impl Incoming {
         }
     }
 
-    /// Bytes arrived: whole pieces go to the disk. How many of the bytes are consumed with that.
+    /// Bytes have come: passes whole pieces to the disk. Returns how many of the bytes are consumed
+    /// with that.
     pub(crate) fn take(&mut self, offset: u64, bytes: Bytes) -> u64 {
         self.received += bytes.len() as u64;
         let Some(assembler) = &mut self.assembler else {
@@ -108,7 +108,7 @@ impl Incoming {
         })
     }
 
-    /// A chunk is written: its memory is used again.
+    /// A chunk is written: takes its buffer back.
     pub(crate) fn recycle(&mut self, chunk: Vec<u8>) {
         if let Some(assembler) = &mut self.assembler {
             assembler.recycle(chunk);

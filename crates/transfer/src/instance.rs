@@ -1,5 +1,4 @@
-//! What runs on a host's channels: bulk transfers, and group management and the accounts of relays
-//! beside them.
+//! The protocol instances of a host: bulk transfers, group management, and the accounts of relays.
 
 use bytes::Bytes;
 use groupcast_core::trace::{Observable, Observation, Transition};
@@ -15,7 +14,7 @@ pub(crate) enum Instance {
     Relay(Box<Accounts>),
 }
 
-/// What one of the three tells.
+/// An event of one of the three.
 pub(crate) enum InstanceEvent {
     Bulk(Notice),
     Xgm(XgmEvent),

@@ -2,16 +2,15 @@
 //! (001).
 //!
 //! [`send`] and [`receive`] are the two ends; both run their loop on the calling thread until they
-//! are done, with one more thread for the disk. What goes over the network, and how it is made
-//! reliable, is the business of `groupcast_protocols::bulk`; here is what is in the stream and what
-//! becomes of it:
+//! are done, with one more thread for the disk. `groupcast_protocols::bulk` makes the stream
+//! reliable; this crate makes the stream from files, and files from the stream:
 //!
-//! - [`manifest`]: the list of files, which is the identity of a transfer and what makes it safe to
-//!   place.
+//! - [`manifest`]: the list of files. Its hash is the identity of a transfer, and its rules make it
+//!   safe to put in place.
 //! - `about.rs`: the announcement, and the layout of the stream: manifest, chunks, hashes.
-//!   `frames.rs`: that of a pipe.
+//!   `frames.rs`: the layout of a pipe.
 //! - `content.rs`, `read_ahead.rs`: reading; a file that changes meanwhile ends the transfer.
-//! - `list.rs`, `compare.rs`: what receivers hold already, asked before it is sent.
+//! - `list.rs`, `compare.rs`: asks receivers before sending what they hold already.
 //! - `incoming.rs`, `assemble.rs`, `disk.rs`, `received.rs`: from bytes in any order to verified
 //!   chunks.
 //! - `spool.rs`, `stage.rs`, `publish.rs`, `beneath.rs`: what is kept for resuming, the staging
@@ -27,8 +26,8 @@
 //! A program that distributes files needs nothing else: the settings of the protocol
 //! ([`bulk::BulkConfig`]), outcomes and keys are re-exported. `examples/distribute.rs` is one.
 //!
-//! It deliberately leaves to others: options, key files, terminals (the command line).
-//! `docs/files.md` is for users.
+//! It deliberately leaves options, key files and terminals to the command line. `docs/files.md` is
+//! for users.
 
 mod about;
 mod answer;

@@ -1,4 +1,4 @@
-//! Before files are sent: what is there already?
+//! Asks receivers, before files are sent, what they hold of them already.
 //!
 //! Two small transfers ask the receivers. The first carries the manifest; a receiver concludes it
 //! well if something of it may be there: a file of its name, or one that may have been moved. If
@@ -24,22 +24,23 @@ use crate::host::{BulkHost, TransferError};
 use crate::pace::Pace;
 use crate::send::SendEvent;
 
-/// What became of a list at a receiver: who it is, what it is called, and how it ended.
+/// The outcome of a list at a receiver: the member, its name, and the outcome.
 pub(crate) type Answer = (MemberId, Bytes, Outcome);
 
-/// What the receivers answered.
+/// The answers of the receivers.
 #[derive(Debug)]
 pub(crate) enum Answers {
-    /// The first list was not answered by anybody, or the user stopped it: what became of it.
+    /// No receiver answered the first list, or the user stopped it: its outcomes.
     Nobody(Vec<Answer>),
-    /// These have answered, in whatever way, and those did not come.
+    /// The outcomes of the first list: some receivers have answered, in any way.
     Present(Vec<Answer>),
 }
 
 /// How long a turn may wait: how late a stop request is seen.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Asks the `wanted`, in these subgroups, what they hold of `files`, and has them look for it.
+/// Asks the `wanted` receivers, in these subgroups, what they hold of `files`, and has them
+/// compare.
 pub(crate) fn ask(
     host: &mut BulkHost,
     about: &About,
@@ -111,7 +112,7 @@ pub(crate) fn ask(
         None => Wanted::Members(holders),
     };
     let stops = || stop.load(Ordering::Relaxed);
-    // What comes meanwhile is read and dropped, so that it is not taken for news later.
+    // Datagrams that come meanwhile are read, so that they do not look new later.
     let mut turn = || host.turn(Duration::ZERO).is_ok() && !stops();
     if let Some(hashes) = files.block_hashes(&mut turn)? {
         let stream = [&manifest[..], &hashes].concat().into();
@@ -122,7 +123,7 @@ pub(crate) fn ask(
     Ok(Answers::Present(answers))
 }
 
-/// Sends `stream` to the `wanted`, in these subgroups; what became of it.
+/// Sends `stream` to the `wanted` receivers, in these subgroups; returns the outcomes.
 fn send(
     host: &mut BulkHost,
     about: &About,
@@ -150,7 +151,7 @@ fn send(
     let mut stopped = false;
     loop {
         while let Some(event) = host.poll_account() {
-            // Who is below a relay has come; what is held there, the relay says in one.
+            // Receivers below a relay count as present; the relay answers for what they hold.
             if event.number == id.number {
                 host.count_behind(id, &event);
             }

@@ -1,4 +1,4 @@
-//! The rate of a transfer that is changed while it runs: by a schedule, or by a user who pauses it.
+//! Changes the rate of a transfer while it runs: by a schedule, or when a user pauses it.
 
 use std::time::{Duration, Instant};
 
@@ -7,20 +7,20 @@ use groupcast_protocols::bulk::{RateControl, TransferId};
 use crate::host::{BulkHost, TransferError};
 use crate::send::SendEvent;
 
-/// Says what the rate is now; `None`: nothing is sent. Asked ten times a second, so it must not
+/// Returns the rate of now; `None` pauses the transfer. Called ten times a second, so it must not
 /// block.
 pub type Rates = Box<dyn FnMut() -> Option<RateControl> + Send>;
 
-/// Follows what the user says of the rate.
+/// Keeps the rate of transfers as [`Rates`] says.
 pub(crate) struct Pace {
     rates: Option<Rates>,
-    /// The transfer that has the rate, and the rate.
+    /// The transfer whose rate was last set, and the rate.
     set: Option<(TransferId, Option<RateControl>)>,
     asked: Option<Instant>,
 }
 
 impl Pace {
-    /// The user is asked this often.
+    /// How often [`Rates`] is called.
     const EVERY: Duration = Duration::from_millis(100);
 
     pub(crate) fn new(rates: Option<Rates>) -> Self {
@@ -31,7 +31,7 @@ impl Pace {
         }
     }
 
-    /// Sets the rate of the transfer `id`, if that is another now, and tells it.
+    /// Sets the rate of the transfer `id` if it has changed, and tells the user.
     pub(crate) fn follow(
         &mut self,
         host: &mut BulkHost,

@@ -1,4 +1,5 @@
-//! What is in place is whole, and what was told complete is there, whenever the power fails.
+//! Tests that whenever the power fails, a transfer in place is whole, and a transfer that was
+//! reported complete is there.
 //!
 //! Goal: after a crash at any moment the target holds all of a transfer or nothing of it, and all
 //! of it if it was told complete. Method: the calls that change the disk are recorded while a

@@ -1,12 +1,12 @@
-//! Putting in place: the whole staging tree into the target.
+//! Puts a transfer in place: moves the whole staging tree into the target.
 //!
-//! Whatever is not there yet is moved in one step, a whole tree if it is new; files that are there
-//! are replaced, each in one step; directories that are there stay and get what is new. What would
-//! stop a move half way is looked for before the first one: [`Publication::plan`].
+//! A file or a whole tree that is new in the target is moved in one step. Existing files are
+//! replaced, each in one step; existing directories stay and get the new entries.
+//! [`Publication::plan`] looks for everything that would stop a move before the first move is made.
 //!
-//! The receiver says in its folder that it has begun (`spool/folder.rs`). One that dies in the
-//! middle is finished when the next one starts: what is still in the staging tree is moved then, so
-//! the same plan is made of what is left.
+//! The receiver marks in its folder that it has begun (`spool/folder.rs`). If it dies in the
+//! middle, the next receiver finishes: it moves what is still in the staging tree, by the same plan
+//! made for the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,33 +24,33 @@ use crate::stage::{PlaceError, failed};
 pub(crate) struct Publication<'a> {
     manifest: &'a Manifest,
     tree: &'a mut Root,
-    /// Which entries have their mode and time already; fewer than there are entries if nobody
-    /// knows.
+    /// Which entries have their mode and time already; shorter than the entries if that is unknown.
     has_metadata: &'a [bool],
-    /// Files that are in the target already.
+    /// Files that were in the target already.
     kept: Option<&'a BTreeMap<usize, Stamp>>,
-    /// Whether some of it may have been moved before.
+    /// Whether some entries may have been moved before.
     remains: bool,
 }
 
-/// How everything comes into the target.
+/// The moves that bring everything into the target.
 #[derive(Debug)]
 pub(crate) struct Plan {
     moves: Vec<Move>,
-    /// Each directory's entry, and which directory it will be; and files that are there already,
-    /// with another mode or time.
+    /// Entries whose mode and time are set after the moves, and the identity that each must have
+    /// then: directories, and files that were there already with another mode or time.
     directories: Vec<(usize, FileIdentity)>,
 }
 
 #[derive(Debug)]
 struct Move {
     entry: usize,
-    /// Nothing is there yet.
+    /// Whether nothing is there yet.
     fresh: bool,
 }
 
 impl<'a> Publication<'a> {
-    /// Of `tree`, which holds all entries of `manifest` but those that are `kept` in the target.
+    /// The publication of `tree`, which holds all entries of `manifest` except those that are
+    /// `kept` in the target.
     pub(crate) fn of_whole(
         manifest: &'a Manifest,
         tree: &'a mut Root,
@@ -66,7 +66,7 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// Of what a receiver that died has left in `tree`.
+    /// The publication of what a receiver that died has left in `tree`.
     pub(crate) fn of_remains(manifest: &'a Manifest, tree: &'a mut Root) -> Self {
         Self {
             manifest,
@@ -77,16 +77,17 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// What has to be moved so that everything is in `target`: as few moves as possible.
+    /// The plan that brings everything into `target` in as few moves as possible.
     ///
     /// # Errors
-    /// If something else is in the way, or a move would fail for a reason that can be seen.
+    /// If something is in the way, or a move would fail for a reason that can be seen before.
     pub(crate) fn plan(&mut self, target: &mut Root) -> Result<Plan, PlaceError> {
         let mut moves = Vec::new();
         let mut directories = Vec::new();
-        // What moves with the directory that it lies in needs no move of its own.
+        // New directories: what lies in one moves with it.
         let mut carried: BTreeSet<&[u8]> = BTreeSet::new();
-        // What lies in a directory that was moved, and is gone since, is not looked for.
+        // Directories that were moved before and have been removed since: what lay in one is not
+        // looked for.
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
         for (index, entry) in self.manifest.entries().iter().enumerate() {
             let path = &entry.path[..];
@@ -113,7 +114,7 @@ impl<'a> Publication<'a> {
                 continue;
             }
             if self.remains && staged.is_none() {
-                // It was moved, or went with its directory.
+                // It was moved before, by itself or with its directory.
                 match there.filter(|_| is_directory).filter(is_a_directory) {
                     Some(stat) => directories.push((index, FileIdentity::of(&stat))),
                     None if is_directory => _ = gone.insert(path),
@@ -164,9 +165,9 @@ impl<'a> Publication<'a> {
                 .move_to(target, &entry.path, fresh)
                 .map_err(failed("put in place", entry))?;
         }
-        // Last and deepest first: a directory that cannot be written, or whose time changes with
-        // every move. Each must be the one that was moved, or was there before: where another has
-        // taken its place, not all is in place.
+        // Directories come last, the deepest first: a mode may forbid writing, and every move into
+        // a directory changes its time. Each must be the directory that was moved, or was there
+        // before: if another one has taken its place, not everything is in place.
         target.forget();
         for (entry, identity) in plan.directories.into_iter().rev() {
             set_metadata(target, &entries[entry], identity)?;
@@ -189,7 +190,7 @@ impl<'a> Publication<'a> {
     }
 }
 
-/// What is in `target` where `entry` belongs.
+/// The state of the place of `entry` in `target`.
 fn look(target: &mut Root, entry: &Entry) -> Result<Option<Stat>, PlaceError> {
     target.stat(&entry.path).map_err(|error| {
         match Errno::from_io_error(&error) == Some(Errno::XDEV) {
@@ -199,8 +200,8 @@ fn look(target: &mut Root, entry: &Entry) -> Result<Option<Stat>, PlaceError> {
     })
 }
 
-/// A file that is kept must be what it was when it was compared. What is there, if it has another
-/// mode or time than `entry`.
+/// Checks that a kept file has not changed since it was compared. Returns its state if its mode or
+/// time differs from that of `entry`.
 fn still_there<'s>(
     entry: &Entry,
     stamp: &Stamp,
@@ -217,7 +218,7 @@ fn still_there<'s>(
     Ok((!is_so).then_some(stat))
 }
 
-/// Whether the directory `there` gets the mode and the time of `entry`.
+/// Checks that mode and time of the directory `there` can be set.
 fn own(entry: &Entry, there: &Stat) -> Result<(), PlaceError> {
     let user = rustix::process::geteuid().as_raw();
     match user == 0 || there.st_uid == user {
@@ -229,7 +230,7 @@ fn own(entry: &Entry, there: &Stat) -> Result<(), PlaceError> {
     }
 }
 
-/// Whether what is there can, and should, be replaced in one step.
+/// Checks that the existing entry can be replaced by `entry` in one step.
 fn replaceable(entry: &Entry, there: &Stat) -> Result<(), PlaceError> {
     let kind = FileType::from_raw_mode(there.st_mode);
     let comes = match &entry.kind {
@@ -265,7 +266,7 @@ fn blocked(entry: &Entry, problem: &'static str) -> PlaceError {
     }
 }
 
-/// Gives `entry` of `root`, which must be the one of `identity`, its mode and its time.
+/// Sets mode and time of `entry` in `root`, which must have this identity.
 fn set_metadata(root: &mut Root, entry: &Entry, identity: FileIdentity) -> Result<(), PlaceError> {
     let (path, modified) = (&entry.path, entry.modified);
     match entry.kind {

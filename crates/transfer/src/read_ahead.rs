@@ -1,5 +1,5 @@
-//! Reading on a thread of its own, ahead of the protocol: a slow disk or a silent pipe holds up no
-//! time-out.
+//! Reads on a thread of its own, ahead of the protocol, so that a slow disk or a silent pipe delays
+//! no time-out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
@@ -14,12 +14,12 @@ use crate::about::{Layout, Piece};
 use crate::content::{Files, ReadError};
 use crate::frames::{FRAME_MAX, Framer};
 
-/// What a source has at a place of its stream.
+/// The supply of a source at a place of its stream.
 #[derive(Debug)]
 pub(crate) enum Supply {
     /// These bytes.
     Bytes(Bytes),
-    /// Nothing yet: the waker says when to ask again.
+    /// Nothing yet: the waker tells when to ask again.
     Wait,
     /// The stream ends there.
     End,
@@ -32,13 +32,13 @@ pub(crate) struct FileSource {
     manifest: Bytes,
     requests: Sender<u64>,
     answers: Receiver<(u64, Result<Bytes, ReadError>)>,
-    /// Chunks asked for and not answered.
+    /// Chunks that the thread was asked for and has not read yet.
     asked: BTreeSet<u64>,
     ready: BTreeMap<u64, Bytes>,
 }
 
 impl FileSource {
-    /// Chunks that are read ahead: 4 MiB.
+    /// How many chunks are read ahead: 4 MiB.
     const AHEAD: u64 = 16;
 
     pub(crate) fn new(mut files: Files, waker: Arc<Waker>) -> io::Result<Self> {
@@ -67,7 +67,7 @@ impl FileSource {
         })
     }
 
-    /// What the stream holds from `offset` on.
+    /// The bytes of the stream from `offset` on.
     pub(crate) fn supply(&mut self, offset: u64) -> Result<Supply, ReadError> {
         let piece = self.layout.piece_at(offset);
         let start = (offset - self.layout.range(piece).start) as usize;
@@ -93,13 +93,13 @@ impl FileSource {
         Ok(())
     }
 
-    /// Has the chunks from `index` on read, and forgets all others.
+    /// Asks for the chunks from `index` on, and forgets all others.
     fn ask(&mut self, index: u64) {
         let wanted = index..(index + Self::AHEAD).min(self.layout.chunks());
         self.ready.retain(|ready, _| wanted.contains(ready));
         for index in wanted {
             let known = self.ready.contains_key(&index) || self.asked.contains(&index);
-            // The reader ends only after an answer that ends the transfer.
+            // The thread ends only after an error, which ends the transfer.
             if !known && self.requests.send(index).is_ok() {
                 self.asked.insert(index);
             }
@@ -111,12 +111,12 @@ impl FileSource {
 #[derive(Debug)]
 pub(crate) struct PipeSource {
     frames: Receiver<Result<Bytes, ReadError>>,
-    /// What is left of the frame that is being sent.
+    /// The rest of the frame that is being sent.
     current: Bytes,
 }
 
 impl PipeSource {
-    /// Frames that are read ahead.
+    /// How many frames are read ahead.
     const AHEAD: usize = 16;
 
     pub(crate) fn new(mut pipe: Box<dyn Read + Send>, waker: Arc<Waker>) -> io::Result<Self> {
@@ -148,7 +148,7 @@ impl PipeSource {
         })
     }
 
-    /// The next bytes, at most `max`: they are taken.
+    /// Takes the next bytes, at most `max`.
     pub(crate) fn supply(&mut self, max: u64) -> Result<Supply, ReadError> {
         if self.current.is_empty() {
             self.current = match self.frames.try_recv() {

@@ -1,4 +1,4 @@
-//! Receiving: a service that takes any number of transfers into a directory, or pipes to the
+//! Receiving: a service that takes any number of transfers into a directory, or one pipe to the
 //! standard output.
 
 mod event;
@@ -33,7 +33,7 @@ use crate::spool::Spool;
 /// Where transfers go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// Into this directory: files under their names, a pipe as a file called by its label.
+    /// Into this directory: files under their names, a pipe as a file named by its label.
     Directory(PathBuf),
     /// The first pipe to the standard output; files are refused.
     Stdout,
@@ -44,30 +44,31 @@ pub enum Output {
 pub struct Receiving {
     /// Where transfers go.
     pub output: Output,
-    /// Whether to end with the first transfer that was taken.
+    /// Whether to end after the first transfer that was taken.
     pub once: bool,
-    /// Over which network.
+    /// The network and the settings.
     pub link: TransferLink,
-    /// What is taken at most.
+    /// The limits of manifests that are taken.
     pub limits: Limits,
-    /// Transfers that broke off and are kept to be resumed. Default 8; the oldest make room.
+    /// The most transfers that broke off and are kept to be resumed; the oldest make room. Default
+    /// 8.
     pub partials_max: usize,
-    /// Whether everything is synchronised with the disk before it is said to be complete. Default
-    /// in the command line; without it, a crash of the machine can lose what was complete shortly
-    /// before.
+    /// Whether everything is synchronised with the disk before it is reported complete. This is the
+    /// default of the command line; without it, a crash of the machine can lose a transfer that was
+    /// complete shortly before.
     pub durable: bool,
-    /// A command for each transfer that is in place, before its sender hears that it is complete.
-    /// Where it fails, the transfer has failed here, and it is run again when the same is sent
-    /// again. It is run once at least: a receiver that was started again does not know whether it
-    /// has run. Default: none.
+    /// A command that is run for each transfer in place, before its sender hears that it is
+    /// complete. If it fails, the transfer counts as failed here, and the command is run again when
+    /// the same content is sent again. It is run at least once: a receiver that was started again
+    /// does not know whether it has run. Default: none.
     pub on_arrival: Option<OnArrival>,
-    /// The subgroups that this receiver is in: it takes what is for everybody, or for one of these,
+    /// The subgroups that this receiver is in: it takes transfers to everybody, or to one of them,
     /// and a [`census`](crate::census()) counts it there. Default: one at random.
     pub subgroups: Option<Subgroups>,
 }
 
-/// Receives until `stop` is set, or the first transfer has ended if only one is wanted. `tell`
-/// hears what happens.
+/// Receives until `stop` is set, or, with [`once`](Receiving::once), until the first transfer has
+/// ended. `tell` gets the events.
 ///
 /// # Errors
 /// If the target or the network cannot be used.
@@ -110,11 +111,11 @@ pub fn receive(
         service.take_done(tell);
         service.take_compared();
     }
-    // The last word to the senders is on its way with the next turn.
+    // The next turn sends the last datagrams to the senders.
     service.host.turn(Duration::ZERO)?;
     service.retired.extend(service.lists.end_all());
     for (_, thread) in service.retired.drain(..) {
-        // What arrived is written. The thread has said what was wrong before it ended.
+        // Waits until everything is written. A thread reports its error before it ends.
         let _ = thread.join();
     }
     Ok(service.totals)
@@ -125,11 +126,12 @@ struct Service {
     spool: Option<Arc<Spool>>,
     receiving: Receiving,
     transfers: BTreeMap<TransferId, Incoming>,
-    /// The disk's threads of transfers that are over, while they still write.
+    /// The disks' threads of transfers that have ended, while they still write.
     retired: Vec<(Option<ContentId>, JoinHandle<()>)>,
-    /// Lists of files that are about to be sent, and what was found of them.
+    /// Lists of files that are about to be sent, and the results of comparing.
     lists: Lists,
-    /// Manifests of what was put in place last: a sender that did not hear of it may come again.
+    /// Manifests of the contents that were put in place last: a sender that did not hear of it may
+    /// send them again.
     placed: VecDeque<(ContentId, Bytes)>,
     totals: Received,
 }
@@ -137,11 +139,12 @@ struct Service {
 impl Service {
     /// How long a turn may wait: how late a stop request is seen.
     const PATIENCE: Duration = Duration::from_millis(100);
-    /// Progress is shown this often.
+    /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
-    /// Manifests that are remembered.
+    /// The most manifests that are remembered.
     const PLACED_MAX: usize = 4;
-    /// Transfers at once; more are refused. Each may hold two times the protocol's `buffer_max`.
+    /// The most transfers at once; more are refused. Each may hold two times the protocol's
+    /// `buffer_max`.
     const TRANSFERS_MAX: usize = 16;
 
     fn is_over(&self) -> bool {
@@ -225,7 +228,7 @@ impl Service {
             return self.refuse(&described, "this receiver takes one transfer only", tell);
         }
         if let Some(ready) = self.lists.ready(&about) {
-            // What it holds was looked for before.
+            // The disk has compared before, for the list.
             let incoming = Incoming::new(described, about.content, ready.disk, self.host.now());
             self.transfers.insert(id, incoming);
             return self.prepared(id, ready.held, tell);
@@ -270,7 +273,7 @@ impl Service {
         })
     }
 
-    /// Forgets a transfer. Its disk ends by itself.
+    /// Forgets a transfer. Its disk's thread ends by itself.
     fn retire(&mut self, id: TransferId) {
         if let Some(incoming) = self.transfers.remove(&id) {
             let content = incoming.content_id();
@@ -279,7 +282,7 @@ impl Service {
         }
     }
 
-    /// Where a transfer goes, or why it is not taken.
+    /// The target of a transfer, or why it is refused.
     fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
         self.retired.retain(|(_, thread)| !thread.is_finished());
         let under_way = self.transfers.len() + self.lists.len() + self.retired.len();
@@ -310,7 +313,8 @@ impl Service {
                 },
                 Some(spool),
             ) => {
-                // A sender that was restarted: what the former transfer has brought is taken over.
+                // The sender was restarted: the new transfer takes over what the former one has
+                // brought.
                 let former = self.transfers.iter().find_map(|(former, incoming)| {
                     (incoming.content_id() == Some(content)).then_some(*former)
                 });
@@ -342,7 +346,7 @@ impl Service {
         }
     }
 
-    /// The files of `content`, as the disk's thread needs to know them.
+    /// The files of `content`, for the disk's thread.
     fn expected(
         &mut self,
         spool: Arc<Spool>,
@@ -403,7 +407,7 @@ impl Service {
         }
     }
 
-    /// What the disks have done.
+    /// Takes the results of the disks.
     fn take_done(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         let now = self.host.now();
         let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
@@ -413,7 +417,7 @@ impl Service {
                     Done::Prepared(held) => self.prepared(id, held, tell),
                     Done::Consumed(bytes) => self.consumed(now, id, bytes),
                     Done::Written(chunk) => self.written(now, id, chunk),
-                    // Of lists alone, which are not among these.
+                    // Only lists have this result, and they are not in `transfers`.
                     Done::Compared { .. } => {}
                     Done::Verified => self.host.bulk().conclude(now, id, Ok(())),
                     Done::Published => self.published(id, tell),
@@ -423,8 +427,7 @@ impl Service {
         }
     }
 
-    /// Bytes that are not files' chunks are done with: a pipe's, or those that came before the
-    /// manifest.
+    /// Bytes of a pipe, or chunks that came before the manifest, are written.
     fn consumed(&mut self, now: Time, id: TransferId, bytes: u64) {
         self.host.bulk().consumed(now, id, bytes);
         if let Some(incoming) = self.transfers.get_mut(&id) {
@@ -432,7 +435,7 @@ impl Service {
         }
     }
 
-    /// A chunk is written: its memory is used again.
+    /// A chunk is written: takes its buffer back.
     fn written(&mut self, now: Time, id: TransferId, chunk: Vec<u8>) {
         self.host.bulk().consumed(now, id, chunk.len() as u64);
         if let Some(incoming) = self.transfers.get_mut(&id) {
@@ -472,7 +475,7 @@ impl Service {
     fn published(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         let now = self.host.now();
         self.host.bulk().conclude(now, id, Ok(()));
-        // Where all had to hold it first, the sender waits for this.
+        // If all had to hold it first, the sender waits for this.
         self.host.bulk().in_place(now, id);
         let Some(incoming) = self.transfers.get_mut(&id) else {
             return;
@@ -518,7 +521,7 @@ impl Service {
         self.retire(id);
     }
 
-    /// The transfer ended without this receiver's doing.
+    /// The protocol has ended the transfer.
     fn broke_off(
         &mut self,
         id: TransferId,
@@ -531,8 +534,8 @@ impl Service {
         if incoming.state == State::Concluded {
             return self.retire(id);
         }
-        // What a sender that was stopped has brought can be resumed; otherwise its content is not
-        // there any more.
+        // If the sender was stopped, the transfer can be resumed; if it gave up for another reason,
+        // its content does not exist any more.
         let is_gone = matches!(failure, Failure::Cancelled(reason) if !reason.starts_with(STOPPED));
         if is_gone {
             incoming.disk.ask(Job::Discard);
@@ -557,7 +560,7 @@ impl Service {
             Failure::GivenUp => "this receiver gave it up".into(),
             _ => "it came to nothing".into(),
         };
-        // What is for others has not failed here.
+        // A transfer that is for other receivers has not failed here.
         self.totals.failed += usize::from(*failure != Failure::Excluded);
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
@@ -567,7 +570,7 @@ impl Service {
         self.retire(id);
     }
 
-    /// Stops: senders are told.
+    /// Stops, and tells the senders.
     fn give_up(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
         for id in ids {
@@ -580,7 +583,7 @@ impl Service {
     }
 }
 
-/// What a pipe's file is called: the last part of its label.
+/// The name of a pipe's file: the last part of its label.
 fn pipe_name(label: &str) -> Option<String> {
     let name = label.rsplit('/').next().unwrap_or_default();
     let is_plain = !matches!(name, "" | "." | ".." | ".groupcast") && !name.contains('\0');

@@ -1,5 +1,5 @@
-//! Files on their way in: what an earlier transfer left, what arrives, and the moment when all of
-//! it is put in place.
+//! A transfer of files at a receiver: takes up what an earlier transfer left, writes chunks, and
+//! puts everything in place.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::moved::Bounds;
 use crate::spool::{Claim, Journal, Spool, TransferFolder};
 use crate::stage::StagingTree;
 
-/// One transfer of files at a receiver. Errors are told to the sender's user, too.
+/// One transfer of files at a receiver. Its errors are told to the sender's user, too.
 #[derive(Debug)]
 pub(crate) struct ReceivedFiles {
     claim: Claim,
@@ -25,11 +25,11 @@ pub(crate) struct ReceivedFiles {
     id: ContentId,
     layout: Layout,
     limits: Limits,
-    /// As soon as the manifest is there.
+    /// `Some` as soon as the manifest is there.
     writing: Option<Writing>,
     /// Chunks that came before the manifest.
     early: Vec<(u64, Vec<u8>)>,
-    /// Bytes of files that are in place already and need no room.
+    /// The bytes of files that are in place already and need no room.
     spared: u64,
 }
 
@@ -58,20 +58,20 @@ impl ReceivedFiles {
         })
     }
 
-    /// The whole stream: what is held where all files are in place.
+    /// The whole stream, as held ranges: for files that are all in place.
     pub(crate) fn everything(&self) -> Vec<Range<u64>> {
         let whole = 0..self.layout.len();
         vec![whole]
     }
 
-    /// Whether the files of `manifest`, put in place before, are still as they were then, by size
-    /// and time.
+    /// Whether the files of `manifest`, which were put in place before, are unchanged, by size and
+    /// time.
     pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
         are_in_place(self.claim.spool(), manifest, &self.limits)
     }
 
-    /// Takes up what is in the target already, and what an earlier transfer of this content left:
-    /// the ranges of the stream that are here. `hashes` are those of the files' blocks.
+    /// Takes up what is in the target already, and what an earlier transfer of this content left.
+    /// Returns the ranges of the stream that are here. `hashes` are those of the files' blocks.
     pub(crate) fn compare(
         &mut self,
         manifest: &[u8],
@@ -117,7 +117,8 @@ impl ReceivedFiles {
                 self.claim.written(part.len() as u64);
                 bytes.extend(part);
             }
-            // One that lies in files that are kept, too, is found again by another comparison.
+            // A chunk that lies in kept files in part is not in the journal: a later comparison
+            // finds it again.
             let content = self.layout.content_of(index);
             if bytes.len() as u64 == content.end - content.start {
                 let hash = blake3::hash(&bytes);
@@ -134,8 +135,8 @@ impl ReceivedFiles {
         Ok(joined)
     }
 
-    /// Takes up what an earlier transfer of this content left: the ranges of the stream that are
-    /// here.
+    /// Takes up what an earlier transfer of this content left. Returns the ranges of the stream
+    /// that are here.
     pub(crate) fn resume(&mut self, stop: &AtomicBool) -> Result<Vec<Range<u64>>, String> {
         if self.layout.chunks() > Journal::CHUNKS_MAX {
             return Err("the content has more chunks than can be kept account of".into());
@@ -171,7 +172,8 @@ impl ReceivedFiles {
         Ok(held)
     }
 
-    /// The manifest arrived: what came before it is written. How many bytes that was.
+    /// The manifest has come: writes the chunks that came before it. Returns how many bytes that
+    /// were.
     pub(crate) fn begin(&mut self, bytes: &[u8]) -> Result<u64, String> {
         if content_id(bytes) != self.id {
             return Err("the list of files is not the one that was announced".into());
@@ -193,8 +195,8 @@ impl ReceivedFiles {
         Ok(written)
     }
 
-    /// A chunk arrived, its hash included. It is given back when it is done with; before the
-    /// manifest is here, it is kept.
+    /// A chunk has come, its hash included. Writes it and gives its buffer back; before the
+    /// manifest is here, keeps it.
     pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
         let Some(writing) = &mut self.writing else {
             self.early.push((index, chunk));
@@ -217,7 +219,7 @@ impl ReceivedFiles {
         Ok(Some(chunk))
     }
 
-    /// Finishes what an earlier receiver had begun to put in place; whether there was such a thing.
+    /// Finishes a publication that an earlier receiver had begun; returns whether there was one.
     pub(crate) fn finish_publishing(&self) -> Result<bool, String> {
         if !self.folder.is_publishing() {
             return Ok(false);
@@ -233,8 +235,8 @@ impl ReceivedFiles {
         })
     }
 
-    /// Everything has arrived and is kept aside: whether it can be put in place later. It is on the
-    /// disk then.
+    /// Everything has come: checks that it can be put in place later, and synchronises it with the
+    /// disk if that is wanted.
     pub(crate) fn verify(&mut self) -> Result<(), String> {
         let writing = self.writing.as_mut().ok_or(NO_LIST)?;
         let spool = self.claim.spool();
@@ -247,7 +249,8 @@ impl ReceivedFiles {
         }
     }
 
-    /// Everything has arrived: puts it in place, and leaves nothing behind. It is on the disk then.
+    /// Everything has come: puts it in place and removes the folder. It is synchronised with the
+    /// disk, if that is wanted.
     pub(crate) fn publish(&mut self) -> Result<(), String> {
         let Writing { mut stage, journal } = self.writing.take().ok_or(NO_LIST)?;
         drop(journal);
@@ -256,7 +259,8 @@ impl ReceivedFiles {
         let mut target = spool.target().map_err(kept)?;
         let plan = stage.prepare(&mut target);
         let plan = plan.map_err(|error| error.to_string())?;
-        // In this order: what is moved is whole, that it is being moved is known, it is moved.
+        // In this order: the staging tree is on the disk, the mark that it is being moved is there,
+        // it is moved.
         if durable {
             self.folder.sync().map_err(not_synced)?;
         }
@@ -271,14 +275,14 @@ impl ReceivedFiles {
         if durable {
             self.folder.sync().map_err(not_synced)?;
         }
-        // Everything is in place: what stays here is removed by the next receiver.
+        // Everything is in place: if the folder stays, the next receiver removes it.
         if let Err(error) = self.folder.remove() {
             tracing::warn!("cannot remove the folder of a transfer that is complete: {error}");
         }
         Ok(())
     }
 
-    /// Removes what has arrived.
+    /// Removes everything that has come.
     pub(crate) fn discard(&mut self) -> Result<(), String> {
         self.writing = None;
         self.folder.remove().map_err(kept)
@@ -292,7 +296,7 @@ impl ReceivedFiles {
         }
     }
 
-    /// Has room kept for `bytes` more.
+    /// Reserves room for `bytes` more, without the spared ones.
     fn reserve(&self, bytes: u64) -> Result<(), String> {
         let reserved = self.claim.reserve(bytes.saturating_sub(self.spared));
         reserved.map_err(|error| error.to_string())
@@ -311,8 +315,7 @@ impl ReceivedFiles {
     }
 }
 
-/// Whether the files of `manifest` are in the target of `spool` as they were put there, by size and
-/// time.
+/// Whether the files of `manifest` are in the target of `spool` and unchanged, by size and time.
 pub(crate) fn are_in_place(spool: &Spool, manifest: &[u8], limits: &Limits) -> bool {
     let manifest = Manifest::decode(manifest, limits);
     let (Ok(manifest), Ok(mut target)) = (manifest, spool.target()) else {
@@ -322,7 +325,7 @@ pub(crate) fn are_in_place(spool: &Spool, manifest: &[u8], limits: &Limits) -> b
     entries.all(|entry| is_in_place(&mut target, entry)) && spool.is_in_place().unwrap_or(false)
 }
 
-/// Whether `entry` is in `target` as it was put there, by size and time.
+/// Whether `entry` is in `target` and unchanged, by size and time.
 fn is_in_place(target: &mut Root, entry: &Entry) -> bool {
     let Ok(Some(there)) = target.stat(&entry.path) else {
         return false;
@@ -342,7 +345,7 @@ fn is_in_place(target: &mut Root, entry: &Entry) -> bool {
     }
 }
 
-/// Appends `range`, as one with the last if it follows it.
+/// Appends `range`, joined with the last range if it follows it.
 fn extend(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,
@@ -350,7 +353,7 @@ fn extend(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     }
 }
 
-/// Everything came, and the list of files did not.
+/// The error if all chunks have come without the list of files.
 const NO_LIST: &str = "the list of files is missing";
 
 fn not_synced(error: io::Error) -> String {

@@ -1,8 +1,8 @@
-//! A relay: it receives what is sent to one group, and sends it on into another, in pieces as they
-//! come. Nothing is written to a disk.
+//! A relay receives transfers of one group, and sends them on into another, in pieces as they come.
+//! It writes nothing to a disk.
 //!
-//! Here are the two hosts and their loop, on one thread; what passes between them, and what is said
-//! of it, is the business of [`groupcast_protocols::relay`].
+//! Here are the two hosts and their loop, on one thread. [`groupcast_protocols::relay`] passes the
+//! data between them and keeps the accounts.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,16 +23,16 @@ use crate::receive::Described;
 /// A relay to be run.
 #[derive(Clone, Debug)]
 pub struct Relaying {
-    /// The group that it receives from. Its name there is what the account of its receivers goes
-    /// by.
+    /// The group that it receives from. Its receivers stand in accounts under its name there.
     pub from: TransferLink,
-    /// The group that it sends into, another one: settings as [`below`](Self::below) makes them.
+    /// The group that it sends into, which must be another one. Its settings are made by
+    /// [`below`](Self::below).
     pub to: TransferLink,
 }
 
 impl Relaying {
-    /// The settings of the side that sends: one pass, in which all wait for the slowest, and which
-    /// begins when the relay says so.
+    /// The settings of the side that sends: one pass, in which all wait for the slowest receiver,
+    /// and which begins when the relay says so.
     pub fn below(bulk: BulkConfig) -> BulkConfig {
         BulkConfig {
             slow: SlowPolicy::Wait,
@@ -42,87 +42,87 @@ impl Relaying {
     }
 }
 
-/// Which side of a relay.
+/// A side of a relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// That of the group that it receives from.
+    /// The group that it receives from.
     From,
-    /// That of the group that it sends into.
+    /// The group that it sends into.
     To,
 }
 
-/// Something that a relay's user may want to see.
+/// An event at a relay.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RelayEvent<'a> {
-    /// It is ready for transfers.
+    /// The relay is ready for transfers.
     Listening,
-    /// A transfer is relayed, to those below that have registered.
+    /// A transfer is relayed to the receivers below that have registered.
     Accepted {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
-        /// How many they are.
+        /// How many receivers that are.
         receivers: usize,
     },
     /// A transfer is not relayed.
     Refused {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
         /// The reason, in words.
         reason: &'a str,
     },
     /// A receiver takes part below.
     Registered {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
         /// The name of the receiver; below another relay `relay/name`.
         receiver: &'a str,
     },
-    /// What became of a receiver below.
+    /// A receiver below is settled.
     Settled {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
         /// The name of the receiver.
         receiver: &'a str,
-        /// What became of the transfer at the receiver.
+        /// The outcome at the receiver.
         outcome: &'a Outcome,
     },
-    /// A transfer is over here.
+    /// A transfer has ended here.
     Done {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
-        /// Receivers below that are complete.
+        /// How many receivers below are complete.
         complete: usize,
-        /// Those that are not.
+        /// How many are not.
         failed: usize,
-        /// Bytes that came.
+        /// How many bytes came.
         received: u64,
-        /// Since it was announced.
+        /// The time since it was announced.
         took: Duration,
-        /// Why it is not complete for all, in words.
+        /// Why it is not complete for all, for people.
         problem: Option<&'a str>,
     },
     /// A program with another key, or of another release, sends to one of the groups; reported once
     /// for each of the two.
     Stranger {
-        /// To which.
+        /// The group that it sends to.
         side: Side,
-        /// Who.
+        /// The sender.
         stranger: Stranger,
     },
 }
 
-/// How a relay ended.
+/// The totals of a relay that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Relayed {
-    /// Transfers that are complete at all receivers below.
+    /// How many transfers are complete at all receivers below.
     pub complete: usize,
-    /// Transfers that are not.
+    /// How many are not.
     pub failed: usize,
 }
 
-/// Relays until `stop` is set; then both sides are told of what is under way. `tell` hears what
-/// happens.
+/// Relays until `stop` is set; transfers under way end then, and both sides are told. `tell` gets
+/// the events.
 ///
 /// # Errors
 /// If the two groups are one, or the network cannot be used.
@@ -138,7 +138,7 @@ pub fn relay(
     to.bulk = Relaying::below(to.bulk);
     let clock = Clock::start();
     let mut upper = BulkHost::open_by(&from, clock)?;
-    // It is for all subgroups that those below are in, which it does not know.
+    // It does not know the subgroups of the receivers below, so it is in all.
     upper.join(Some(Subgroups::ALL));
     let lower = BulkHost::open_by(&to, clock)?;
     upper.wake_on(lower.as_raw_fd())?;
@@ -165,7 +165,7 @@ struct Service {
     lower: BulkHost,
     relay: Relay,
     name: String,
-    /// What transfers are called, and since when they are under way; not lists.
+    /// Descriptions of the transfers under way, and when they began; lists are not in it.
     shown: BTreeMap<TransferId, (Described, Instant)>,
     totals: Relayed,
 }
@@ -173,7 +173,7 @@ struct Service {
 impl Service {
     /// How long a turn may wait: how late a stop request is seen.
     const PATIENCE: Duration = Duration::from_millis(100);
-    /// Turns after which those who are to be told have been.
+    /// How many turns the last words to both sides need.
     const LAST_TURNS: usize = 3;
 
     /// One turn of both hosts. All events have to be taken before.
@@ -196,14 +196,15 @@ impl Service {
         (&mut self.relay, sides)
     }
 
-    /// Takes what both hosts have heard, and does what is due.
+    /// Passes the events of both hosts to the relay, and lets it work.
     fn take(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) {
         let now = self.upper.now();
         while let Some(event) = self.lower.poll_account() {
             let (relay, mut sides) = self.sides();
             relay.hear_account(now, &mut sides, &event);
         }
-        // What is announced below comes first: it shows that what is announced above leads back.
+        // Announcements below come first: they show whether an announcement above is this relay's
+        // own.
         while let Some(notice) = self.lower.poll_event() {
             let (relay, mut sides) = self.sides();
             relay.hear_lower(now, &mut sides, notice);
@@ -269,7 +270,7 @@ impl Service {
         relay.offered(now, &mut sides, id, about, length, carries);
     }
 
-    /// Lists are no transfers of the user's: nothing is told of them.
+    /// Tells the user of an event. Lists are no transfers of the user's, and left out.
     fn tell(&mut self, event: &Passed, tell: &mut dyn FnMut(RelayEvent<'_>)) {
         let id = match event {
             Passed::Refused { id, .. }
@@ -338,7 +339,7 @@ impl Service {
         }
     }
 
-    /// The last words to both sides.
+    /// Ends all transfers, and sends the last words to both sides.
     fn stop(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) -> Result<(), TransferError> {
         let now = self.upper.now();
         let (relay, mut sides) = self.sides();

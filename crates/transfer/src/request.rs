@@ -1,5 +1,5 @@
-//! A request to a group: bytes for all members that answer, and what each of them replies (003
-//! 5.3.2: a multicast transaction). The members run [`answer`](fn@crate::answer).
+//! A request to a group: bytes for all members that answer, and the reply of each (003 5.3.2: a
+//! multicast transaction). The members run [`answer`](fn@crate::answer).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -22,28 +22,29 @@ use crate::send::Audience;
 /// A request to be made.
 #[derive(Clone, Debug)]
 pub struct Requesting {
-    /// What is asked. Members refuse what is longer than they take: 1 MiB, unless they say
-    /// otherwise.
+    /// The request's bytes. Members refuse a request that is longer than they take: 1 MiB by
+    /// default.
     pub bytes: Bytes,
-    /// Who is asked. With [`Audience::Between`] nobody is, if fewer than the least come.
+    /// The members that are asked. With [`Audience::Between`] no member is asked if fewer than the
+    /// least come.
     pub audience: Audience,
-    /// Only members in one of these subgroups are asked, and answer. Of all 64: everybody.
+    /// Only members in one of these subgroups are asked. [`Subgroups::ALL`] asks everybody.
     pub subgroups: Subgroups,
-    /// If given, members see no byte of the request from here on before all that were there at the
-    /// start, or are required, hold it whole, and not that it is whole before that either. One that
-    /// is gone before ends the request for all.
+    /// If given, members see no byte of the request from this offset on, nor that it is whole,
+    /// before all members hold it whole that were there at the start or are required. If one of
+    /// them goes before that, the request ends for all.
     pub deliver_to: Option<u64>,
-    /// From now until the last reply. Whoever has not replied whole by then has not replied.
+    /// The longest time from now until the last reply. A reply that is not whole by then is lost.
     pub timeout: Duration,
-    /// The most bytes of a reply. So much is kept for each member that is replying.
+    /// The most bytes of a reply. So many may be kept for each member that is replying.
     pub reply_max: usize,
-    /// Over which network, by which settings: see [`settings`](Self::settings).
+    /// The network, and the settings: see [`settings`](Self::settings).
     pub link: TransferLink,
 }
 
 impl Requesting {
-    /// Settings of a request: the policy `multidriver`, which is the one that has replies, 2 s for
-    /// members to come, without parity.
+    /// The settings of a request: the policy `multidriver`, the only one with replies; 2 s for
+    /// members to register; no parity.
     pub fn settings() -> BulkConfig {
         let lan = BulkConfig::lan();
         BulkConfig {
@@ -55,7 +56,7 @@ impl Requesting {
     }
 }
 
-/// Something that a requester's user may want to see.
+/// An event at a requester.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RequestEvent<'a> {
@@ -63,21 +64,21 @@ pub enum RequestEvent<'a> {
     Registered {
         /// The name of the member.
         member: &'a str,
-        /// Where it was heard.
+        /// The address that it was heard from.
         address: Option<SocketAddr>,
     },
     /// The request goes out.
     Started {
-        /// Members that it begins with.
+        /// How many members it begins with.
         members: usize,
     },
-    /// A reply is here whole.
+    /// A reply has come whole.
     Reply {
         /// The name of the member.
         member: &'a str,
-        /// What it said of the end; of a command, its exit code.
+        /// The code at the reply's end; for a command, its exit code.
         code: u32,
-        /// What it replied.
+        /// The reply's bytes.
         bytes: &'a [u8],
     },
     /// No reply will come from a member.
@@ -92,42 +93,42 @@ pub enum RequestEvent<'a> {
     Stranger(Stranger),
 }
 
-/// What became of the request at a member.
+/// The outcome of a request at a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Became {
     /// It has replied.
     Replied {
-        /// What it said of the end.
+        /// The code at the reply's end.
         code: u32,
-        /// Bytes of its reply.
+        /// The length of its reply.
         bytes: u64,
     },
     /// Its reply is longer than the requester takes.
     TooLong,
-    /// It was asked, and had not replied when the time was over. Where that was over before
-    /// anybody was asked, it is [`Outcome::TooFew`].
+    /// It was asked, and had not replied when the time was over. If the time was over before any
+    /// member was asked, it is [`Outcome::TooFew`].
     TimedOut,
     /// It has not replied, and will not.
     Failed(Outcome),
 }
 
-/// How a request ended.
+/// The report of a request that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestReport {
-    /// Every member that registered, refused or was required, and what became of it. One that was
-    /// restarted and has replied has replied.
+    /// Every member that registered, refused or was required, and its outcome. A member that was
+    /// restarted and then replied counts as replied.
     pub members: Vec<(String, Became)>,
-    /// From the announcement until everybody was settled.
+    /// The time from the announcement until every member was settled.
     pub took: Duration,
-    /// Whether the time was over before that.
+    /// Whether the time-out came before that.
     pub timed_out: bool,
     /// Whether the user stopped it.
     pub stopped: bool,
 }
 
 /// Asks until every member has replied or is given up, the time is over, or `stop` is set. `tell`
-/// hears what happens. Runs on the calling thread.
+/// gets the events. Runs on the calling thread.
 ///
 /// ```no_run
 /// # use std::error::Error;
@@ -168,7 +169,7 @@ pub struct RequestReport {
 /// ```
 ///
 /// # Errors
-/// If the network cannot be used, or the settings or the audience make no sense.
+/// If the network cannot be used, or the settings or the audience are invalid.
 pub fn request(
     requesting: Requesting,
     stop: &AtomicBool,
@@ -179,7 +180,7 @@ pub fn request(
     loop {
         requester.take_notices(tell);
         if requester.is_over {
-            // The last word to the members is on its way with the next turn.
+            // The next turn sends the last datagrams to the members.
             requester.host.turn(Duration::ZERO)?;
             return Ok(requester.report());
         }
@@ -207,12 +208,12 @@ pub fn request(
 struct Requester {
     host: BulkHost,
     id: TransferId,
-    /// The request, and what ends it.
+    /// The request, and the byte that ends it.
     stream: Bytes,
     reply_max: usize,
     names: BTreeMap<MemberId, String>,
     required: BTreeMap<NodeId, String>,
-    /// Replies of which the end has not come; `None`: it is too long.
+    /// Replies whose end has not come; `None` for one that is too long.
     replying: BTreeMap<MemberId, Option<Vec<u8>>>,
     replied: BTreeSet<NodeId>,
     became: Vec<(MemberId, String, Became)>,
@@ -243,7 +244,7 @@ impl Requester {
             subgroups: requesting.subgroups,
             confirm: false,
             deliver_to: match requesting.deliver_to {
-                // Never beyond the byte that ends the request: that is what members wait for.
+                // Never beyond the byte that ends the request, which members wait for.
                 Some(first) => DeliverTo::UpTo {
                     first: first.min(requesting.bytes.len() as u64),
                     step: None,
@@ -274,7 +275,7 @@ impl Requester {
         })
     }
 
-    /// Offers what is wanted of the request.
+    /// Offers the bytes of the request that the protocol wants.
     fn supply(&mut self, now: Time) {
         while let Some(wanted) = self.host.bulk().wanted(self.id) {
             let end = (wanted.end as usize).min(self.stream.len());
@@ -318,7 +319,7 @@ impl Requester {
                     ..
                 } => self.settled(receiver, outcome, &name, tell),
                 Notice::Sent { id } if id == self.id => self.is_over = true,
-                // Other senders' transfers are no business of this one.
+                // Events of other senders' transfers are ignored.
                 _ => {}
             }
         }
@@ -367,7 +368,7 @@ impl Requester {
         self.became.push((receiver, name, became));
     }
 
-    /// What became of a member. Of one that has replied that is told.
+    /// A member is settled. If it has replied, its outcome is known already.
     fn settled(
         &mut self,
         receiver: MemberId,
@@ -383,7 +384,7 @@ impl Requester {
         let name = self.name_of(receiver, name);
         let became = match outcome {
             Outcome::Cancelled if self.timed_out && self.has_started => Became::TimedOut,
-            // The time was over while others were waited for: nobody was asked.
+            // The time was over while the request waited for members: none was asked.
             Outcome::Cancelled if self.timed_out => Became::Failed(Outcome::TooFew),
             outcome => Became::Failed(outcome),
         };
@@ -394,7 +395,7 @@ impl Requester {
         self.became.push((receiver, name, became));
     }
 
-    /// What a member is called: as it registered, as it was required, or as it says now.
+    /// The name of a member: as it registered, as it was required, or as it says now.
     fn name_of(&self, member: MemberId, name: &[u8]) -> String {
         let known = self.names.get(&member);
         let known = known.or_else(|| self.required.get(&member.node)).cloned();
@@ -404,7 +405,7 @@ impl Requester {
         })
     }
 
-    /// What a member that calls itself `name` is called here: no two have one name.
+    /// A unique name for a member that calls itself `name`.
     fn unique_name(&self, member: MemberId, name: &[u8]) -> String {
         let name = printable(name);
         let is_taken = self.names.values().any(|other| *other == name);
@@ -418,7 +419,7 @@ impl Requester {
 
     fn report(self) -> RequestReport {
         let mut became = self.became;
-        // It may have replied only after its former life was given up.
+        // A restarted member may have replied after its former life was given up.
         became.retain(|(member, _, became)| match became {
             Became::Failed(outcome) => !is_former(outcome, *member, &self.replied),
             _ => true,
@@ -435,7 +436,7 @@ impl Requester {
     }
 }
 
-/// Whether what became of `member` is that of a former life: it was restarted, and has `replied`.
+/// Whether the outcome is that of a former life of a member that was restarted and has `replied`.
 fn is_former(outcome: &Outcome, member: MemberId, replied: &BTreeSet<NodeId>) -> bool {
     let is_gone = matches!(outcome, Outcome::Vanished | Outcome::Absent);
     is_gone && replied.contains(&member.node)

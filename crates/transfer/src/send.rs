@@ -1,4 +1,4 @@
-//! Sending: paths or a pipe, to the receivers that register or are required, until each of them is
+//! Sending: files or a pipe, to the receivers that register or are required, until each of them is
 //! settled.
 
 mod below;
@@ -29,25 +29,26 @@ use crate::manifest::Scan;
 use crate::pace::{Pace, Rates};
 use crate::read_ahead::{FileSource, PipeSource, Supply};
 
-/// What is sent.
+/// The content that is sent.
 pub enum Cargo {
     /// Files and directories.
     Files(Scan),
-    /// A pipe, to its end. It can be read once only: who is late or too slow is given up.
+    /// A pipe, to its end. It can be read only once, so a receiver that is late or too slow is
+    /// given up.
     Pipe(Box<dyn Read + Send>),
 }
 
-/// Whom a transfer is for.
+/// The receivers of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// All receivers that register in time.
     Anybody,
     /// So many receivers.
     Count(usize),
-    /// These, by name; others may come.
+    /// These receivers, by name; others may come.
     Required(Vec<String>),
-    /// These and no others, by name, as far as they are in the transfer's subgroups; with the
-    /// subgroups that each is in, as far as that is known.
+    /// These receivers and no others, by name, if they are in the transfer's subgroups. Each comes
+    /// with the subgroups that it is known to be in.
     Listed(Vec<(String, Subgroups)>),
     /// At least `min`, or nobody is served; at most `max`. It begins when `max` are there, or
     /// `register_within` is over.
@@ -63,82 +64,84 @@ pub enum Audience {
 pub struct Sending {
     /// What is sent: files or a pipe.
     pub cargo: Cargo,
-    /// What people call it.
+    /// A name for it, for people.
     pub label: String,
-    /// Which receivers it waits for.
+    /// The receivers that it is for.
     pub audience: Audience,
-    /// Only receivers in one of these subgroups are counted, and served. Of all 64: everybody.
+    /// Only receivers in one of these subgroups are counted and served. [`Subgroups::ALL`] serves
+    /// everybody.
     pub subgroups: Subgroups,
-    /// Whether no receiver puts anything in place before every one that is waited for, or was there
-    /// at the start, has verified all of it. One that is gone before ends it for all. A pipe is
-    /// refused.
+    /// Whether no receiver puts anything in place before every receiver that is required, or was
+    /// there at the start, has verified all of it. If one of them goes before that, the transfer
+    /// ends for all. A pipe is refused.
     pub together: bool,
-    /// Whether it ends for all if a receiver that is waited for is gone: one that is named, or so
-    /// many that too few are left of those that are counted, or, with [`Audience::Anybody`], one
-    /// that was there at the start. The others are told who has gone.
+    /// Whether the transfer ends for all if a required receiver goes: one that is named; or so many
+    /// that fewer than the counted ones are left; or, with [`Audience::Anybody`], one that was
+    /// there at the start. The others are told who has gone.
     pub strict: bool,
-    /// The most receivers that may fail; one more ends it for all. What has come is kept there for
-    /// the next attempt. Default: any number.
+    /// The most receivers that may fail; one more ends the transfer for all. They keep what has
+    /// come for the next attempt. Default: any number.
     pub failed_max: Option<usize>,
     /// Whether receivers are asked first what they hold of the files, so that it is not sent again.
-    /// If any may hold something, all files are read once more, for their hashes. Not done for a
-    /// pipe, nor for [`Audience::Between`].
+    /// If any may hold something, all files are read once more, for their hashes. Has no effect for
+    /// a pipe or [`Audience::Between`].
     pub compare: bool,
-    /// What changes the rate while it runs. Default: the rate of the link's settings, all along.
+    /// Changes the rate while the transfer runs. Default: the rate of the link's settings
+    /// throughout.
     pub rates: Option<Rates>,
-    /// Over which network, by which protocol.
+    /// The network, and the protocol with its settings.
     pub link: TransferLink,
 }
 
-/// Something that a sender's user may want to see.
+/// An event at a sender.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SendEvent<'a> {
-    /// Receivers are being looked for.
+    /// The transfer is announced, and receivers may register.
     Announced {
-        /// Bytes of all files; unknown for a pipe.
+        /// The bytes of all files; `None` for a pipe.
         bytes: Option<u64>,
-        /// Entries of the manifest; 0 for a pipe.
+        /// How many entries the manifest has; 0 for a pipe.
         entries: usize,
     },
     /// A receiver takes part.
     Registered {
         /// The name of the receiver.
         receiver: &'a str,
-        /// Where it was heard.
+        /// The address that it was heard from.
         address: Option<SocketAddr>,
     },
     /// The first data goes out.
     Started {
-        /// Receivers that it begins with.
+        /// How many receivers it begins with.
         receivers: usize,
     },
-    /// About ten times a second.
+    /// The progress, about ten times a second.
     Progress {
-        /// What the protocol knows.
+        /// The progress of each receiver, as the protocol knows it.
         progress: &'a Progress,
-        /// The name of each receiver in it, in its order.
+        /// The names of these receivers, in the same order.
         names: &'a [&'a str],
-        /// Bytes of the stream that were given to the protocol so far: what no receiver needs is
-        /// not among them.
+        /// How many bytes of the stream were given to the protocol so far, without those that no
+        /// receiver needs.
         sent: u64,
     },
-    /// What became of a receiver.
+    /// A receiver is settled.
     Settled {
         /// The name of the receiver.
         receiver: &'a str,
-        /// What became of the transfer at the receiver.
+        /// The outcome at the receiver.
         outcome: &'a Outcome,
     },
-    /// A receiver misses what was released before it had it (protocol `xtp`). Files are sent to it
-    /// again after the others are done; of a pipe it gets nothing more.
+    /// A receiver misses data that was released before it had it (protocol `xtp`). Files are sent
+    /// to it again after the others are done; of a pipe it gets nothing more.
     Outrun {
         /// The name of the receiver.
         receiver: &'a str,
     },
     /// [`Sending::rates`] has changed the rate.
     Rate {
-        /// The rate from now on; `None`: it pauses.
+        /// The rate from now on; `None` while the transfer pauses.
         rate: Option<RateControl>,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
@@ -146,33 +149,33 @@ pub enum SendEvent<'a> {
     Stranger(Stranger),
 }
 
-/// How a transfer ended.
+/// The report of a transfer that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendReport {
-    /// Every receiver that registered or was required, and what became of it. One below a relay is
-    /// called `relay/receiver`, and a relay that has said of all below what became of them is not
-    /// one.
+    /// Every receiver that registered or was required, and its outcome. A receiver below a relay is
+    /// named `relay/receiver`. A relay whose account of all receivers below it has come is left
+    /// out.
     pub receivers: Vec<(String, Outcome)>,
-    /// Bytes of the stream, hashes and manifest included.
+    /// The length of the stream, hashes and manifest included.
     pub bytes: u64,
-    /// Bytes of it that were sent, without repeated packets. Less than all if the receivers held
+    /// How many bytes were sent, without repeated packets. Fewer than `bytes` if the receivers held
     /// the rest; more if a later pass sent some again.
     pub sent: u64,
-    /// Packets of it sent, repeated ones included.
+    /// How many packets were sent, repeated ones included.
     pub packets: u64,
-    /// Packets sent again.
+    /// How many packets were sent again.
     pub repeated: u64,
-    /// From the first data until every receiver was settled.
+    /// The time from the first data until every receiver was settled.
     pub took: Duration,
     /// Whether the user stopped it.
     pub stopped: bool,
 }
 
-/// Sends until every receiver is settled, or `stop` is set. `tell` hears what happens.
+/// Sends until every receiver is settled, or `stop` is set. `tell` gets the events.
 ///
 /// # Errors
-/// If the network cannot be used, or what is sent cannot be read; the receivers are told then, and
-/// put nothing in place.
+/// If the network cannot be used, or the content cannot be read; receivers are told then, and put
+/// nothing in place.
 pub fn send(
     sending: Sending,
     stop: &AtomicBool,
@@ -188,7 +191,7 @@ pub fn send(
         sender.take_notices(tell);
         sender.give_up_if_too_many_failed();
         if let Some(report) = sender.report.take() {
-            // The last word to the receivers is on its way with the next turn.
+            // The next turn sends the last datagrams to the receivers.
             sender.host.turn(Duration::ZERO)?;
             return match sender.failure.take() {
                 Some(failure) => Err(failure),
@@ -219,7 +222,7 @@ enum Source {
     Pipe(PipeSource),
 }
 
-/// A transfer that has begun, or that has ended because nobody is there.
+/// A transfer that has begun, or has ended because no receiver is there.
 enum Begun {
     Sending(Box<Sender>),
     Nobody(SendReport),
@@ -233,17 +236,17 @@ struct Sender {
     required: BTreeMap<NodeId, String>,
     settled: Vec<Settled>,
     begun: Option<Instant>,
-    /// Packets of the list that receivers were asked about, sent and sent again.
+    /// How many packets the lists before it took: sent, and sent again.
     of_list: (u64, u64),
     shown: Time,
-    /// Bytes of the stream, if they are known, and those that were read and sent.
+    /// The length of the stream, if it is known, and how many bytes were read and sent.
     length: Option<u64>,
     read: u64,
     report: Option<SendReport>,
     stopped: bool,
     /// Whether a receiver below a relay that fails ends it for all.
     is_strict: bool,
-    /// How many may fail, as long as that was not reached.
+    /// How many receivers may fail; `None` for any number, or once it was exceeded.
     failed_max: Option<usize>,
     pace: Pace,
     failure: Option<TransferError>,
@@ -252,9 +255,9 @@ struct Sender {
 impl Sender {
     /// How long a turn may wait: how late a stop request is seen.
     const PATIENCE: Duration = Duration::from_millis(100);
-    /// Progress is shown this often.
+    /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
-    /// Bytes that are offered between two turns at most, so that the network is read in time.
+    /// The most bytes that are offered between two turns, so that the network is read in time.
     const OFFER_MAX: usize = 1 << 20;
 
     fn begin(
@@ -293,7 +296,8 @@ impl Sender {
                     if !is_anybody {
                         return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
                     }
-                    // All that have to stay are waited for, and hear of it if one does not come.
+                    // With these options all required receivers are waited for again, and told if
+                    // one does not come.
                     if !sending.together && !sending.strict {
                         settled = absent(&named);
                         settled.iter().for_each(|one| tell_settled(one, tell));
@@ -328,7 +332,7 @@ impl Sender {
         let id = host.bulk().send(now, transfer)?;
         host.accounts().open(id.number);
         if sending.strict {
-            // Not every protocol looks after single receivers while data goes out.
+            // Not every protocol notices while data goes out that a single receiver has gone.
             host.monitor(id);
         }
         pace.follow(&mut host, id, tell)?;
@@ -382,7 +386,7 @@ impl Sender {
         }
     }
 
-    /// What a receiver that calls itself `name` is called here: no two have one name.
+    /// A unique name for a receiver that calls itself `name`.
     fn unique_name(&self, receiver: MemberId, name: &[u8]) -> String {
         let name = printable(name);
         let is_taken = self.names.values().any(|other| *other == name);
@@ -441,7 +445,8 @@ impl Sender {
     }
 
     fn give_up_if_too_many_failed(&mut self) {
-        // Before the first data those that are there may not have registered: they must hear of it.
+        // Before the first data a receiver may not have registered yet, and would not hear that the
+        // transfer ends.
         let Some(max) = self.failed_max.filter(|_| self.begun.is_some()) else {
             return;
         };
@@ -456,7 +461,7 @@ impl Sender {
         self.host.bulk().cancel(now, self.id, reason);
     }
 
-    /// Offers what is wanted and there.
+    /// Offers the bytes that the protocol wants and the source has.
     fn supply(&mut self) -> Result<(), crate::ReadError> {
         let now = self.host.now();
         let mut offered = 0;

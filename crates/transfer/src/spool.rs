@@ -1,5 +1,4 @@
-//! The receiver's own folder in its target directory: what has arrived of transfers that are not
-//! complete.
+//! The receiver's own folder in its target directory: the data of transfers that are not complete.
 //!
 //! ```text
 //! DIR/.groupcast/                 locked by the receiver that uses it
@@ -10,19 +9,19 @@
 //!         publishing              is there while the tree is moved into DIR
 //! ```
 //!
-//! A transfer that breaks off leaves its folder; the next one of the same content begins with what
-//! the journal says and the tree confirms, byte for byte. The journal is not synchronised with the
-//! disk: what a crash of the machine loses fails its hash and is sent again. A complete transfer
-//! leaves nothing.
+//! A transfer that breaks off leaves its folder. The next one of the same content begins with the
+//! chunks that the journal names and whose bytes in the tree have the same hash. The journal is not
+//! synchronised with the disk: a chunk that a crash of the machine loses fails its hash and is sent
+//! again. A complete transfer leaves nothing.
 //!
-//! What is put in place was synchronised before, then `publishing`, then the moves, and only then
-//! is the transfer complete. So a folder with `publishing` in it holds all that is not in place
-//! yet: the next receiver moves the rest, before it does anything else. One without has changed
-//! nothing in DIR.
+//! First the staging tree is synchronised with the disk, then `publishing`, then the moves; only
+//! then is the transfer complete. So a folder with `publishing` in it holds everything that is not
+//! in place yet, and the next receiver moves the rest before it does anything else. A transfer
+//! without `publishing` has changed nothing in DIR.
 //!
-//! The target may be a directory that other users write to. So the folder is this user's alone
-//! (0700, checked), it and all in it are reached by descriptors, no link is followed, and files are
-//! new or verified to be this user's.
+//! Other users may be able to write to the target. So the folder is this user's alone (0700,
+//! checked); it and everything in it are reached by descriptors; no link is followed; and files are
+//! new, or checked to be this user's.
 
 mod folder;
 mod room;
@@ -40,7 +39,7 @@ pub(crate) use self::room::{Claim, Reserved};
 use crate::beneath::{FileIdentity, Root, sync};
 use crate::manifest::{ContentId, Limits, SPOOL};
 
-/// Why there is no folder to receive into.
+/// Why the target directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpoolError {
@@ -58,7 +57,7 @@ pub enum SpoolError {
         /// The target directory.
         path: PathBuf,
     },
-    /// What is called `.groupcast` there may have been made by another user, to mislead this one.
+    /// Another user may have made the entry `.groupcast` there, to mislead this one.
     #[error("{}/.groupcast {problem}: remove it, or choose a directory that others cannot write to", .path.display())]
     Untrusted {
         /// The target directory.
@@ -68,7 +67,7 @@ pub enum SpoolError {
     },
 }
 
-/// A target directory with its folder, of one receiver alone.
+/// A target directory with its folder, in use by one receiver.
 #[derive(Debug)]
 pub(crate) struct Spool {
     path: PathBuf,
@@ -76,13 +75,13 @@ pub(crate) struct Spool {
     /// Holds the lock.
     folder: Root,
     room: Mutex<Room>,
-    /// Whether what is complete is on the disk before it is said to be.
+    /// Whether transfers are synchronised with the disk before they are reported complete.
     durable: bool,
 }
 
 impl Spool {
-    /// The target directory at `path`, made if it is not there. What a receiver that died there has
-    /// begun to put in place is finished.
+    /// Opens the target directory at `path`, and makes it if it does not exist. Finishes
+    /// publications that a receiver that died there had begun.
     pub(crate) fn open(path: &Path, limits: &Limits, durable: bool) -> Result<Self, SpoolError> {
         let failed = |source| SpoolError::Io {
             path: path.into(),
@@ -124,13 +123,13 @@ impl Spool {
         Ok(spool)
     }
 
-    /// Whether what is complete is on the disk before it is said to be.
+    /// Whether transfers are synchronised with the disk before they are reported complete.
     pub(crate) fn is_durable(&self) -> bool {
         self.durable
     }
 
-    /// Finishes what was being put in place when a receiver died. What cannot be finished stays
-    /// for the next attempt.
+    /// Finishes the publications that a receiver that died had begun. One that cannot be finished
+    /// stays for the next attempt.
     fn finish_publications(&self, limits: &Limits) -> io::Result<()> {
         for name in self.folder.names()? {
             let folder = TransferFolder {
@@ -156,18 +155,18 @@ impl Spool {
         self.target.directory(b".")
     }
 
-    /// Whether the target directory is still where it was when the receiver began.
+    /// Whether the path still leads to the target directory that was opened.
     pub(crate) fn is_in_place(&self) -> io::Result<bool> {
         let there = rustix::fs::stat(&self.path)?;
         Ok(FileIdentity::of(&there) == FileIdentity::of(&self.target.own_stat()?))
     }
 
-    /// Where the target directory is.
+    /// The path of the target directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder of the transfer `id`, which may not be there.
+    /// The folder of the transfer `id`, which may not exist.
     pub(crate) fn folder(&self, id: &ContentId) -> io::Result<TransferFolder> {
         Ok(TransferFolder {
             spool: self.folder.directory(b".")?,
@@ -180,14 +179,14 @@ impl Spool {
         self.folder.directory(id.short().as_bytes()).is_ok()
     }
 
-    /// A new file for a stream called `name` until it is complete. One that breaks off is of no
-    /// use.
+    /// Makes a new file `name` for the stream of a pipe, until it is complete.
     pub(crate) fn create_stream(&self, name: &str) -> io::Result<File> {
-        // With the permissions that it will have in place; the folder keeps others out until then.
+        // It has the permissions that it will have in place; the folder keeps others out until
+        // then.
         self.folder.directory(b".")?.create(name.as_bytes(), 0o666)
     }
 
-    /// The stream called `name` is complete: it takes its place, under the name `there`.
+    /// The stream in the file `name` is complete: moves it into the target as `there`.
     pub(crate) fn publish_stream(&self, name: &str, there: &str) -> io::Result<()> {
         if self.durable {
             sync(self.folder.read(name.as_bytes())?)?;
@@ -200,12 +199,12 @@ impl Spool {
         }
     }
 
-    /// The stream called `name` broke off.
+    /// The stream in the file `name` broke off: removes it.
     pub(crate) fn discard_stream(&self, name: &str) -> io::Result<()> {
         self.folder.remove(name.as_bytes())
     }
 
-    /// Removes the folders of the transfers that broke off longest ago, all but `keep`.
+    /// Removes the folders of transfers that broke off, the oldest first, until `keep` are left.
     pub(crate) fn trim(&self, keep: usize) -> io::Result<()> {
         let folders = self.broken_off(&self.room())?;
         let surplus = folders.len().saturating_sub(keep);
@@ -219,7 +218,7 @@ impl Spool {
     fn broken_off(&self, room: &Room) -> io::Result<Vec<Vec<u8>>> {
         let mut folders = Vec::new();
         for name in self.folder.names()? {
-            // A stream that is under way is a file.
+            // A file is a stream under way.
             let Ok(mut folder) = self.folder.directory(&name) else {
                 continue;
             };
@@ -234,13 +233,13 @@ impl Spool {
         Ok(folders.into_iter().map(|(_, name)| name).collect())
     }
 
-    /// The disk has `bytes` for what is kept here.
+    /// Pretends that the disk has `bytes` for this folder.
     #[cfg(test)]
     pub(crate) fn pretend_disk(&self, bytes: u64) {
         self.room().disk = Some(bytes);
     }
 
-    /// Removes what a receiver that was killed left of streams: they cannot be resumed.
+    /// Removes streams that a killed receiver has left: they cannot be resumed.
     fn remove_streams(&self) -> io::Result<()> {
         for name in self.folder.names()? {
             if self.folder.directory(&name).is_err() {
@@ -253,7 +252,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // It stays if a transfer that can be resumed is in it.
+        // The folder stays if it is not empty: a transfer can be resumed.
         let name = Path::new(".groupcast");
         let _ = rustix::fs::unlinkat(self.target.descriptor(), name, AtFlags::REMOVEDIR);
     }
@@ -282,7 +281,7 @@ fn open_folder(target: &mut Root, path: &Path) -> Result<Root, SpoolError> {
     if stat.st_mode & 0o022 != 0 {
         return Err(untrusted("can be written to by other users"));
     }
-    // One that could be read by others is closed to them; what is in it is this user's.
+    // A folder of an earlier version that others can read is closed to them.
     rustix::fs::fchmod(folder.descriptor(), Mode::from_raw_mode(0o700))
         .map_err(|error| failed(error.into()))?;
     Ok(folder)

@@ -1,8 +1,8 @@
-//! The staging tree of what is received: chunks are written into its files.
+//! The staging tree of a transfer: chunks are written into its files.
 //!
-//! It lies in the receiver's folder (`spool.rs`) on the same file system as the target, with the
+//! It lies in the receiver's folder (`spool.rs`), on the same file system as the target, with the
 //! names that its entries will have. Nothing is visible in the target before everything is
-//! verified; `publish.rs` puts it in place then.
+//! verified; then `publish.rs` puts it in place.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::content::{FilePlace, FilePlaces};
 use crate::manifest::{Entry, Kind, Manifest};
 use crate::publish::{Plan, Publication};
 
-/// Why something cannot be placed.
+/// Why an entry cannot be put in place.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum PlaceError {
@@ -28,19 +28,19 @@ pub(crate) enum PlaceError {
     Io {
         /// What was tried.
         what: &'static str,
-        /// With which entry.
+        /// The path of the entry.
         path: String,
         /// What the system said.
         source: io::Error,
     },
-    /// Something else is where an entry belongs.
+    /// Another kind of file is in the place of an entry.
     #[error("{path} is {there} here and {comes} in the transfer: move it away")]
     Conflict {
         /// The path of the entry.
         path: String,
-        /// What is there.
+        /// The kind of what is there.
         there: &'static str,
-        /// What the transfer has for the place.
+        /// The kind of the entry.
         comes: &'static str,
     },
     /// A move would fail.
@@ -60,17 +60,17 @@ pub(crate) struct StagingTree {
     layout: Layout,
     places: FilePlaces,
     tree: Root,
-    /// The file written last.
+    /// The file that was written last.
     open: Option<(usize, File)>,
     /// Which entries have their mode and time already.
     has_metadata: Vec<bool>,
-    /// Files that are in the target already and stay there.
+    /// Files that were in the target already and stay there.
     kept: BTreeMap<usize, Stamp>,
 }
 
 impl StagingTree {
-    /// A stage in the empty or half-filled directory `tree`; makes the transfer's directories in
-    /// it.
+    /// A staging tree in the empty or half-filled directory `tree`; makes the transfer's
+    /// directories in it.
     pub(crate) fn new(
         manifest: Manifest,
         layout: Layout,
@@ -93,8 +93,8 @@ impl StagingTree {
         })
     }
 
-    /// These files, by their entries, are in the target already and stay there: what comes of them
-    /// is not written.
+    /// These files, by their entries, are in the target already and stay there: their bytes are not
+    /// written.
     pub(crate) fn keep(&mut self, kept: BTreeMap<usize, Stamp>) {
         self.kept = kept;
     }
@@ -141,13 +141,13 @@ impl StagingTree {
         Some(blake3::hash(&bytes))
     }
 
-    /// Ends reading back: the files that it opened cannot be written.
+    /// Ends reading back. Its files are open for reading only.
     pub(crate) fn close(&mut self) {
         self.open = None;
     }
 
-    /// Everything is written and verified: makes what no chunk touches, and says how all of it gets
-    /// into `target`. Nothing is moved.
+    /// Everything is written and verified: makes the entries that no chunk touches (empty files,
+    /// links), and plans the moves into `target`. Moves nothing.
     ///
     /// # Errors
     /// If something is in the way.
@@ -169,7 +169,7 @@ impl StagingTree {
         self.publication().plan(target)
     }
 
-    /// Moves everything into `target`, as `plan` says.
+    /// Moves everything into `target` by `plan`.
     pub(crate) fn publish(&mut self, plan: Plan, target: &mut Root) -> Result<(), PlaceError> {
         self.publication().carry_out(plan, target)
     }
@@ -195,8 +195,8 @@ impl StagingTree {
         }
         let (_, file) = self.open.as_ref().expect("it was just opened");
         write_at(file, bytes, place.offset).map_err(failed("write", entry))?;
-        // A file of one piece is finished while it is open. One that its owner could not read again
-        // after a restart waits.
+        // A file that lies in one chunk gets its mode and time while it is open; but not if its
+        // owner could not read it after that, when the transfer is resumed.
         let whole = place.offset == 0 && place.left == bytes.len() as u64;
         if whole && entry.mode & 0o600 == 0o600 {
             let mode = Mode::from_raw_mode(entry.mode.into());

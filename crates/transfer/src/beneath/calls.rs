@@ -1,7 +1,7 @@
 //! The system calls that change the disk, in one place.
 //!
-//! Tests record them, to say what a crash after each of them leaves (`power_loss.rs`). Modes and
-//! times of files are not among them: a crash that loses those loses no content.
+//! Tests record them, to find what a crash after each of them leaves (`power_loss.rs`). Calls that
+//! set modes and times are not here, because a crash that loses those loses no content.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 #[cfg(test)]
 use crate::power_loss::{Change, note, path_of};
 
-/// Opens `path` below `directory`, and makes the file if `flags` say so.
+/// Opens `path` below `directory`, and makes the file if `flags` contain CREATE.
 pub(super) fn open(
     directory: &OwnedFd,
     path: &Path,
@@ -86,7 +86,7 @@ pub(crate) fn append(file: &mut File, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns when what was written to a file, or the names in a directory, are on the disk.
+/// Returns when the bytes of a file, or the names in a directory, are on the disk.
 pub(crate) fn sync(opened: impl AsFd) -> io::Result<()> {
     rustix::fs::fsync(&opened)?;
     #[cfg(test)]
@@ -94,8 +94,8 @@ pub(crate) fn sync(opened: impl AsFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns when everything that was written to the file system of `opened` is on its disk. An error
-/// in writing since it was opened is told (Linux 5.8 and later).
+/// Returns when everything that was written to the file system of `opened` is on its disk. Linux
+/// 5.8 and later report write errors since it was opened.
 pub(super) fn sync_file_system(opened: impl AsFd) -> io::Result<()> {
     rustix::fs::syncfs(&opened)?;
     #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-/// What is left out, by patterns.
+/// Patterns of entries that are left out.
 ///
 /// `*` and `?` stand for characters of one name, `**` for any number of directories, `[a-z]` and
 /// `[!a-z]` for one character, `{a,b}` for either; `\` takes the next character as it is. A pattern
-/// without `/` is that of a name, wherever it is; one with `/` is that of a whole path as receivers
-/// see it, from its first name on. One that ends in `/` leaves out directories only. With a
+/// without `/` matches a name, wherever it is; a pattern with `/` matches a whole path as receivers
+/// see it, from its first name on. A pattern that ends in `/` leaves out directories only. With a
 /// directory everything below is left out.
 #[derive(Clone, Default, Debug)]
 pub struct Exclude {
@@ -17,7 +17,7 @@ pub struct Exclude {
     directory_paths: GlobSet,
 }
 
-/// A pattern that is none.
+/// A pattern that is not understood.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the pattern `{pattern}` is not understood: {problem}")]
 pub struct PatternError {
@@ -28,10 +28,10 @@ pub struct PatternError {
 }
 
 impl Exclude {
-    /// What any of `patterns` leaves out.
+    /// Leaves out the entries that any of `patterns` matches.
     ///
     /// # Errors
-    /// With the first pattern that is none.
+    /// With the first pattern that is not understood.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, PatternError> {
         let mut sets: [GlobSetBuilder; 4] = [(); 4].map(|()| GlobSetBuilder::new());
         for pattern in patterns {
@@ -68,7 +68,7 @@ impl Exclude {
         })
     }
 
-    /// Whether the entry at `path` is left out. What lies above it is not looked at.
+    /// Whether the entry at `path` is left out. Does not look at the directories above it.
     pub(crate) fn matches(&self, path: &[u8], is_directory: bool) -> bool {
         use std::os::unix::ffi::OsStrExt as _;
         let whole = std::ffi::OsStr::from_bytes(path);

@@ -1,11 +1,11 @@
-//! The manifest: what a transfer of files consists of, entry by entry, and how it is written down.
+//! The manifest: the entries of a transfer of files.
 //!
 //! It is the first part of the stream, and its hash is the transfer's identity: two transfers with
 //! equal manifests carry the same content, so that a broken one is resumed by the next. For that
-//! each file has a *fingerprint*: a hash of what the sender's file system says changes with the
-//! content (device, inode, size, modification and change time). Contents have hashes of their own
-//! (`layout.rs`); making the list is `scan.rs`, its bytes
-//! are `wire.rs`, and placing it is `stage.rs`.
+//! each file has a *fingerprint*: a hash of the metadata that change with its content at the sender
+//! (device, inode, size, modification and change time). The content has hashes of its own
+//! (`about.rs`). `scan.rs` makes a manifest, `wire.rs` has its bytes, and `stage.rs` and
+//! `publish.rs` put it in place.
 //!
 //! Paths are bytes, relative, in ascending order without repetition, and each entry's parent is a
 //! directory before it. [`Manifest::decode`] refuses everything else: no entry can be placed
@@ -22,7 +22,7 @@ pub use self::exclude::{Exclude, PatternError};
 pub(crate) use self::scan::fingerprint;
 pub use self::scan::{Scan, ScanError, Skipped};
 
-/// The receiver's own folder in its target directory; no entry may be called so.
+/// The receiver's own folder in its target directory; no entry may have this name.
 pub(crate) const SPOOL: &[u8] = b".groupcast";
 
 /// An entry's place in the tree, its metadata, and what it is.
@@ -30,15 +30,15 @@ pub(crate) const SPOOL: &[u8] = b".groupcast";
 pub struct Entry {
     /// Relative path: components joined by `/`, any bytes but NUL.
     pub path: Vec<u8>,
-    /// Permission bits, at most 0o777: who owns a file, set-user-id and the like are not carried.
+    /// Permission bits, at most 0o777: owners, set-user-id and the like are not carried.
     pub mode: u16,
     /// When its content last changed.
     pub modified: Timestamp,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A directory.
@@ -47,12 +47,12 @@ pub enum Kind {
     File {
         /// Its length in bytes.
         size: u64,
-        /// Changes when the content does.
+        /// The hash of its metadata, which changes with the content.
         fingerprint: u64,
     },
     /// A symbolic link.
     Link {
-        /// Where it points, as it was read.
+        /// Its target, as it was read.
         target: Vec<u8>,
     },
 }
@@ -71,7 +71,7 @@ pub struct Timestamp {
 pub struct ContentId(pub [u8; 32]);
 
 impl ContentId {
-    /// The first 64 bits in hexadecimal: what the receiver's folder for the transfer is called.
+    /// The first 64 bits in hexadecimal: the name of the receiver's folder for the transfer.
     pub fn short(&self) -> String {
         self.0[..8]
             .iter()
@@ -84,20 +84,19 @@ impl ContentId {
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Manifest {
     entries: Vec<Entry>,
-    /// Bytes of all files together.
+    /// The bytes of all files together.
     content_len: u64,
 }
 
-/// What a receiver takes at most.
+/// The limits of manifests that a receiver takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// The most entries. Default 1,000,000.
     pub entries_max: usize,
-    /// The longest encoded manifest, in bytes, and of all transfers at once. Default 128 MiB. It is
-    /// in memory while the transfer lasts.
+    /// The most bytes of an encoded manifest, and of the manifests of all transfers at once.
+    /// Default 128 MiB. They are in memory while the transfer lasts.
     pub manifest_max: usize,
-    /// The most bytes of all paths and targets of links, written out. Default 256 MiB. They are in
-    /// memory too.
+    /// The most bytes of all paths, written out. Default 256 MiB. They are in memory, too.
     pub paths_max: usize,
 }
 
@@ -115,13 +114,13 @@ impl Default for Limits {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ManifestError {
-    /// It is cut off or has a value that none has.
+    /// It is cut off or has an invalid value.
     #[error("the list of files is damaged: {0}")]
     Decode(#[from] DecodeError),
     /// Too many entries, or too long.
     #[error("the list of files is too long ({what} {value}, at most {max})")]
     TooLong {
-        /// What of it.
+        /// What there is too much of.
         what: &'static str,
         /// How much there is.
         value: usize,
@@ -149,7 +148,7 @@ impl Manifest {
     /// The manifest of `entries`, sorted.
     ///
     /// # Errors
-    /// If an entry cannot be part of one, or has no parent.
+    /// If an entry is invalid, or its parent is missing.
     pub fn new(mut entries: Vec<Entry>) -> Result<Self, ManifestError> {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         let mut manifest = Self::default();
@@ -175,12 +174,12 @@ impl Manifest {
             })
     }
 
-    /// Bytes of all files together.
+    /// The bytes of all files together.
     pub fn content_len(&self) -> u64 {
         self.content_len
     }
 
-    /// Appends an entry if it may follow those before.
+    /// Appends an entry, if it may follow the entries before it.
     fn push(&mut self, entry: Entry) -> Result<(), ManifestError> {
         if let Some(problem) = self.problem(&entry) {
             return Err(ManifestError::Entry {
@@ -195,7 +194,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What speaks against `entry` as the next one.
+    /// Why `entry` cannot be the next one.
     fn problem(&self, entry: &Entry) -> Option<&'static str> {
         if let Some(problem) = path_problem(&entry.path) {
             return Some(problem);
@@ -229,15 +228,15 @@ impl Manifest {
         }
     }
 
-    /// Whether one more file of `size` bytes is more than any file system holds. The bound leaves
-    /// room for the hashes.
+    /// Whether the content would be larger than any file system with one more file of `size` bytes.
+    /// The bound leaves room for the hashes.
     fn size_overflows(&self, size: u64) -> bool {
         const CONTENT_MAX: u64 = 1 << 60;
         size > CONTENT_MAX - self.content_len.min(CONTENT_MAX)
     }
 }
 
-/// The path of the directory that an entry lies in, if it is not the root.
+/// The path of the parent directory of an entry; `None` if that is the root.
 pub(crate) fn parent(path: &[u8]) -> Option<&[u8]> {
     path.iter()
         .rposition(|byte| *byte == b'/')

@@ -1,4 +1,4 @@
-//! From paths to a manifest: walks directories, reads metadata, never contents.
+//! Makes a manifest from paths: walks directories, and reads metadata, never contents.
 
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 
 use super::{Entry, Exclude, Kind, Manifest, ManifestError, Timestamp};
 
-/// A manifest, and where its entries were found.
+/// A manifest, and the paths of its entries on this host.
 #[derive(Debug)]
 pub struct Scan {
-    /// What is sent.
+    /// The manifest of the entries that are sent.
     pub manifest: Manifest,
     /// The path of each entry on this host.
     pub sources: Vec<PathBuf>,
-    /// What lies in the trees and is not sent.
+    /// Files in the trees that cannot be sent.
     pub skipped: Vec<Skipped>,
-    /// How many entries were left out by a pattern; what lies below them is not counted.
+    /// How many entries a pattern left out, without those below them.
     pub excluded: usize,
 }
 
-/// Something that is neither a file, a directory nor a symbolic link.
+/// An entry that is neither a file, a directory nor a symbolic link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Skipped {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// What it is: a socket, a pipe or a device.
+    /// Its kind: a socket, a pipe or a device.
     pub what: &'static str,
 }
 
@@ -35,7 +35,7 @@ pub struct Skipped {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
-    /// Something cannot be read.
+    /// An entry cannot be read.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
         /// The path of the entry.
@@ -59,7 +59,7 @@ pub enum ScanError {
         /// The path of the other entry.
         other: PathBuf,
     },
-    /// A path names something that cannot be sent.
+    /// A path leads to a file that cannot be sent.
     #[error("{} is {what}: only files, directories and symbolic links can be sent", .path.display())]
     Special {
         /// The path.
@@ -73,8 +73,8 @@ pub enum ScanError {
 }
 
 impl Scan {
-    /// Everything at and below `paths`. Each gets its last name at the receivers; one that is a
-    /// symbolic link stands for what it points to, those below are sent as links.
+    /// Everything at and below `paths`. Each path gets its last name at the receivers. A path that
+    /// is a symbolic link stands for its target; links below it are sent as links.
     ///
     /// # Errors
     /// If anything cannot be read, or two paths have the same last name.
@@ -82,7 +82,7 @@ impl Scan {
         Self::without(paths, &Exclude::default())
     }
 
-    /// The same, without what `exclude` leaves out. Nothing of that is read.
+    /// The same, without the entries that `exclude` leaves out, which are not read.
     ///
     /// # Errors
     /// If anything else cannot be read, or two paths have the same last name.
@@ -126,7 +126,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Adds what is at `source`, and everything below.
+    /// Adds the entry at `source`, and everything below it.
     fn add(
         &mut self,
         path: Vec<u8>,
@@ -199,7 +199,7 @@ impl Walk<'_> {
     }
 }
 
-/// What the file system says changes with a file's content.
+/// A hash of the metadata that change with a file's content.
 pub(crate) fn fingerprint(metadata: &Metadata) -> u64 {
     let mut hasher = blake3::Hasher::new();
     for field in [
@@ -229,7 +229,7 @@ fn name_of(path: &Path) -> Result<Vec<u8>, ScanError> {
     name(&whole).ok_or_else(|| ScanError::Nameless { path: path.into() })
 }
 
-/// What cannot be sent is, in words.
+/// The kind of a file that cannot be sent; `None` if it can.
 fn special(metadata: &Metadata) -> Option<&'static str> {
     use std::os::unix::fs::FileTypeExt as _;
     let kind = metadata.file_type();

@@ -54,10 +54,10 @@ impl Manifest {
         bytes.into()
     }
 
-    /// Reads a manifest that came from elsewhere.
+    /// Decodes a manifest that came from the network or a disk.
     ///
     /// # Errors
-    /// With what is wrong. Memory is bounded by a multiple of the bytes present, and by `limits`.
+    /// Why it is refused. Memory is bounded by a multiple of the bytes present, and by `limits`.
     pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ManifestError> {
         let too_long = |what, value, max| ManifestError::TooLong { what, value, max };
         if bytes.len() > limits.manifest_max {
@@ -68,8 +68,8 @@ impl Manifest {
         if count > limits.entries_max {
             return Err(too_long("entries", count, limits.entries_max));
         }
-        // Paths are written down by what they share with the one before. So few bytes could stand
-        // for very many.
+        // A path is written as what differs from the one before it, so few bytes could stand for
+        // very many.
         let paths_max = limits.paths_max.min(EXPANSION_MAX * bytes.len());
         let mut manifest = Self::default();
         let (mut before, mut paths) = (Vec::new(), 0);
@@ -124,7 +124,7 @@ fn decode_entry(reader: &mut Reader<'_>, before: &[u8]) -> Result<Entry, Manifes
     })
 }
 
-/// A length and as many bytes; none is longer than a path.
+/// Reads a length, at most that of a path, and so many bytes.
 fn bytes_of<'a>(reader: &mut Reader<'a>, field: &'static str) -> Result<&'a [u8], DecodeError> {
     let len = reader.varint(field)?;
     match usize::try_from(len) {

@@ -1,73 +1,73 @@
-//! What a receiver tells its user.
+//! The events of a receiver, for its user.
 
 use std::time::Duration;
 
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::TransferId;
 
-/// A transfer, for people and programs.
+/// A transfer as events describe it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
-    /// The transfer that it concerns.
+    /// The transfer.
     pub id: TransferId,
-    /// What its sender calls it.
+    /// The sender's label for it.
     pub label: String,
-    /// What its sender is called.
+    /// The sender's name.
     pub sender: String,
-    /// Bytes of its stream, manifest and hashes included; unknown for a pipe.
+    /// The length of its stream, manifest and hashes included; `None` for a pipe.
     pub length: Option<u64>,
 }
 
-/// Something that a receiver's user may want to see.
+/// An event at a receiver.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiveEvent<'a> {
-    /// It is ready for transfers.
+    /// The receiver is ready for transfers.
     Listening,
     /// A transfer is taken.
     Accepted {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
-        /// Bytes of it that are here from an earlier one.
+        /// How many of its bytes are here from an earlier transfer.
         held: u64,
     },
-    /// A transfer is not taken: nothing of it was written.
+    /// A transfer is refused: nothing of it was written.
     Refused {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
         /// The reason, in words.
         reason: &'a str,
     },
-    /// About ten times a second for each transfer that moves on.
+    /// The progress of a transfer, about ten times a second while bytes come.
     Progress {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
-        /// Bytes that are here.
+        /// How many bytes are here.
         received: u64,
     },
-    /// This receiver misses what the sender has released (protocol `xtp`). Files come again in a
-    /// later pass; of a pipe nothing more comes.
+    /// The sender has released data that this receiver misses (protocol `xtp`). Files come again in
+    /// a later pass; of a pipe nothing more comes.
     Outrun {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
     },
     /// Everything is verified and in place.
     Complete {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
-        /// Bytes that arrived: what was held before is not among them.
+        /// How many bytes arrived, without those that were held before.
         received: u64,
-        /// Since it was accepted.
+        /// The time since it was accepted.
         took: Duration,
     },
-    /// It broke off: nothing was put in place. If a move into place itself failed, `reason` says
-    /// so; the rest follows when the receiver is started again, or the same content is sent.
+    /// A transfer broke off: nothing was put in place. If a move into place itself failed, `reason`
+    /// says so; the rest follows when the receiver is started again, or the same content is sent.
     Failed {
-        /// The transfer that it concerns.
+        /// The transfer.
         transfer: &'a Described,
         /// The reason, in words.
         reason: &'a str,
-        /// Whether what has arrived is kept for the next attempt.
+        /// Whether the bytes that have arrived are kept for the next attempt.
         kept: bool,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
@@ -75,11 +75,11 @@ pub enum ReceiveEvent<'a> {
     Stranger(Stranger),
 }
 
-/// How a receiver ended.
+/// The totals of a receiver that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Received {
-    /// Transfers that are in place.
+    /// How many transfers are in place.
     pub complete: usize,
-    /// Transfers that were taken and broke off.
+    /// How many transfers were taken and broke off.
     pub failed: usize,
 }

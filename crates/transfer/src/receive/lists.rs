@@ -1,7 +1,7 @@
-//! Lists of files that are about to be sent: a receiver looks for what it holds of them, and keeps
-//! what it found until they come (`crate::list`).
+//! Lists of files that are about to be sent: a receiver compares its target with them, and keeps
+//! the result until the files come (`crate::list`).
 //!
-//! Nothing of this is told to the user: it is no transfer of his.
+//! The user is told nothing of this: a list is no transfer of the user's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::about::{About, Content};
 use crate::disk::{Disk, Done, Job};
 use crate::manifest::ContentId;
 
-/// The lists under way, and what was found.
+/// The lists under way, and the results.
 #[derive(Default)]
 pub(super) struct Lists {
     under_way: BTreeMap<TransferId, List>,
@@ -25,14 +25,14 @@ pub(super) struct Lists {
 }
 
 struct List {
-    /// The files that it announces, if it carries their hashes.
+    /// The announcement of the files, if the list carries their hashes.
     files: Option<About>,
     manifest_len: usize,
-    /// Until it goes on with the files.
+    /// Taken away when the thread goes on with the files.
     disk: Option<Disk>,
 }
 
-/// Files that are about to be sent, and what of their stream is here.
+/// Files that are about to be sent, and the ranges of their stream that are here.
 pub(super) struct Ready {
     /// The list that announced them.
     list: TransferId,
@@ -44,31 +44,31 @@ pub(super) struct Ready {
     pub(super) held: Vec<Range<u64>>,
 }
 
-/// A thread that ends by itself, and the content that it works at.
+/// A thread that ends by itself, and the content that it works on.
 type Retired = (Option<ContentId>, JoinHandle<()>);
 
 impl Lists {
-    /// How long what was found is kept for files that do not come after their list has ended: as
-    /// long as it has not, other receivers are looking.
+    /// How long a result is kept after its list has ended, if the files do not come. While the list
+    /// is under way, other receivers still compare.
     const KEPT: Duration = Duration::from_secs(60);
 
     pub(super) fn has(&self, id: TransferId) -> bool {
         self.under_way.contains_key(&id)
     }
 
-    /// Lists, and files that are expected.
+    /// How many lists are under way, and files are expected.
     pub(super) fn len(&self) -> usize {
         self.under_way.len() + self.ready.len()
     }
 
-    /// Bytes of the manifests of all of them.
+    /// The length of all their manifests together.
     pub(super) fn manifests_len(&self) -> usize {
         let lists = self.under_way.values().map(|list| list.manifest_len);
         let ready = self.ready.iter().map(|ready| ready.manifest_len);
         lists.chain(ready).sum()
     }
 
-    /// Bytes of a list arrived.
+    /// Bytes of a list have come.
     pub(super) fn take(&self, id: TransferId, bytes: Bytes) {
         if let Some(disk) = self.disk(id) {
             disk.ask(Job::Pipe(bytes));
@@ -82,14 +82,14 @@ impl Lists {
         }
     }
 
-    /// A list is over; its thread, if it does not go on with the files.
+    /// A list has ended. Returns its thread, unless it goes on with the files.
     pub(super) fn end(&mut self, id: TransferId) -> Option<Retired> {
         let list = self.under_way.remove(&id)?;
         let thread = list.disk?.retire()?;
         Some((list.files.and_then(|files| files.content_id()), thread))
     }
 
-    /// Everything is over.
+    /// Ends all lists, and forgets all results.
     pub(super) fn end_all(&mut self) -> Vec<Retired> {
         let ids: Vec<TransferId> = self.under_way.keys().copied().collect();
         let mut threads: Vec<Retired> = ids.into_iter().filter_map(|id| self.end(id)).collect();
@@ -97,8 +97,8 @@ impl Lists {
         threads
     }
 
-    /// What was found of the files that are announced now, if it was looked for: of the very same,
-    /// laid out in the same way, from the same sender.
+    /// Takes the result for the files that are announced now, if there is one: for the same
+    /// content, with the same layout, from the same sender.
     pub(super) fn ready(&mut self, about: &About) -> Option<Ready> {
         let at = self.ready.iter().position(|ready| ready.files == *about)?;
         Some(self.ready.remove(at))
@@ -108,8 +108,8 @@ impl Lists {
         self.under_way.get(&id)?.disk.as_ref()
     }
 
-    /// What is not waited for any longer: files that did not come in time, and former ones of
-    /// `content`.
+    /// Removes expired results: of files that did not come in time, and former ones of `content`.
+    /// Returns their threads.
     fn expire(&mut self, now: Time, content: Option<ContentId>) -> Vec<Retired> {
         for ready in &mut self.ready {
             if self.under_way.contains_key(&ready.list) {
@@ -132,7 +132,7 @@ impl Ready {
 }
 
 impl Service {
-    /// A sender asks what is here of the files that it is about to send.
+    /// A sender asks what this receiver holds of files that it is about to send.
     pub(super) fn list_announced(&mut self, described: &Described, about: &About) {
         let Content::List {
             id: content,
@@ -154,7 +154,7 @@ impl Service {
         let now = self.host.now();
         let over = self.lists.expire(now, hashed.then_some(content));
         self.retired.extend(over);
-        // The thread goes on with the stream of the files, which the list describes.
+        // The thread will go on with the stream of the files, so the command gets its length.
         let command = self.command(&Described {
             length: Some(layout.len()),
             ..described.clone()
@@ -191,7 +191,7 @@ impl Service {
         }
     }
 
-    /// What the lists' disks have done.
+    /// Takes the results of the lists' disks.
     pub(super) fn take_compared(&mut self) {
         let now = self.host.now();
         let over = self.lists.expire(now, None);

@@ -1,4 +1,4 @@
-//! What became of the receivers of a transfer, those of its list included.
+//! The outcomes of the receivers of a transfer and of its list.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use groupcast_protocols::bulk::{Outcome, Wanted};
 use super::{SendEvent, SendReport};
 use crate::list::Answer;
 
-/// What became of a receiver: who it is, its name, how it ended.
+/// The outcome of a receiver: the member, its name, the outcome.
 pub(super) type Settled = (MemberId, String, Outcome);
 
-/// The receivers that answered a list, by the names that they are required by or say.
+/// The receivers that answered a list, with the names by which they are required, or that they say.
 pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -> Vec<Settled> {
     let name = |member: MemberId, said: &[u8]| match required.get(&member.node) {
         Some(name) => name.clone(),
@@ -27,18 +27,19 @@ pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -
         .collect()
 }
 
-/// Those that were waited for and never came: they are not waited for again.
+/// The receivers that were waited for and never came: they are not waited for again.
 pub(super) fn absent(named: &[Settled]) -> Vec<Settled> {
     let absent = named.iter().filter(|(.., it)| *it == Outcome::Absent);
     absent.cloned().collect()
 }
 
-/// Whom files wait for, of the `wanted`: those that have answered a list, and are there.
+/// The receivers that the files are to wait for: those of `wanted` that have answered a list and
+/// are there.
 pub(super) fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
     let is_there = |outcome: &Outcome| !matches!(outcome, Outcome::Absent | Outcome::Vanished);
     let there = named.iter().filter(|(.., outcome)| is_there(outcome));
     if named.iter().any(|(.., it)| *it == Outcome::SameName) {
-        // It shows only to a sender that waits: both must have answered.
+        // Two receivers have one name. Only a sender that waits for all of them notices that.
         return wanted;
     }
     let mut nodes: BTreeSet<NodeId> = there.map(|(member, ..)| member.node).collect();
@@ -65,7 +66,7 @@ pub(super) fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
     Wanted::Members(nodes.into_iter().collect())
 }
 
-/// The report of a transfer to which nobody came.
+/// The report of a transfer to which no receiver came.
 pub(super) fn nobody(
     named: Vec<Settled>,
     length: Option<u64>,
@@ -91,7 +92,8 @@ pub(super) fn tell_settled((_, name, outcome): &Settled, tell: &mut dyn FnMut(Se
     });
 }
 
-/// How many receivers failed for good. One that has come back, as one of the `registered`, has not.
+/// How many receivers failed for good. A receiver that has come back, and is among the
+/// `registered`, has not.
 pub(super) fn failures<'a>(
     settled: &[Settled],
     registered: impl Iterator<Item = &'a MemberId>,
@@ -108,8 +110,8 @@ pub(super) fn failures<'a>(
     failed.len()
 }
 
-/// What became of each receiver. One that was restarted and is complete since counts as complete,
-/// though its former incarnation is not heard any more.
+/// The outcome of each receiver. A receiver that was restarted and has completed since counts as
+/// complete, although its former incarnation has vanished.
 pub(super) fn by_name(settled: Vec<Settled>) -> Vec<(String, Outcome)> {
     let complete: Vec<NodeId> = settled
         .iter()

@@ -1,5 +1,5 @@
-//! What is kept of one transfer in the receiver's folder: the manifest, the journal of chunks that
-//! were written, the staging tree, and whether it is being put in place.
+//! The folder of one transfer in the receiver's folder: the manifest, the journal of written
+//! chunks, the staging tree, and the mark that it is being put in place.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,10 +13,10 @@ use crate::content::content_id;
 use crate::manifest::{ContentId, Limits, Manifest};
 use crate::publish::Publication;
 
-/// Is there while the staging tree is put in place.
+/// The mark that the staging tree is being put in place.
 pub(super) const PUBLISHING: &[u8] = b"publishing";
 
-/// What is kept of one transfer.
+/// The folder of one transfer, which may not exist.
 #[derive(Debug)]
 pub(crate) struct TransferFolder {
     pub(super) spool: Root,
@@ -28,7 +28,7 @@ impl TransferFolder {
         self.spool.directory(&self.name)
     }
 
-    /// The manifest, if it was received whole and is that of `id`.
+    /// The manifest, if it was received whole and is the one of `id`.
     pub(crate) fn manifest(&self, id: &ContentId, len: u32) -> Option<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = self.open().ok()?.read(b"manifest").ok()?;
@@ -53,13 +53,12 @@ impl TransferFolder {
         folder.directory(b"tree")
     }
 
-    /// What the journal says: the hashes of the chunks that were written. A torn last record is
-    /// none.
+    /// Reads the journal: the hashes of the written chunks. A torn last record is ignored.
     pub(crate) fn journal(&self, layout: &Layout) -> io::Result<BTreeMap<u64, blake3::Hash>> {
         let mut bytes = Vec::new();
         match self.open().and_then(|folder| folder.read(b"journal")) {
             Ok(file) => {
-                // Each chunk is written once; a journal that is longer is none of ours.
+                // Each chunk has at most one record, so a longer journal is cut off.
                 let max = layout.chunks().saturating_mul(Journal::RECORD as u64);
                 file.take(max).read_to_end(&mut bytes)?;
             }
@@ -91,13 +90,13 @@ impl TransferFolder {
         Ok(journal)
     }
 
-    /// Returns when all that is kept is on the disk, and what else was written to its file system.
+    /// Returns when everything that was written to the file system is on the disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.spool.sync_file_system()
     }
 
-    /// From now on the staging tree is moved into the target: a receiver that finds this finishes
-    /// it. With `durable` it is on the disk before anything is moved.
+    /// Makes the mark that the staging tree is being put in place: a receiver that finds it
+    /// finishes. With `durable` the mark is on the disk before this returns.
     pub(crate) fn begin_publishing(&self, durable: bool) -> io::Result<()> {
         let mut folder = self.open()?;
         let mark = folder.create_with(PUBLISHING, b"")?;
@@ -108,18 +107,18 @@ impl TransferFolder {
         Ok(())
     }
 
-    /// Whether a receiver had begun to put it in place, and was not done.
+    /// Whether the mark is there: a receiver began to put it in place and did not finish.
     pub(crate) fn is_publishing(&self) -> bool {
         let mark = self.open().and_then(|mut folder| folder.stat(PUBLISHING));
         mark.is_ok_and(|mark| mark.is_some())
     }
 
-    /// Puts into `target` what a receiver that died in the middle of it has left, and removes the
-    /// folder. Whether the list of files was there; if not, everything was in place, and the
-    /// receiver died while it cleared up.
+    /// Moves the rest of a publication that was interrupted into `target`, and removes the folder.
+    /// Returns whether the manifest was there; if not, everything was in place, and the receiver
+    /// died while it removed the folder.
     ///
     /// # Errors
-    /// In words. What is left stays where it is.
+    /// Why the rest cannot be moved, for people; it stays where it is.
     pub(crate) fn finish_publishing(
         &self,
         target: &mut Root,
@@ -146,7 +145,7 @@ impl TransferFolder {
         removed.map_err(|error| format!("cannot remove what is left: {error}"))
     }
 
-    /// The manifest, if it is the one that the folder is called by.
+    /// The manifest, if it is the one that the folder is named after.
     fn own_manifest(&self, limits: &Limits) -> Option<Manifest> {
         let mut bytes = Vec::new();
         let file = self.open().ok()?.read(b"manifest").ok()?;
@@ -163,25 +162,25 @@ impl TransferFolder {
         }
     }
 
-    /// Removes all that is kept of the transfer.
+    /// Removes the folder.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.spool.remove(&self.name)
     }
 }
 
-/// Which chunks are written, for a receiver that resumes the transfer later.
+/// The list of written chunks, for a receiver that resumes the transfer.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
 }
 
 impl Journal {
-    /// Bytes of a record.
+    /// The length of a record.
     const RECORD: usize = 4 + HASH as usize;
-    /// The most chunks whose numbers a record holds.
+    /// The most chunks: a record has 4 bytes for the number.
     pub(crate) const CHUNKS_MAX: u64 = 1 << 32;
 
-    /// Chunk `index` with this hash is written.
+    /// Notes that chunk `index`, with this hash, is written.
     pub(crate) fn append(&mut self, index: u64, hash: &blake3::Hash) -> io::Result<()> {
         let mut record = [0; Self::RECORD];
         let number = u32::try_from(index).map_err(|_| io::ErrorKind::FileTooLarge)?;

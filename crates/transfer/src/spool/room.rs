@@ -1,13 +1,13 @@
-//! The disk's room, promised to transfers before they are taken.
+//! The room on the disk, which is promised to transfers before they are taken.
 //!
-//! A transfer [claims](Claim) its name in the folder, and reserves what it is going to write before
-//! its sender is told that it is taken. What it writes is taken off what it was promised, so that
-//! no two transfers count on the same bytes. What broke off before counts as room; it is removed,
-//! the oldest first, when bytes arrive that have no other place: an announcement alone costs nobody
-//! what is kept for him.
+//! A transfer [claims](Claim) its name in the folder, and reserves the bytes that it is going to
+//! write, before its sender is told that it is taken. Written bytes are taken off the promise, so
+//! that no two transfers count on the same room. Transfers that broke off count as room. They are
+//! removed, the oldest first, only when bytes arrive that have no other place: an announcement
+//! alone makes nobody lose a transfer that is kept.
 //!
-//! Other programs know of no promises: a disk that they fill ends a transfer, and what has arrived
-//! of it is kept.
+//! Other programs know of no promises: if they fill the disk, a transfer ends, and its bytes are
+//! kept.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -16,12 +16,12 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::Spool;
 
-/// What is promised to whom.
+/// The promises of room.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Bytes that each transfer under way may still write, by its name in the folder.
     promised: BTreeMap<Vec<u8>, u64>,
-    /// How large the disk is, for tests.
+    /// The size of the disk, for tests.
     #[cfg(test)]
     pub(super) disk: Option<u64>,
 }
@@ -58,8 +58,8 @@ pub(crate) enum NoRoom {
     Io(#[from] io::Error),
 }
 
-/// A transfer's name in the folder, and its part of the room, until it is dropped. What is kept
-/// under the name stays meanwhile.
+/// A transfer's name in the folder, and its promise of room, until it is dropped. The folder of
+/// that name is not removed meanwhile.
 #[derive(Debug)]
 pub(crate) struct Claim {
     spool: Arc<Spool>,
@@ -76,14 +76,15 @@ impl Claim {
         }
     }
 
-    /// Where it is.
+    /// The spool that it is in.
     pub(crate) fn spool(&self) -> &Arc<Spool> {
         &self.spool
     }
 
-    /// Has `bytes` more to write, and no more than that. What broke off counts as free.
+    /// Reserves room for `bytes` more, in place of what was reserved before. Transfers that broke
+    /// off count as free room.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<(), NoRoom> {
-        // All transfers wait meanwhile: what is free is asked for and promised in one step.
+        // The lock is held meanwhile, so that room is looked at and promised in one step.
         let mut room = self.spool.room();
         let promised = room.promised_to_others(&self.name);
         let free = self.spool.free(&room)?;
@@ -100,8 +101,8 @@ impl Claim {
         Ok(())
     }
 
-    /// `bytes` of what was reserved are about to be written: where they have no place, what broke
-    /// off longest ago is removed.
+    /// `bytes` of the reserved room are about to be written: removes transfers that broke off, the
+    /// oldest first, if there is no place for them.
     pub(crate) fn make_way(&self, bytes: u64) -> io::Result<()> {
         let room = self.spool.room();
         let missing = bytes.saturating_sub(self.spool.free(&room)?);
@@ -111,13 +112,13 @@ impl Claim {
         }
     }
 
-    /// Bytes by which the file system gives room to files: each takes whole ones.
+    /// The block size of the file system: a file takes whole blocks.
     pub(crate) fn block(&self) -> io::Result<u64> {
         let stat = rustix::fs::fstatvfs(self.spool.folder.descriptor())?;
         Ok(stat.f_frsize.max(1))
     }
 
-    /// `bytes` of what was reserved are written.
+    /// `bytes` of the reserved room are written.
     pub(crate) fn written(&self, bytes: u64) {
         if let Some(promised) = self.spool.room().promised.get_mut(&self.name) {
             *promised = promised.saturating_sub(bytes);
@@ -131,7 +132,7 @@ impl Drop for Claim {
     }
 }
 
-/// Writes a stream whose length nobody knows: room for it is reserved bit by bit.
+/// Writes a stream of unknown length: reserves room for it step by step.
 #[derive(Debug)]
 pub(crate) struct Reserved<W> {
     out: W,
@@ -140,7 +141,7 @@ pub(crate) struct Reserved<W> {
 }
 
 impl<W: Write> Reserved<W> {
-    /// What is reserved at once, where there is so much.
+    /// How many bytes are reserved at once, if there are so many.
     const AHEAD: u64 = 16 << 20;
 
     pub(crate) fn new(out: W, claim: Claim) -> Self {
@@ -175,11 +176,11 @@ impl<W: Write> Write for Reserved<W> {
 
 impl Spool {
     pub(super) fn room(&self) -> MutexGuard<'_, Room> {
-        // What a thread that panicked has left is numbers all the same.
+        // A thread that panicked leaves valid numbers.
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bytes that the file system has left for this user.
+    /// The bytes that are free in the file system for this user.
     fn free(&self, room: &Room) -> io::Result<u64> {
         #[cfg(test)]
         if let Some(disk) = room.disk {
@@ -192,13 +193,14 @@ impl Spool {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    /// Bytes of what broke off.
+    /// The bytes of the transfers that broke off.
     fn removable(&self, room: &Room) -> io::Result<u64> {
         let names = self.broken_off(room)?.into_iter();
         names.map(|name| self.folder.size(&name)).sum()
     }
 
-    /// Removes what broke off, the oldest first, until `missing` bytes are gained or there is none.
+    /// Removes transfers that broke off, the oldest first, until `missing` bytes are gained or none
+    /// is left.
     fn make_room(&self, room: &Room, missing: u64) -> io::Result<()> {
         let mut gained = 0;
         for name in self.broken_off(room)? {
