@@ -1,4 +1,4 @@
-//! Where a daemon is, and how to find the one of this user.
+//! Addresses of daemons, and the default one for this user.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 
 use groupcast_session::socket::socket_candidates;
 
-/// Where a daemon is.
+/// The address of a daemon.
 #[derive(Clone, Debug, Default)]
 pub enum Address {
     /// This user's daemon, or this host's: see [`default_socket_path`].
     #[default]
     Default,
-    /// At this Unix socket.
+    /// This Unix socket.
     Unix(PathBuf),
-    /// At this TCP address. What is said can be read on the way.
+    /// This TCP address, in clear: others on the way can read everything.
     Tcp(SocketAddr),
-    /// At this TCP address, by TLS: `tls` says whom to believe, and what to show. The daemon's
-    /// certificate must be for `name`, or for the address without one.
+    /// This TCP address, by TLS. The daemon's certificate must be for `name`, or, if that is
+    /// `None`, for the address.
     #[cfg(feature = "tls")]
     Tls {
         /// The address.
         address: SocketAddr,
         /// A DNS name or an address that the certificate is for.
         name: Option<String>,
-        /// The authorities, and this client's certificate.
+        /// The trusted authorities, and this client's certificate.
         tls: groupcast_tls::Client,
     },
 }
@@ -53,14 +53,14 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// Where the daemon of this user listens, unless its configuration says otherwise:
-/// `/run/groupcast.sock` for the superuser, `$XDG_RUNTIME_DIR/groupcast.sock` for others, and
-/// `/tmp/groupcast-UID.sock` where there is no such directory.
+/// The default socket of this user's daemon: `/run/groupcast.sock` for the superuser,
+/// `$XDG_RUNTIME_DIR/groupcast.sock` for others, or `/tmp/groupcast-UID.sock` if there is no such
+/// directory.
 pub fn default_socket_path() -> PathBuf {
     candidates().swap_remove(0)
 }
 
-/// Where clients of this user look for a daemon, best first. There is at least one.
+/// The sockets where clients of this user look for a daemon, in order. There is at least one.
 pub(crate) fn candidates() -> Vec<PathBuf> {
     let euid = rustix::process::geteuid().as_raw();
     let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR");

@@ -1,20 +1,20 @@
-//! What a client asks of the system.
+//! Counts of a client's system calls.
 
 use std::io;
 
 /// System calls of a [`Client`](crate::Client) since it was made; with TLS, calls of the layer
-/// above the socket. What they show: a client that takes in one message a read, and waits before
-/// each, is woken for each.
+/// above the socket. They show, for instance, whether a client is woken for each message: it then
+/// waits once for each read, and reads one message at a time.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Calls {
     /// Waits for something to read, or for room to write.
     pub waits: u64,
-    /// Reads that brought something, or the end.
+    /// Reads that brought bytes, or the end.
     pub reads: u64,
     /// Reads that found nothing, or failed.
     pub reads_empty: u64,
-    /// Writes that gave something.
+    /// Writes that took bytes.
     pub writes: u64,
     /// Writes that found no room, or failed.
     pub writes_blocked: u64,

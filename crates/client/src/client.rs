@@ -1,4 +1,4 @@
-//! The blocking client: a [`Connection`] and the stream that it talks over.
+//! The blocking client: a [`Connection`] over a stream.
 
 use std::io;
 use std::path::Path;
@@ -16,27 +16,28 @@ use crate::error::{ClientError, ConnectError};
 use crate::guests::draw_guest;
 use crate::stream::{Ready, Stream};
 
-/// Messages are gathered up to here, then written.
+/// So many bytes of messages are gathered before they are written.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// Payloads from here on are written without being gathered.
+/// Payloads of so many bytes or more are written without being gathered.
 const GATHER_MAX: usize = 16 * 1024;
 /// How long to wait for credit while the whole window is unread: see [`ClientError::Unread`].
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How to connect.
+/// Options of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The name that this client wants, without `@host`; without one the daemon makes one.
+    /// The name that this client asks for, without `@host`. If it is `None`, the daemon makes one.
+    /// Default: `None`.
     pub name: Option<String>,
-    /// What this client is.
+    /// The kind of client. Default: an application.
     pub kind: ClientKind,
-    /// Bytes of messages and views that may wait unread in this process. Too small: the daemon
-    /// waits for this process after every few messages. Default 4 MiB.
+    /// How many bytes of messages and views may wait unread in this process. If it is too small,
+    /// the daemon waits for this process after every few messages. Default 4 MiB.
     pub delivery_window: u64,
-    /// How long the daemon may take to answer. Default 10 s.
+    /// How long connecting may take, the daemon's welcome included. Default 10 s.
     pub connect_within: Duration,
-    /// What the daemon asks its TCP clients for. Without TLS it goes to the daemon in clear.
-    /// Default: none.
+    /// The token that the daemon asks its TCP clients for. Without TLS it goes to the daemon in
+    /// clear. Default: none.
     pub token: Option<AccessToken>,
 }
 
@@ -52,18 +53,18 @@ impl Default for Options {
     }
 }
 
-/// A connection to a daemon. Dropping it ends the connection at once: what was gathered and not
-/// written is lost.
+/// A connection to a daemon. Dropping it ends the connection at once: messages that were gathered
+/// and not written are lost.
 #[derive(Debug)]
 pub struct Client {
     stream: Stream,
     connection: Connection,
     address: Address,
     connect_within: Duration,
-    /// Why the stream can no longer be read, if the system or the other side's TLS says so.
+    /// The error of the system or of TLS after which the stream cannot be read any more.
     broken: Option<io::Error>,
     calls: Calls,
-    /// So many were sent: the number of the last is its token.
+    /// How many pings were sent: the token of the last one.
     pings: u64,
 }
 
@@ -95,13 +96,14 @@ impl Client {
         Ok(client)
     }
 
-    /// Connects again, by the options of the first time, after the connection has ended: the client
-    /// joins its groups again, and asks again what had not ended. What was sent to the groups
-    /// meanwhile is not repeated, messages that were not accepted may be lost, and the next message
-    /// has number 1. Events that came before the end can still be taken.
+    /// Connects again after the connection has ended, with the same options: the client joins its
+    /// groups again, and repeats its requests that have not ended. Messages that were sent to the
+    /// groups meanwhile do not come, own messages that were not accepted may be lost, and the next
+    /// message has number 1. Events that came before the end can still be taken.
     ///
     /// # Errors
-    /// The connection stays ended; try again later.
+    /// If the daemon cannot be reached or refuses; the connection stays ended, and another attempt
+    /// may succeed.
     pub fn reconnect(&mut self) -> Result<(), ConnectError> {
         let deadline = Instant::now().checked_add(self.connect_within);
         self.stream = Stream::connect(&self.address, self.connect_within)?;
@@ -114,12 +116,11 @@ impl Client {
         greeted
     }
 
-    /// Becomes a member of `group`: the first thing that follows from it is a view that includes
-    /// this client.
+    /// Becomes a member of `group`: its first event is a view that includes this client.
     ///
     /// # Errors
-    /// [`ClientError::Request`] if the group's name is none, and nothing was sent. Else the
-    /// connection has ended, or it does now.
+    /// [`ClientError::Request`] if the group's name is not allowed; nothing was sent then. Any
+    /// other error means that the connection has ended.
     pub fn join(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join(group, false)?;
         self.flush()
@@ -131,41 +132,41 @@ impl Client {
         self.flush()
     }
 
-    /// The same as [`join`](Self::join), on a ring of its own for the group, which is made if there
-    /// is none: an order for it and all names below it, which nothing else waits for. First comes
-    /// [`ClientEvent::Carried`]. [`ClientEvent::Rejected`] says why not: a group below has members
-    /// elsewhere, or the daemon has no addresses for rings.
+    /// The same as [`join`](Self::join), on a ring of its own for the group and all names below it,
+    /// which no other group has to wait for. The daemons make the ring if there is none. The first
+    /// event is [`ClientEvent::Carried`], or [`ClientEvent::Rejected`] with the reason: a group
+    /// below has members in another order, or the daemon has no addresses for rings.
     ///
-    /// What is published to the group before its first view is not of the ring.
+    /// The ring does not carry messages published before the group's first view.
     ///
     /// # Errors
-    /// Those of [`join`](Self::join), and a daemon that is older than this.
+    /// As [`join`](Self::join), and if the daemon is too old for such rings.
     pub fn join_on_ring(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join_on_ring(group, false)?;
         self.flush()
     }
 
-    /// Leaves `group`: the last thing that follows from it is a view without this client.
+    /// Leaves `group`: its last event is a view without this client.
     ///
     /// # Errors
-    /// [`ClientError::Request`] if the group's name is none, and nothing was sent. Else the
-    /// connection has ended, or it does now.
+    /// [`ClientError::Request`] if the group's name is not allowed; nothing was sent then. Any
+    /// other error means that the connection has ended.
     pub fn leave(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.leave(group)?;
         self.flush()
     }
 
-    /// Says what the daemon is to do when this client takes its messages too slowly: with
-    /// [`WhenSlow::Block`], as it is at first, publishers at the same daemon wait for it, unless
-    /// the daemon's rules say otherwise of a group. [`ClientEvent::Behind`] warns.
+    /// Sets the daemon's policy should this client take its messages too slowly. With the default,
+    /// [`WhenSlow::Block`], publishers at the same daemon wait for it, unless the daemon has
+    /// another rule for a group. [`ClientEvent::Behind`] warns.
     pub fn set_when_slow(&mut self, policy: WhenSlow) -> Result<(), ClientError> {
         self.connection.set_when_slow(policy)?;
         self.flush()
     }
 
-    /// Publishes a message to groups (or private names), in the order in which receivers look for
-    /// one that they are in. Returns its number: 1, 2, … Waits for credit if there is none, taking
-    /// in events meanwhile.
+    /// Publishes a message to groups or private names. A receiver gets it by the first of them that
+    /// it is in. Returns the number of the message: 1, 2, … Waits for credit if there is none, and
+    /// reads events meanwhile.
     pub fn publish(
         &mut self,
         groups: &[&str],
@@ -191,7 +192,7 @@ impl Client {
         }
     }
 
-    /// Writes what was gathered.
+    /// Writes all gathered messages.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         while let Some(bytes) = self.connection.poll_transmit() {
             let written = self.stream.try_write(bytes);
@@ -205,7 +206,8 @@ impl Client {
         Ok(())
     }
 
-    /// The next event; `None` if none came within `timeout` (without one, it is waited for).
+    /// The next event; `None` if none came within `timeout`. Without a timeout, waits until one
+    /// comes.
     ///
     /// # Errors
     /// After [`ClientEvent::Disconnected`], [`ClientError::Disconnected`].
@@ -213,13 +215,13 @@ impl Client {
         &mut self,
         timeout: Option<Duration>,
     ) -> Result<Option<ClientEvent>, ClientError> {
-        // The clock is read only to wait: not for each of the events that came together.
+        // The clock is read only before waiting, not for each event that came with others.
         let mut deadline = None;
         loop {
             if let Some(event) = self.connection.poll_event() {
                 if self.connection.is_urgent() {
-                    // The daemon goes on while the rest is taken. If this fails, the next call says
-                    // so.
+                    // Gives credit back at once, so that the daemon goes on meanwhile. If this
+                    // fails, the next call returns the error.
                     let _ = self.flush();
                 }
                 return Ok(Some(event));
@@ -235,8 +237,8 @@ impl Client {
         }
     }
 
-    /// Waits until every message that was published is accepted or rejected; whether so within
-    /// `timeout`. Events that come meanwhile wait for [`next_event`](Self::next_event).
+    /// Waits until every published message is accepted or rejected; returns false if that takes
+    /// longer than `timeout`. Events that come meanwhile wait for [`next_event`](Self::next_event).
     pub fn flush_accepted(&mut self, timeout: Option<Duration>) -> Result<bool, ClientError> {
         self.wait_until(timeout, |client| {
             (client.connection.undecided() == 0).then_some(())
@@ -264,8 +266,8 @@ impl Client {
         })
     }
 
-    /// Gives the daemon the cluster's new key, by the absolute path of its file on the daemon's
-    /// host; how far the change is, in JSON (docs/rekey.md).
+    /// Asks the daemon to change to the key in the file at the absolute path `path` on its host.
+    /// Returns the progress of the change, in JSON (docs/rekey.md).
     pub fn rekey(&mut self, path: &Path, timeout: Duration) -> Result<bytes::Bytes, ClientError> {
         self.drop_answers();
         self.connection.ask_rekey(path)?;
@@ -275,7 +277,7 @@ impl Client {
         })
     }
 
-    /// How long the daemon takes to answer.
+    /// Sends a ping, and returns how long the answer took.
     pub fn ping(&mut self, timeout: Duration) -> Result<Duration, ClientError> {
         let start = Instant::now();
         self.pings += 1;
@@ -288,8 +290,8 @@ impl Client {
         Ok(start.elapsed())
     }
 
-    /// Says good-bye, and waits until the daemon has accepted everything and closed; events that
-    /// come meanwhile are lost.
+    /// Says good-bye, and waits until the daemon has accepted all messages and ended the
+    /// connection. Events that come meanwhile are lost.
     pub fn close(mut self, timeout: Duration) -> Result<(), ClientError> {
         self.connection.bye()?;
         let done = self.wait_until(Some(timeout), |client| {
@@ -297,7 +299,7 @@ impl Client {
             client.connection.end().map(|_| ())
         });
         match (self.connection.end(), done) {
-            // The daemon may have gone while credit was on its way to it: it has said good-bye.
+            // The daemon said good-bye, even if it closed while credit was on its way to it.
             (Some((Disconnect::Bye, _)), _) => Ok(()),
             (_, Ok(None)) => Err(ClientError::TimedOut(timeout)),
             (_, Ok(Some(()))) => self.check_end(),
@@ -305,7 +307,7 @@ impl Client {
         }
     }
 
-    /// Whether [`publish`](Self::publish) would go ahead now, without waiting for credit.
+    /// Whether [`publish`](Self::publish) would not have to wait for credit now.
     pub fn has_credit(&self) -> bool {
         self.connection.has_credit()
     }
@@ -316,22 +318,22 @@ impl Client {
         welcome.map_or("", |welcome| &welcome.private_name)
     }
 
-    /// The name of the protocol that orders messages at the daemon, `ring` or `rmp`. `None` if the
-    /// daemon does not say, which daemons of earlier versions do not.
+    /// The name of the daemon's own order, `ring` or `rmp`; `None` from a daemon of an earlier
+    /// version.
     pub fn order(&self) -> Option<&str> {
         let order = self.connection.welcome()?.order.as_str();
         (!order.is_empty()).then_some(order)
     }
 
     /// The top of the ring of the daemon's configuration that orders the messages of `group`;
-    /// `None` if its own order does, or the daemon does not say. Of rings that joins have made,
-    /// [`ClientEvent::Carried`] tells.
+    /// `None` if its own order does, or from a daemon of an earlier version.
+    /// [`ClientEvent::Carried`] tells of rings that joins have made.
     pub fn ring_of(&self, group: &str) -> Option<&str> {
         let rings = &self.connection.welcome()?.rings;
         lowest_top(rings, group).map(|index| rings[index].as_str())
     }
 
-    /// The tops of the rings that order groups at the daemon beside its own order.
+    /// The tops of the rings of the daemon's configuration.
     pub fn rings(&self) -> &[String] {
         let welcome = self.connection.welcome();
         welcome.map_or(&[], |welcome| &welcome.rings)
@@ -371,8 +373,8 @@ impl Client {
             address: address.to_string(),
             source,
         };
-        // A daemon that refuses may have closed its side already: what it said is read before this
-        // failure counts.
+        // A daemon that refuses may have closed its side already: its answer is read before this
+        // error counts.
         let written = self.write_hello(deadline);
         loop {
             if self.connection.welcome().is_some() {
@@ -411,7 +413,7 @@ impl Client {
         }
     }
 
-    /// Writes until the hello is out, there is something to read, or `deadline`.
+    /// Writes the hello, until there is something to read, or `deadline`.
     fn write_hello(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while let Some(bytes) = self.connection.poll_transmit() {
             let written = self.stream.try_write(bytes);
@@ -425,7 +427,7 @@ impl Client {
         Ok(())
     }
 
-    /// Publishes if there is credit. The payload is left to the caller if it is long.
+    /// Publishes if there is credit. The caller has to write the payload if it is long.
     fn try_publish(
         &mut self,
         groups: &[&str],
@@ -439,13 +441,13 @@ impl Client {
         }
     }
 
-    /// Drops answers to questions that were given up. One that comes later still may be taken for
+    /// Drops answers to questions that were given up. One that comes even later may be taken for
     /// the next answer of its kind.
     fn drop_answers(&mut self) {
         while self.connection.poll_answer().is_some() {}
     }
 
-    /// Sends the question, and waits for the answer that `take` knows; others are dropped.
+    /// Sends the question, and waits for the answer that `take` accepts; drops others.
     fn wait_for_answer<T>(
         &mut self,
         timeout: Duration,
@@ -458,7 +460,7 @@ impl Client {
         answer?.ok_or(ClientError::TimedOut(timeout))
     }
 
-    /// Waits until `done` says something.
+    /// Waits until `done` returns a value; `None` if it does not within `timeout`.
     fn wait_until<T>(
         &mut self,
         timeout: Option<Duration>,
@@ -477,8 +479,8 @@ impl Client {
         }
     }
 
-    /// Waits for credit. Once this client's unread events fill its window, the daemon may be
-    /// holding back credit because of this very client: then only its program can help.
+    /// Waits for credit. If this client's unread events fill its window, the daemon may hold credit
+    /// back because of this very client: then only the program can help, by taking events.
     pub(crate) fn wait_for_credit(&mut self) -> Result<(), ClientError> {
         while !self.connection.has_credit() {
             self.check_end()?;
@@ -519,8 +521,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for room to write, taking in what comes meanwhile so that neither side waits for the
-    /// other.
+    /// Waits for room to write. Reads meanwhile, so that the two sides do not wait for each other.
     fn wait_for_room(&mut self) -> Result<(), ClientError> {
         let ready = self.wait(true, None)?;
         if ready.read && !ready.write {
@@ -530,7 +531,7 @@ impl Client {
         Ok(())
     }
 
-    /// Why writing is over: the daemon may have said why it closed.
+    /// The error to report after a failed write: the daemon may have said why it closed.
     fn write_failed(&mut self, error: io::Error) -> ClientError {
         loop {
             let more = self.read();
@@ -550,7 +551,7 @@ impl Client {
         self.stream.wait(writes, deadline)
     }
 
-    /// Waits for something to read and takes it in; `false` if nothing came before `deadline`.
+    /// Waits for something to read, and reads it; returns false if nothing came before `deadline`.
     fn turn(&mut self, deadline: Option<Instant>) -> Result<bool, ClientError> {
         if !self.wait(false, deadline)?.read {
             return Ok(false);
@@ -559,7 +560,7 @@ impl Client {
         Ok(true)
     }
 
-    /// Reads once and takes in what came; whether anything came.
+    /// Reads once; returns whether bytes came.
     fn read(&mut self) -> Result<bool, ClientError> {
         let read = self.stream.try_read(self.connection.space());
         self.calls.count_read(&read);

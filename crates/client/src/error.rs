@@ -1,5 +1,5 @@
-//! Why a connection is not made, or a call fails, and what to do about it. Why a request was not
-//! sent is [`RequestError`], which clients without a socket share.
+//! The errors of connecting, and of calls. A request that was not sent has a [`RequestError`],
+//! which clients without a socket share.
 
 use std::io;
 use std::net::SocketAddr;
@@ -43,7 +43,7 @@ pub enum ConnectError {
         /// What the system said.
         source: io::Error,
     },
-    /// The socket was found in a default place, and belongs to another user.
+    /// The socket at a default path belongs to another user.
     #[error(
         "the socket {} belongs to user {owner}, who is neither you nor the superuser: if you trust it, name it with --socket", .path.display()
     )]
@@ -53,7 +53,7 @@ pub enum ConnectError {
         /// The user id of its owner.
         owner: u32,
     },
-    /// The daemon does not take this client.
+    /// The daemon refused this client.
     #[error("the daemon refused this client: {text}")]
     Refused {
         /// The reason, for programs.
@@ -66,10 +66,10 @@ pub enum ConnectError {
     TimedOut {
         /// The daemon's socket or address.
         address: String,
-        /// How long it was waited for.
+        /// How long the client waited.
         waited: Duration,
     },
-    /// What answers is not a daemon that this client understands.
+    /// The answer is not that of a daemon of this version.
     #[error(
         "what answers at {address} is no groupcast daemon of this version: {error}; if it is one that speaks TLS, name its \
          authority with --tls-ca, and where it asks for certificates of clients, --tls-certificate and --tls-key"
@@ -77,10 +77,10 @@ pub enum ConnectError {
     Protocol {
         /// The daemon's socket or address.
         address: String,
-        /// What is wrong with its answer.
+        /// The error in the answer.
         error: FrameError,
     },
-    /// By TLS, the two sides do not believe each other, or one of them does not speak it.
+    /// The two sides do not trust each other's certificates, or one of them does not speak TLS.
     #[error(
         "no TLS with the daemon at {address}: {why}; compare --tls-ca and --tls-name with the daemon's tls_certificate, \
          and --tls-certificate with its tls_client_ca; without tls_certificate it does not speak TLS"
@@ -88,7 +88,7 @@ pub enum ConnectError {
     Untrusted {
         /// The daemon's address.
         address: String,
-        /// What the library said.
+        /// The error of the TLS library.
         why: String,
     },
     /// The system could not connect.
@@ -113,7 +113,7 @@ pub enum ClientError {
         /// The reason, for people.
         text: String,
     },
-    /// The daemon sent something that makes no sense. The connection is of no use any more.
+    /// The daemon broke the protocol. The connection is of no use any more.
     #[error("the daemon broke the protocol: {0}; use programs of one version")]
     Protocol(#[from] FrameError),
     /// The system could not read or write. The connection is of no use any more.
@@ -123,8 +123,8 @@ pub enum ClientError {
     /// was sent.
     #[error(transparent)]
     Request(RequestError),
-    /// The daemon gives no credit to publish while this client's own events wait unread. The
-    /// message was not sent.
+    /// The daemon gives no credit to publish while this client's events wait unread. The message
+    /// was not sent.
     #[error(
         "{bytes} bytes of events wait unread, and the daemon gives no credit meanwhile: take them with next_event, then publish again"
     )]

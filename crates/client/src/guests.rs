@@ -10,17 +10,18 @@ use crate::client::Client;
 use crate::error::ClientError;
 
 impl Client {
-    /// Asks the members of `group` that answer, or the one that has a handler; whether this client
-    /// is in the group makes no difference. Returns the number of the request: 1, 2, … What follows
-    /// with it are the events [`Taken`](crate::ClientEvent::Taken),
-    /// [`Answer`](crate::ClientEvent::Answer) and, once, [`Ended`](crate::ClientEvent::Ended). What
-    /// has not ended when the connection does is asked again by [`reconnect`](Self::reconnect), and
-    /// is not carried out twice by any member. Waits for credit as [`publish`](Self::publish) does.
+    /// Asks the members of `group` that answer requests, or the one that has a handler; this client
+    /// need not be in the group. Returns the number of the request: 1, 2, … The events with this
+    /// number are [`Taken`](crate::ClientEvent::Taken), [`Answer`](crate::ClientEvent::Answer) and,
+    /// once, [`Ended`](crate::ClientEvent::Ended). [`reconnect`](Self::reconnect) repeats a request
+    /// that has not ended when the connection does; no member carries it out twice. Waits for
+    /// credit as [`publish`](Self::publish) does.
     ///
     /// # Errors
-    /// [`ClientError::Request`] if the group's name is none, the request is too long, or the daemon
-    /// is too old for requests; [`ClientError::Unread`] if it gives no credit while events wait to
-    /// be taken. Nothing was sent then. Else the connection has ended, or it does now.
+    /// [`ClientError::Request`] if the group's name is not allowed, the request is too long, or the
+    /// daemon is too old for requests; [`ClientError::Unread`] if the daemon gives no credit while
+    /// events wait to be taken. Nothing was sent then. Any other error means that the connection
+    /// has ended.
     pub fn ask(&mut self, group: &str, ask: Ask, payload: &[u8]) -> Result<u64, ClientError> {
         loop {
             match self.connection().ask(group, ask, payload) {
@@ -49,26 +50,27 @@ impl Client {
         }
     }
 
-    /// Asks for a role in `group`, which this client is in; with `may_wait` it waits while another
-    /// has it. Returns the number of this, with which [`Role`](crate::ClientEvent::Role) follows,
-    /// now and when the role comes or goes. A role ends with the membership and with the
-    /// connection; [`reconnect`](Self::reconnect) asks for [`Role::Answering`] again.
+    /// Claims a role in `group`, which this client must be in; with `may_wait` it waits while
+    /// another client has it. Returns the number of the claim: [`Role`](crate::ClientEvent::Role)
+    /// events with it follow, now and when the role comes or goes. A role ends with the membership
+    /// and with the connection; [`reconnect`](Self::reconnect) claims [`Role::Answering`] again.
     ///
     /// # Errors
-    /// [`ClientError::Request`] if the group's name is none or the daemon is too old for roles, and
-    /// nothing was sent. Else the connection has ended, or it does now.
+    /// [`ClientError::Request`] if the group's name is not allowed or the daemon is too old for
+    /// roles; nothing was sent then. Any other error means that the connection has ended.
     pub fn claim(&mut self, group: &str, role: Role, may_wait: bool) -> Result<u64, ClientError> {
         let token = self.connection().claim(group, role, may_wait)?;
         self.flush()?;
         Ok(token)
     }
 
-    /// Gives a role back, or the wait for it. [`Role`](crate::ClientEvent::Role) follows with the
-    /// number that is returned; a role that another has is refused, and the holder named.
+    /// Gives a role back, or stops waiting for it. Returns a number: a
+    /// [`Role`](crate::ClientEvent::Role) event with it follows. To give back a role that another
+    /// client has is refused, and the event names the holder.
     ///
     /// # Errors
-    /// [`ClientError::Request`] if the group's name is none or the daemon is too old for roles, and
-    /// nothing was sent. Else the connection has ended, or it does now.
+    /// [`ClientError::Request`] if the group's name is not allowed or the daemon is too old for
+    /// roles; nothing was sent then. Any other error means that the connection has ended.
     pub fn release(&mut self, group: &str, role: Role) -> Result<u64, ClientError> {
         let token = self.connection().release(group, role)?;
         self.flush()?;
@@ -81,10 +83,10 @@ impl Client {
     }
 }
 
-/// The bits by which a client is known as a guest.
+/// Draws the random bits by which a client is known as a guest.
 pub(crate) fn draw_guest() -> io::Result<u64> {
     let mut bits = [0; 8];
-    // So few bytes come whole, as soon as the system has any.
+    // The system gives so few bytes in one call.
     getrandom(&mut bits[..], GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bits))
 }

@@ -1,12 +1,12 @@
 //! Blocking client of the groupcast daemon.
 //!
 //! A [`Client`] is one connection, used by one thread. Publishing gathers messages and writes many
-//! at once; reading takes many at once. What is gathered is written when the buffer is full, by
-//! [`Client::flush`], and before any call that waits, so a program that publishes now and then
-//! flushes after each message.
+//! at once; reading takes many at once. Gathered messages are written when the buffer is full, by
+//! [`Client::flush`], and by any call that waits. So a program that publishes now and then should
+//! flush after each message.
 //!
-//! Both directions have credit: a client never has more than the daemon's window of unhandled
-//! messages outstanding, and never more than its own window of unread events in memory.
+//! Both directions have credit: a client has at most the daemon's window of messages outstanding,
+//! and at most its own window of unread events in memory (each may be exceeded by one message).
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -30,8 +30,8 @@
 //! ```
 //!
 //! The client's side of the protocol is `groupcast_session::client`, which does no I/O; this crate
-//! adds the socket and the waiting. With the feature `tls` it speaks TLS ([`Address::Tls`]). An
-//! asynchronous client is left to others.
+//! adds the socket and the waiting. With the feature `tls` it speaks TLS ([`Address::Tls`]). There
+//! is no asynchronous client here.
 #![forbid(unsafe_code)]
 
 mod address;

@@ -1,4 +1,4 @@
-//! The stream to the daemon: non-blocking, with one place where it waits.
+//! The stream to the daemon: non-blocking; only [`Stream::wait`] waits.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -57,8 +57,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Tries the places where a daemon of this user or of this host may be. The error is that of
-    /// the first where there is one, or else of the first.
+    /// Tries the default sockets in turn. The error is that of the first one where a daemon
+    /// listens, or else that of the first one.
     fn connect_default() -> Result<Self, ConnectError> {
         let mut first: Option<ConnectError> = None;
         for path in candidates() {
@@ -99,8 +99,8 @@ impl Stream {
             })
     }
 
-    /// Waits until there is something to read, or room to write if `writes`; whether so before
-    /// `deadline`. What waits for room is written meanwhile.
+    /// Waits until there is something to read, or, with `writes`, room to write; or until
+    /// `deadline`. Writes pending TLS records meanwhile.
     pub(crate) fn wait(&mut self, writes: bool, deadline: Option<Instant>) -> io::Result<Ready> {
         loop {
             if self.has_unread() {
@@ -139,7 +139,7 @@ impl Stream {
         }
     }
 
-    /// Reads what there is, up to the length of `buffer`; `None` if there is nothing now.
+    /// Reads into `buffer`; `None` if there is nothing to read now.
     pub(crate) fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         not_now(match self {
             Self::Unix(stream) => stream.read(buffer),
@@ -164,7 +164,7 @@ impl Stream {
         })
     }
 
-    /// Whether something can be read that has left the socket already.
+    /// Whether bytes that have left the socket already can be read.
     fn has_unread(&mut self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,
@@ -173,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Whether something that was written waits for room at the socket.
+    /// Whether written bytes wait for room in the socket.
     pub(crate) fn has_unsent(&self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,
@@ -182,7 +182,7 @@ impl Stream {
         }
     }
 
-    /// Hands what waits to the socket, as far as there is room.
+    /// Writes pending TLS records, as far as there is room.
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Unix(_) | Self::Tcp(_) => Ok(()),
@@ -220,7 +220,7 @@ fn connect_tcp(address: SocketAddr, within: Duration) -> Result<TcpStream, Conne
     })
 }
 
-/// What a stream is ready for.
+/// The readiness of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ready {
     pub(crate) read: bool,
@@ -242,8 +242,8 @@ fn not_now(result: io::Result<usize>) -> io::Result<Option<usize>> {
     }
 }
 
-/// Every user can put a socket into a default place such as `/tmp`: only this user and the
-/// superuser are believed.
+/// Checks the owner of a socket at a default path. Any user can make a socket in `/tmp`, so only
+/// those of this user and the superuser are trusted.
 fn check_owner(path: PathBuf) -> Result<PathBuf, ConnectError> {
     let euid = rustix::process::geteuid().as_raw();
     match std::fs::symlink_metadata(&path) {
@@ -253,7 +253,7 @@ fn check_owner(path: PathBuf) -> Result<PathBuf, ConnectError> {
                 owner: metadata.uid(),
             })
         }
-        // If the path cannot be looked at, connecting says why.
+        // If this fails, connecting will fail with a better error.
         _ => Ok(path),
     }
 }

@@ -1,4 +1,4 @@
-//! Why groups cannot be opened, and why a call fails.
+//! The errors of opening groups, and of calls.
 
 use std::io;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use groupcast_session::groups::EngineConfigError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The member's name is none that groups can show.
+    /// The member's name is not allowed in groups.
     #[error(transparent)]
     Name(#[from] EngineConfigError),
-    /// The operating system has no randomness to give.
+    /// The operating system gives no random bytes.
     #[error(transparent)]
     Random(#[from] KeyError),
     /// The engine does not take its client.
@@ -29,17 +29,17 @@ pub enum GroupsError {
     /// Too much waits to be sent. Nothing was sent.
     #[error("too much waits to be sent: take events with next_event, then send again")]
     Full,
-    /// The groups are closed, by this program or because another member has its name. Nothing
+    /// The groups are closed: by this program, or because another member has its name. No event
     /// follows.
     #[error("this program is in no group any more: {0}")]
     Ended(String),
     /// A name, the destinations or the length is not allowed. Nothing was sent.
     #[error(transparent)]
     Request(RequestError),
-    /// The system takes a socket for unusable. The groups are of no use any more.
+    /// A socket failed. The groups are of no use any more.
     #[error("the network failed: {0}")]
     Io(#[from] io::Error),
-    /// The others did not answer a good-bye in time: they take this program for crashed, later.
+    /// The others did not answer the good-bye in time: they will take this program for crashed.
     #[error("the others did not answer the good-bye within {0:?}")]
     TimedOut(Duration),
 }

@@ -1,5 +1,5 @@
-//! The groups of one program: its member, the engine on top, and the connection between the engine
-//! and the program, whose bytes move in memory.
+//! The groups of one program: its member, an engine on top of it, and a connection between engine
+//! and program, whose bytes move in memory.
 
 use std::io::IoSlice;
 use std::time::Duration;
@@ -15,17 +15,17 @@ use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use crate::error::{GroupsError, OpenError};
 
-/// Bytes of events that may wait in the connection: the engine keeps the others.
+/// How many bytes of events may wait in the connection; the engine keeps the others.
 const WINDOW: u64 = 4 << 20;
-/// The longest payload: with what the engine writes before it, it is a message of the member.
+/// The longest payload: with the engine's envelope it must fit into a message of the member.
 const PAYLOAD_MAX: usize = MESSAGE_MAX - (FRAME_MAX - MESSAGE_MAX);
 
 /// The groups of this program. See the [crate's example](crate).
 ///
-/// One value on one thread. Nothing happens between the calls of [`next_event`](Self::next_event):
-/// what is sent leaves in them, and a program that does not call it for longer than the others wait
-/// for a sign of it is taken for crashed, as [`Member`] says. A value that is dropped falls silent
-/// in the same way; [`close`](Self::close) it.
+/// It belongs to one thread, and works only in calls of [`next_event`](Self::next_event): messages
+/// leave in them. The others take a program for crashed that does not call it for longer than they
+/// wait for a sign of life, as [`Member`] says. A dropped value falls silent in the same way, so
+/// call [`close`](Self::close).
 pub struct Groups {
     member: Member,
     engine: Engine,
@@ -34,13 +34,14 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Groups on `member`, which has just joined: none of its events has been taken.
+    /// Opens groups on `member`, which has just joined: none of its events has been taken.
     ///
-    /// At first the member is alone, and groups have the members that it knows of: this program.
-    /// The groups of others come with their members, as views of a merge.
+    /// At first the member is alone, so this program is the only member of its groups. Others come
+    /// later, as views of a merge.
     ///
     /// # Errors
-    /// The member's name, or the operating system; nothing is left open then.
+    /// If the member's name is not allowed, or the operating system fails; nothing is left open
+    /// then.
     pub fn open(mut member: Member) -> Result<Self, OpenError> {
         let name = member.name().to_owned();
         let config = EngineConfig {
@@ -74,33 +75,32 @@ impl Groups {
         welcome.map_or("", |welcome| &welcome.private_name)
     }
 
-    /// Becomes a member of `group`: the first thing that follows from it is a view that includes
-    /// this program.
+    /// Becomes a member of `group`: its first event is a view that includes this program.
     ///
     /// # Errors
-    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
-    /// event. Nothing was sent.
+    /// [`GroupsError::Request`] if the group's name is not allowed; [`GroupsError::Ended`] after
+    /// the last event. Nothing was sent.
     pub fn join(&mut self, group: &str) -> Result<(), GroupsError> {
         self.connection.join(group, false)?;
         self.exchange();
         Ok(())
     }
 
-    /// Leaves `group`: the last thing that follows from it is a view without this program. Its
-    /// roles in it pass on.
+    /// Leaves `group`: its last event is a view without this program. This program's roles in it
+    /// pass on.
     ///
     /// # Errors
-    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
-    /// event. Nothing was sent.
+    /// [`GroupsError::Request`] if the group's name is not allowed; [`GroupsError::Ended`] after
+    /// the last event. Nothing was sent.
     pub fn leave(&mut self, group: &str) -> Result<(), GroupsError> {
         self.connection.leave(group)?;
         self.exchange();
         Ok(())
     }
 
-    /// Publishes a message to groups or private names, whether this program is in them or not.
-    /// Returns its number: 1, 2, … [`Accepted`](ClientEvent::Accepted) says up to which number
-    /// messages have their place.
+    /// Publishes a message to groups or private names; this program need not be in them. Returns
+    /// the number of the message: 1, 2, … [`Accepted`](ClientEvent::Accepted) tells up to which
+    /// number messages are ordered.
     ///
     /// # Errors
     /// [`GroupsError::Full`] if half a megabyte waits to be sent; nothing was sent.
@@ -115,10 +115,10 @@ impl Groups {
         Ok(number)
     }
 
-    /// Asks the members of `group` that answer, or the one that has a handler, as a guest: whether
-    /// this program is in the group makes no difference. Returns the number of the request, with
-    /// which [`Taken`](ClientEvent::Taken), [`Answer`](ClientEvent::Answer) and, once,
-    /// [`Ended`](ClientEvent::Ended) follow.
+    /// Asks the members of `group` that answer requests, or the one that has a handler; this
+    /// program need not be in the group. Returns the number of the request:
+    /// [`Taken`](ClientEvent::Taken), [`Answer`](ClientEvent::Answer) and, once,
+    /// [`Ended`](ClientEvent::Ended) follow with it.
     ///
     /// # Errors
     /// As [`publish`](Self::publish).
@@ -138,25 +138,27 @@ impl Groups {
         Ok(())
     }
 
-    /// Asks for a role in `group`, which this program is in: to answer requests, a handler or a
-    /// lock; with `may_wait` it waits while another has it. Returns the number of this, with which
-    /// [`Role`](ClientEvent::Role) follows, now and when the role comes or goes.
+    /// Claims a role in `group`, which this program must be in: to answer requests, a handler or a
+    /// lock. With `may_wait` it waits while another program has it. Returns the number of the
+    /// claim: [`Role`](ClientEvent::Role) events with it follow, now and when the role comes or
+    /// goes.
     ///
     /// # Errors
-    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
-    /// event. Nothing was sent.
+    /// [`GroupsError::Request`] if the group's name is not allowed; [`GroupsError::Ended`] after
+    /// the last event. Nothing was sent.
     pub fn claim(&mut self, group: &str, role: Role, may_wait: bool) -> Result<u64, GroupsError> {
         let token = self.connection.claim(group, role, may_wait)?;
         self.exchange();
         Ok(token)
     }
 
-    /// Gives a role back, or the wait for it. [`Role`](ClientEvent::Role) follows with the number
-    /// that is returned; a role that another has is refused, and the holder named.
+    /// Gives a role back, or stops waiting for it. Returns a number: a [`Role`](ClientEvent::Role)
+    /// event with it follows. To give back a role that another program has is refused, and the
+    /// event names the holder.
     ///
     /// # Errors
-    /// [`GroupsError::Request`] if the group's name is none; [`GroupsError::Ended`] after the last
-    /// event. Nothing was sent.
+    /// [`GroupsError::Request`] if the group's name is not allowed; [`GroupsError::Ended`] after
+    /// the last event. Nothing was sent.
     pub fn release(&mut self, group: &str, role: Role) -> Result<u64, GroupsError> {
         let token = self.connection.release(group, role)?;
         self.exchange();
@@ -169,13 +171,12 @@ impl Groups {
     /// event.
     ///
     /// # Errors
-    /// [`GroupsError::Ended`] after the last event, [`GroupsError::Io`] if the system takes a
-    /// socket for unusable.
+    /// [`GroupsError::Ended`] after the last event, [`GroupsError::Io`] if a socket fails.
     pub fn next_event(&mut self, patience: Duration) -> Result<Option<ClientEvent>, GroupsError> {
         let until = self.now() + patience;
         loop {
             if let Some(event) = self.connection.poll_event() {
-                // Credit for what was taken.
+                // Gives credit for the events that were taken.
                 if self.connection.is_urgent() {
                     self.exchange();
                 }
@@ -190,8 +191,8 @@ impl Groups {
         }
     }
 
-    /// Leaves all groups, then the member's configuration, and waits for `patience` at most: the
-    /// others go on at once. Events that come meanwhile are lost.
+    /// Leaves all groups, then the member's configuration, so that the others go on at once. Waits
+    /// for `patience` at most. Events that come meanwhile are lost.
     ///
     /// # Errors
     /// [`GroupsError::TimedOut`] if the others did not answer, [`GroupsError::Io`].
@@ -222,13 +223,13 @@ impl Groups {
     }
 
     /// The member under the groups, for its [`waker`](Member::waker) and its
-    /// [`endpoint`](Member::endpoint). Whoever takes its events takes them from the groups.
+    /// [`endpoint`](Member::endpoint). Do not take its events: the groups would miss them.
     pub fn member(&mut self) -> &mut Member {
         &mut self.member
     }
 
-    /// Waits for one event of the member until `until`, or a time-out of the groups; whether there
-    /// was one.
+    /// Waits for one event of the member, until `until` or a time-out of the groups; returns
+    /// whether there was one.
     fn turn(&mut self, until: Time) -> Result<bool, GroupsError> {
         let due = self.engine.poll_timeout().map_or(until, |at| at.min(until));
         let wait = due - self.now();
@@ -251,7 +252,7 @@ impl Groups {
     }
 
     /// Moves bytes between the engine and this program's connection, and messages to the member,
-    /// until nothing moves.
+    /// until none are left to move.
     fn exchange(&mut self) {
         let now = self.now();
         loop {
@@ -276,7 +277,7 @@ impl Groups {
         }
     }
 
-    /// What this program asks goes to the engine, as far as it takes it.
+    /// Moves this program's requests to the engine; returns whether any moved.
     fn take_requests(&mut self, now: Time) -> bool {
         let mut moved = false;
         while let Some(bytes) = self.connection.poll_transmit()
@@ -291,10 +292,10 @@ impl Groups {
         moved
     }
 
-    /// What the engine has for this program goes to its connection.
+    /// Moves the engine's output to this program's connection; returns whether any moved.
     fn give_output(&mut self, now: Time) -> bool {
         let mut moved = false;
-        // There is one client.
+        // There is only one client.
         while self.engine.poll_output().is_some() {}
         loop {
             let mut slices = [IoSlice::new(&[]); 8];

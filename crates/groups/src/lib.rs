@@ -10,8 +10,8 @@
 //! groups, a change of the key, status and configuration files.
 //!
 //! **Delivered is not yet processed** (000 ch. 2): an event that [`Groups::next_event`] returns has
-//! its place in the order, and nobody but this program knows what becomes of it. A program that
-//! must say so asks, and answers.
+//! its place in the order, but only this program knows whether it has processed the event. Where
+//! others must know, use requests and answers.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a member is opened with.
+//! The settings with which a member is opened.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -21,7 +21,7 @@ pub enum JoinError {
     /// The sockets cannot be opened.
     #[error(transparent)]
     Net(#[from] NetError),
-    /// The operating system has no randomness to give.
+    /// The operating system gives no random bytes.
     #[error(transparent)]
     Key(#[from] KeyError),
     /// The settings of the protocol contradict each other.
@@ -55,8 +55,8 @@ impl MemberBuilder {
         }
     }
 
-    /// The address of the interface by which the others are reached. Default: where multicasts
-    /// leave this host. On 127.0.0.1 everything stays on this host.
+    /// The address of the interface that the others are reached by. Default: the interface by which
+    /// multicasts leave this host. With 127.0.0.1 everything stays on this host.
     pub fn interface(mut self, interface: Ipv4Addr) -> Self {
         self.network.listen = SocketAddrV4::new(interface, self.network.listen.port());
         self
@@ -71,35 +71,35 @@ impl MemberBuilder {
     }
 
     /// The ring orders the messages, with these settings. Default: [`RingConfig::lan`]. All members
-    /// should have the same.
+    /// should have the same settings.
     pub fn ring(mut self, ring: RingConfig) -> Self {
         self.order = &ring::ORDER;
         self.config = Box::new(ring);
         self
     }
 
-    /// RMP orders the messages instead of the ring, with these settings. All members must do so;
-    /// those of another protocol are another group, which does not hear this one.
+    /// RMP orders the messages instead of the ring, with these settings. All members must use it:
+    /// members with another protocol form another group, which does not hear this one.
     pub fn rmp(mut self, rmp: RmpConfig) -> Self {
         self.order = &rmp::ORDER;
         self.config = Box::new(rmp);
         self
     }
 
-    /// Sees what the member submits, delivers and installs, as a history does. Default: nobody
-    /// does.
+    /// The observer of everything that the member submits, delivers and installs, for instance a
+    /// history. Default: none.
     pub fn observer(mut self, observer: Box<dyn Observer>) -> Self {
         self.observer = Some(observer);
         self
     }
 
-    /// Opens the sockets and begins to look for the others: the first events are the configuration
-    /// of this member alone, then those with the others that it finds.
+    /// Opens the sockets and begins to look for the others. The first event is the configuration of
+    /// this member alone; configurations with the others that it finds follow.
     ///
-    /// A packet is cut to what the interface takes in one piece.
+    /// Packets are made no larger than the interface takes in one piece.
     ///
     /// # Errors
-    /// What was wrong and what to do; nothing is left open then.
+    /// If sockets cannot be opened, or settings contradict each other; nothing is left open then.
     pub fn join(self) -> Result<Member, JoinError> {
         let local = new_member(&self.name)?;
         let rng = Rng::new(random_u64()?);

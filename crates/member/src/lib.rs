@@ -1,12 +1,12 @@
 //! A member of a group inside your own program: the ring, or RMP, on real sockets, without a
 //! daemon.
 //!
-//! A [`Member`] submits messages and hears what every other member hears, in the same order:
-//! messages, and the configurations between them. It is one value on one thread;
-//! [`Member::next_event`] is its loop. Take it where a process must see the order itself, with
-//! nothing between it and the ring. Take a daemon and `groupcast-client` where several processes of
-//! a host belong to groups, by name, and come and go: a member that leaves or falls silent changes
-//! the ring, a client does not.
+//! A [`Member`] submits messages, and gets the same events as every other member, in the same
+//! order: messages, and the configurations between them. It belongs to one thread;
+//! [`Member::next_event`] is its loop. Use it where a process must see the order itself, with
+//! nothing between it and the ring. Use a daemon and `groupcast-client` where several processes of
+//! a host belong to named groups, and come and go: a member that leaves or falls silent changes the
+//! ring, a client does not.
 //!
 //! It deliberately leaves out what a daemon has: groups by name, clients, several services of
 //! groups, configuration files. Daemons and members understand each other on the ring, but a

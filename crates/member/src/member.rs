@@ -1,4 +1,4 @@
-//! The member: commands, and the loop that brings its events.
+//! The member: its commands, and the loop for its events.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -16,15 +16,15 @@ use mio::{Token, Waker};
 
 use crate::builder::MemberBuilder;
 
-/// Another thread asks for attention.
+/// The token of the waker.
 const WAKE: Token = Token(0);
 
 /// A member of a group. See the [crate's example](crate).
 ///
-/// Nothing happens between the calls of [`next_event`](Self::next_event): a member that does not
-/// call it for longer than the others wait for a sign of it (a tenth of a second on a LAN) holds
-/// the others up, and is then taken for crashed. A member that is dropped falls silent in the same
-/// way; [`leave`](Self::leave) first.
+/// It works only in calls of [`next_event`](Self::next_event). If a program does not call it, the
+/// others have to wait; if that takes longer than they wait for a sign of life (a tenth of a second
+/// on a LAN), they take the member for crashed. A dropped member falls silent in the same way, so
+/// call [`leave`](Self::leave) first.
 pub struct Member {
     name: String,
     endpoint: Endpoint<Box<dyn Instrumented>>,
@@ -35,8 +35,8 @@ pub struct Member {
 }
 
 impl Member {
-    /// A member called `name`, which no other member may be called, of the group that meets at the
-    /// multicast address and port `group`.
+    /// Begins to build a member with the name `name`, which no other member may have, of the group
+    /// at the multicast address and port `group`.
     pub fn builder(name: &str, group: SocketAddrV4, sealing: Sealing) -> MemberBuilder {
         MemberBuilder::new(name, group, sealing)
     }
@@ -65,8 +65,8 @@ impl Member {
     /// delivered here alone.
     ///
     /// # Errors
-    /// [`SubmitError::Full`] if too much waits to be sent: [`Event::Writable`] says when there
-    /// is room again. Others if the message is too long, or the member is leaving. Nothing is
+    /// [`SubmitError::Full`] if too much waits to be sent: [`Event::Writable`] tells when there is
+    /// room again. Other errors if the message is too long, or the member is leaving. Nothing is
     /// submitted then.
     pub fn submit(
         &mut self,
@@ -99,7 +99,7 @@ impl Member {
     /// left.
     ///
     /// # Errors
-    /// Only what the network cannot cause: the system takes a socket for unusable.
+    /// If a socket fails; datagrams of others cannot cause an error.
     pub fn next_event(&mut self, patience: Duration) -> io::Result<Option<Event>> {
         let until = self.endpoint.now() + patience;
         let mut over = false;
@@ -127,7 +127,7 @@ impl Member {
         Arc::clone(&self.waker)
     }
 
-    /// Who this is in configurations and in the ids of messages.
+    /// This member's id in configurations and messages.
     pub fn id(&self) -> MemberId {
         self.endpoint.node().local()
     }
