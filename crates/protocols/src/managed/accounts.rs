@@ -1,6 +1,7 @@
-//! The accounts of monitored messages: each waits until the checkpoint at the message's end is
-//! settled, and whoever *has it* by that counts as complete, besides those of whom the transport
-//! says so. So the checker judges what group management says by what was delivered.
+//! The accounts of monitored messages. Each account waits until the checkpoint at the message's end
+//! is settled; a member that *has it* by the checkpoint counts as complete, besides those that the
+//! transport calls complete. So the checker judges what group management says by what was
+//! delivered.
 
 use alloc::collections::VecDeque;
 
@@ -8,7 +9,7 @@ use groupcast_core::{Event, MemberId};
 
 use crate::xgm::{self, Holding};
 
-/// A checkpoint of a transfer that is sent here.
+/// A checkpoint of a transfer that this member sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Checkpoint {
     /// The number of the transfer.
@@ -16,11 +17,11 @@ pub(super) struct Checkpoint {
     pub(super) place: u64,
 }
 
-/// What the messages have told of this member's own, in order.
+/// The events of this member's own messages that wait, in order.
 #[derive(Debug)]
 pub(super) struct Accounts {
     local: MemberId,
-    /// Each with the checkpoint that it waits for.
+    /// Each event, and the checkpoint that it waits for.
     waiting: VecDeque<(Event, Option<Checkpoint>)>,
 }
 
@@ -32,14 +33,14 @@ impl Accounts {
         }
     }
 
-    /// Takes an event of the messages; gives back what need not wait: what is about the messages of
-    /// others.
+    /// Takes an event of the messages. Events about the messages of others need not wait: they are
+    /// given back.
     pub(super) fn take(&mut self, event: Event, checkpoint: Option<Checkpoint>) -> Option<Event> {
         let is_own = match &event {
             Event::Account(_) => true,
             Event::Deliver(delivery) => delivery.id.sender == self.local,
             Event::Left => {
-                // Nothing is heard any more.
+                // The member hears nothing any more: nothing waits for a checkpoint.
                 for (_, checkpoint) in &mut self.waiting {
                     *checkpoint = None;
                 }
@@ -54,7 +55,7 @@ impl Accounts {
         None
     }
 
-    /// A checkpoint is settled.
+    /// Takes in the account of a checkpoint that is settled.
     pub(super) fn hear(&mut self, settled: &xgm::Account) {
         let at = Checkpoint {
             number: settled.number,
@@ -75,7 +76,7 @@ impl Accounts {
         }
     }
 
-    /// The next event that waits for nothing any more.
+    /// The next event, unless its checkpoint is still open.
     pub(super) fn next(&mut self, is_open: impl Fn(Checkpoint) -> bool) -> Option<Event> {
         let (_, checkpoint) = self.waiting.front()?;
         if checkpoint.is_some_and(is_open) {

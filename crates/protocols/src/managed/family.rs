@@ -12,7 +12,7 @@ use super::{ManagedConfig, ManagedMessages};
 use crate::bulk::{self, BulkConfig, Messages, MessagesConfig, Multidriver, Policy, Xtp};
 use crate::xgm::{Membership, Subgroups, WatchFrom, XgmConfig};
 
-/// Bulk transfers, a message a transfer, with group management beside them.
+/// Bulk transfers with group management beside them; each message is a transfer.
 pub const FAMILY: Family = Family {
     name: "managed",
     services: Messages::SERVICES,
@@ -69,8 +69,8 @@ fn build_list(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     build(local, rng, now, Policy::List(rounds))
 }
 
-/// Longer messages than this may be for some, need some, or have marks. The swarm's last ones,
-/// which all that are there have to get, are shorter.
+/// Longer messages than this may be for some subgroups, require a membership, or have marks. The
+/// swarm's last messages, which all members present have to get, are shorter.
 const PLAIN_MAX: u64 = 64;
 
 /// The planted bugs: those of group management, and that of the marks.
@@ -96,7 +96,8 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut own = rng.fork("managed");
     let bulk = bulk::varied(rng, situation);
     let config = ManagedConfig {
-        // Nobody may be taken for gone who is there: after the healing all have to get everything.
+        // A member that is there may not be taken for gone: after the healing all have to get
+        // everything.
         xgm: XgmConfig {
             #[cfg(feature = "planted-bugs")]
             planted: situation.plant.and_then(|name| name.parse().ok()),
@@ -117,7 +118,7 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
         replies: own.chance(0.5),
         ..ManagedConfig::new(MessagesConfig {
             bulk: BulkConfig {
-                // A byte says whose a body is.
+                // The first byte of a body says whether it is the endpoint's or the entity's.
                 packet: bulk.packet.saturating_sub(1).max(1),
                 ..bulk
             },
@@ -130,7 +131,7 @@ fn vary(rng: Rng, situation: &Situation) -> Factory {
     })
 }
 
-/// In half of the seeds something is required.
+/// In half of the seeds the messages require a membership.
 fn vary_membership(rng: &mut Rng, situation: &Situation) -> Membership {
     let mut membership = Membership::default();
     match rng.below(8) {

@@ -1,6 +1,6 @@
-//! What joins an entity of group management to a bulk endpoint: it tells the one what the other has
-//! said. Whoever hosts the two (the simulator, the swarm, sockets) hands over every notice and
-//! every event, and lets it follow after each input.
+//! [`Glue`] joins an entity of group management to a bulk endpoint: it tells each what the other
+//! has said. The host of the two (the simulator, the swarm, sockets) hands it every notice and
+//! every event, and calls [`Glue::follow`] after each input.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::xgm::{
     ConnectionId, Departure, Key, Membership, MonitorError, Standing, WatchFrom, Xgm, XgmEvent,
 };
 
-/// A transfer that is monitored where it is sent.
+/// A monitored transfer that this host sends.
 #[derive(Debug)]
 struct Sent {
     id: TransferId,
@@ -23,13 +23,13 @@ struct Sent {
 /// Joins an [`Xgm`] to a [`Bulk`]: transfers are connections (003 4.5.2).
 #[derive(Debug)]
 pub struct Glue {
-    /// The one member of this host that receives.
+    /// The key of the one member of this host that receives.
     key: Key,
     sent: BTreeMap<u32, Sent>,
     received: BTreeSet<TransferId>,
 }
 
-/// What a receiver is called.
+/// The name of a receiver; its node if it has none.
 fn called(receiver: MemberId, name: &Bytes) -> Bytes {
     match name.is_empty() {
         true => alloc::format!("{:?}", receiver.node).into(),
@@ -45,7 +45,7 @@ fn connection(id: TransferId) -> ConnectionId {
 }
 
 impl Glue {
-    /// For a host whose receiver is member `key`.
+    /// The glue of a host whose receiving member has the key `key`.
     pub fn new(key: Key) -> Self {
         Self {
             key,
@@ -54,14 +54,14 @@ impl Glue {
         }
     }
 
-    /// A transfer that is sent here is monitored, right after it was begun. When its membership
-    /// does not hold any more it is cancelled, with the reason and the names; a receiver that is
-    /// gone is settled as [`Outcome::Vanished`], one that may not drop in as
-    /// [`Outcome::Excluded`]. After its end it is monitored until the last of its checkpoints is
-    /// settled.
+    /// Monitors a transfer that this host sends; to be called right after it was begun. When the
+    /// membership does not hold any more, the transfer is cancelled with the reason and the names.
+    /// A receiver that is gone is settled as [`Outcome::Vanished`], one that may not drop in as
+    /// [`Outcome::Excluded`]. After the transfer's end the monitor stays until the last checkpoint
+    /// is settled.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If too many transfers are monitored, or this one is already.
     pub fn monitor(
         &mut self,
         now: Time,
@@ -75,7 +75,7 @@ impl Glue {
         Ok(())
     }
 
-    /// Takes in what the endpoint tells, before its user does.
+    /// Takes in a notice of the endpoint; to be called before the endpoint's user takes it.
     pub fn hear_notice(&mut self, now: Time, notice: &Notice, bulk: &mut Bulk, xgm: &mut Xgm) {
         match notice {
             Notice::Registered {
@@ -107,7 +107,7 @@ impl Glue {
         }
     }
 
-    /// Takes in what the entity tells, before its user does.
+    /// Takes in an event of the entity; to be called before the entity's user takes it.
     pub fn hear_event(&self, now: Time, event: &XgmEvent, bulk: &mut Bulk) {
         match event {
             XgmEvent::Departed {
@@ -116,7 +116,7 @@ impl Glue {
                 how,
                 ..
             } => {
-                // One that has left has told the endpoint itself why.
+                // A member that has left has told the endpoint itself.
                 if let Some(sent) = self.sent.get(number).filter(|_| *how != Departure::Left) {
                     bulk.dismiss(now, sent.id, *member, &Outcome::Vanished);
                 }
@@ -131,8 +131,8 @@ impl Glue {
         }
     }
 
-    /// Looks how far each transfer is, and forgets those that are over. To be called after the
-    /// notices and the events are taken, and before anything is sent.
+    /// Tells the entity how far each transfer has come, and forgets those that are over. To be
+    /// called after the notices and the events are taken, and before anything is sent.
     pub fn follow(&mut self, now: Time, bulk: &Bulk, xgm: &mut Xgm) {
         for (id, held) in bulk.receiving() {
             self.enter(now, id, xgm);
@@ -160,7 +160,7 @@ impl Glue {
 
     fn exit(&mut self, now: Time, id: TransferId, standing: Standing, bulk: &Bulk, xgm: &mut Xgm) {
         if self.received.remove(&id) {
-            // More may have come since it was looked at, before the end.
+            // More may have come before the end than `follow` has seen.
             let usable = bulk.usable(id).unwrap_or_default();
             xgm.advance(now, connection(id), usable);
             xgm.exit(now, connection(id), standing);
@@ -168,8 +168,8 @@ impl Glue {
         }
     }
 
-    /// While it receives, only the source may move the member to other subgroups (003 4.5.1); of
-    /// several sources one of them.
+    /// While the member receives, only the source may move it to other subgroups (003 4.5.1); if
+    /// there are several sources, one of them.
     fn follow_source(&self, xgm: &mut Xgm) {
         let source = self.received.first().map(|id| id.sender);
         // A host that only sends has no member.

@@ -1,4 +1,4 @@
-//! Reading the datagrams of both from outside, for measurements and traces.
+//! Reading the datagrams of endpoint and entity from outside, for measurements and traces.
 
 use groupcast_core::SocketClass;
 use groupcast_core::trace::{Inspected, Role};

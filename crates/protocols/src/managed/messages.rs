@@ -1,6 +1,7 @@
-//! Messages over bulk transfers that are monitored: what the simulator, the swarm and the checker
-//! run. Every message is a transfer with checkpoints at its middle and its end, and accounted for
-//! by both; the member's user moves others, joins, leaves, asks and floods, if it is told to.
+//! Messages over monitored bulk transfers: what the simulator, the swarm and the checker run. Every
+//! message is a transfer with checkpoints at its middle and its end, and both the transport and
+//! group management account for it. If told to, the member's user moves members, joins, leaves,
+//! takes censuses and floods.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -18,36 +19,37 @@ use super::accounts::{Accounts, Checkpoint};
 use crate::bulk::{ConfigError, Messages, MessagesConfig, Notice, Shape, TransferId};
 use crate::xgm::{CensusRequest, Key, Membership, Subgroups, WatchFrom, Xgm, XgmConfig, XgmEvent};
 
-/// What bodies of the endpoint, and of the entity, begin with.
+/// The first byte of the endpoint's bodies, and of the entity's.
 pub(super) const BULK: u8 = 0;
 pub(super) const XGM: u8 = 1;
 
-/// What the entity has told and nobody has taken; more is dropped.
+/// The most events of the entity that wait to be taken; more are dropped.
 const TOLD_MAX: usize = 8_192;
 
 /// Settings of [`ManagedMessages`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct ManagedConfig {
-    /// Of the messages and the transfers that carry them. Packets are a byte shorter than a
-    /// datagram takes.
+    /// Settings of the messages and of the transfers that carry them. Packets have to be a byte
+    /// shorter than fits a datagram.
     pub messages: MessagesConfig,
-    /// Of group management.
+    /// Settings of group management.
     pub xgm: XgmConfig,
-    /// What each message needs.
+    /// The membership that each message requires.
     pub membership: Membership,
-    /// From when on receivers are watched.
+    /// When the watch over receivers begins.
     pub from: WatchFrom,
-    /// How often the member's user does something: it moves others between subgroups, changes for
-    /// whom its transfer is (under the policy `list`), lets a second member join or leave, takes a
-    /// census, or has the entity say what has to change nothing. `None`, the default: never.
+    /// How often the member's user does something: it moves others between subgroups, changes the
+    /// subgroups that its transfer is for (under the policy `list`), lets a second member join or
+    /// leave, takes a census, or has the entity send datagrams that must change nothing. `None`,
+    /// the default: never.
     pub moves: Option<Duration>,
-    /// Whether nothing is delivered anywhere before all that take part hold it. Default not. Longer
-    /// messages than a receiver can hold are refused then.
+    /// Whether receivers deliver a message only when all that take part hold it. Default no. If so,
+    /// messages longer than a receiver can hold are refused.
     pub marks: bool,
-    /// Messages of at most so many bytes need nobody, are for all, and have no marks: all that are
-    /// there get them, whatever the other settings say. Default 0.
+    /// Messages of at most this many bytes require no membership, are for all subgroups, and have
+    /// no marks, whatever the other settings say. Default 0.
     pub plain_max: u64,
-    /// Whether receivers reply, under the policy `multidriver`. Default not.
+    /// Whether receivers reply, under the policy `multidriver`. Default no.
     pub replies: bool,
 }
 
@@ -77,13 +79,13 @@ pub struct ManagedMessages {
     rng: Rng,
     /// The transfer whose monitor was begun last.
     monitored: Option<TransferId>,
-    /// The checkpoint at its end, until the account of its message has come.
+    /// The checkpoint at that transfer's end, until the account of its message has come.
     awaited: Option<Checkpoint>,
     accounts: Accounts,
-    /// Bytes of the messages whose transfers are monitored, by their numbers.
+    /// The length in bytes of each message whose transfer is monitored, by the transfer's number.
     lengths: BTreeMap<u32, u64>,
     moves_at: Option<Time>,
-    /// Who was heard last.
+    /// The member that was heard last.
     heard: Option<MemberId>,
     events: VecDeque<Event>,
     told: VecDeque<XgmEvent>,
@@ -92,7 +94,7 @@ pub struct ManagedMessages {
 impl ManagedMessages {
     const KEY: Key = Key(1);
     const SECOND: Key = Key(2);
-    /// Things that are said without cause, at once.
+    /// How many datagrams without cause the user has the entity send at once.
     const NOISE: usize = 30;
 
     /// A member; it begins to listen at once.
@@ -131,7 +133,7 @@ impl ManagedMessages {
         })
     }
 
-    /// What the entity has told since it was asked last.
+    /// The events of the entity since the last call.
     pub fn take_told(&mut self) -> Vec<XgmEvent> {
         self.told.drain(..).collect()
     }
@@ -151,7 +153,7 @@ impl ManagedMessages {
         &self.messages
     }
 
-    /// Hands over what each part has told to the others.
+    /// Hands what each part tells to the others.
     fn work(&mut self, now: Time) {
         loop {
             self.take_events();
@@ -163,7 +165,7 @@ impl ManagedMessages {
                     && let Some(length) = self.lengths.get(&id.number).copied()
                 {
                     for place in [length / 2, length] {
-                        // With too many of them it does without.
+                        // If too many are open, this one is left out.
                         let _ = self.xgm.checkpoint(now, id.number, place);
                     }
                 }
@@ -200,7 +202,7 @@ impl ManagedMessages {
         }
     }
 
-    /// Takes what the messages have told before the next of them is monitored.
+    /// Takes the events of the messages, before the next message is monitored.
     fn take_events(&mut self) {
         while let Some(event) = self.messages.poll_event() {
             let checkpoint = match event {
@@ -211,7 +213,7 @@ impl ManagedMessages {
         }
     }
 
-    /// The next message is on its way: it is monitored.
+    /// Monitors the message that is on its way, if that is another one.
     fn monitor_next(&mut self, now: Time) {
         let Some((id, length)) = self.messages.sending() else {
             return;
@@ -219,7 +221,7 @@ impl ManagedMessages {
         if self.monitored != Some(id) {
             self.monitored = Some(id);
             self.awaited = None;
-            // Of an empty message there is no place that says who has it.
+            // An empty message has no place at which a checkpoint could say who has it.
             if length > 0 {
                 self.lengths.insert(id.number, length);
                 let (number, place) = (id.number, length);
@@ -229,7 +231,7 @@ impl ManagedMessages {
                 true => self.config.membership.clone(),
                 false => Membership::default(),
             };
-            // As many as there are under way find room.
+            // A member has one message under way at a time: it finds room.
             let monitored = &mut self.xgm;
             let _ = self
                 .glue
@@ -237,7 +239,7 @@ impl ManagedMessages {
         }
     }
 
-    /// What the member's user does beside sending, if it is time.
+    /// Does what the member's user does beside sending, if it is time.
     fn make_moves(&mut self, now: Time) {
         let is_due = self.moves_at.is_some_and(|at| at <= now);
         let Some(every) = self.config.moves.filter(|_| is_due) else {
@@ -246,7 +248,7 @@ impl ManagedMessages {
         self.moves_at = Some(now + every);
         let some = Subgroups(self.rng.next_u64() | self.rng.next_u64());
         let one = Subgroups::ALL.draw(&mut self.rng);
-        // A refusal says that there is enough to do, or that there is nothing to change.
+        // A refusal means that enough is under way, or that there is nothing to change.
         match self.rng.below(7) {
             0 => {
                 let _ = self.xgm.partition(some.union(one), some.union(one));

@@ -1,5 +1,5 @@
-//! The account of a relay: the receivers below it, and what became of each. It grows by one word
-//! after the other, at the relay and at whoever it is told, and is never taken back.
+//! The account of a relay: the receivers below it, and the outcome of each. It grows word by word,
+//! at the relay and at the sender that the relay tells; no word is ever taken back.
 
 use alloc::vec::Vec;
 
@@ -8,31 +8,31 @@ use groupcast_core::NodeId;
 
 use crate::bulk::Outcome;
 
-/// What a relay says next.
+/// One word of a relay's account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Word {
-    /// A receiver takes part below: the next row.
+    /// A receiver takes part below; it gets the next row.
     Registered {
         /// Its node.
         node: NodeId,
-        /// What it is called; below another relay `relay/name`.
+        /// Its name; behind another relay `relay/name`.
         name: Bytes,
     },
-    /// What became of the receiver in a row.
+    /// The receiver in a row has its outcome.
     Settled {
-        /// Which, from 0.
+        /// The row's number, from 0.
         row: u32,
-        /// What became of it.
+        /// The outcome.
         outcome: Outcome,
     },
-    /// A row counts no more, because others stand in its place: those of the receivers below a
+    /// A row counts no more, because others stand in its place: those of the receivers behind a
     /// relay, or that of a receiver's next life.
     Aside {
-        /// Which, from 0.
+        /// The row's number, from 0.
         row: u32,
     },
-    /// Every row is settled, and there will be no more.
+    /// Every row is settled, and no more will come.
     Final,
 }
 
@@ -41,15 +41,15 @@ pub enum Word {
 pub struct Row {
     /// Its node.
     pub node: NodeId,
-    /// What it is called; below another relay `relay/name`.
+    /// Its name; behind another relay `relay/name`.
     pub name: Bytes,
-    /// What became of it, once that is known.
+    /// Its outcome, once known.
     pub outcome: Option<Outcome>,
-    /// Whether others stand in its place.
+    /// Whether other rows stand in its place.
     pub is_aside: bool,
 }
 
-/// The receivers below a relay.
+/// The receivers below a relay, one row each.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Account {
     rows: Vec<Row>,
@@ -60,7 +60,7 @@ impl Account {
     /// The longest name of a row, in bytes. Longer ones lose their beginning.
     pub const NAME_MAX: usize = 512;
 
-    /// Adds a word; false, and nothing changed, if it makes no sense.
+    /// Adds a word. Returns false and changes nothing if the word contradicts those before.
     pub fn add(&mut self, word: &Word) -> bool {
         if self.is_final {
             return false;
@@ -91,7 +91,7 @@ impl Account {
         true
     }
 
-    /// All rows, those set aside included.
+    /// All rows, also those set aside.
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }

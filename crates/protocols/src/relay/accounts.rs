@@ -1,15 +1,16 @@
-//! Accounts on their way: a relay tells the sender of a transfer, word by word, who is below it and
-//! what became of each; the sender keeps that.
+//! Accounts on their way: a relay tells the sender of a transfer, word by word, which receivers are
+//! below it and the outcome of each; the sender keeps that.
 //!
-//! It runs beside [`Bulk`](crate::bulk::Bulk) on a channel of its own, so that a sender of a
-//! release that knows of no relays drops what it hears. A page is repeated until it is taken, and
-//! the next one follows then. A sender that takes nothing at all within [`Accounts::UNHEARD`] keeps
-//! no accounts: the relay has its last word in the transfer itself.
+//! Accounts run beside [`Bulk`](crate::bulk::Bulk) on their own channel, so that a sender of a
+//! release without relays drops them. The relay repeats a page until the sender has taken it, and
+//! sends the next one then. A sender that takes nothing within [`Accounts::UNHEARD`] keeps no
+//! accounts: the relay has its last word in the transfer itself.
 //!
 //! # Guarantees
-//! The sender has the words of a relay in order, each once. It takes them of receivers of a
-//! transfer alone, and no more than its limit of rows for all relays of a transfer together; a
-//! relay that would exceed it, or whose words make no sense, is told that no more is taken.
+//! The sender has the words of a relay in order, each once. It takes words only from receivers of
+//! the transfer, and no more rows than its limit for all relays of a transfer together. A relay
+//! that would exceed the limit, or whose words contradict each other, is told that the sender takes
+//! no more.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -25,18 +26,18 @@ use crate::bulk::TransferId;
 /// A relay has said more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccountEvent {
-    /// Of which transfer of this endpoint.
+    /// The number of the transfer, which this endpoint sends.
     pub number: u32,
-    /// Who.
+    /// The relay.
     pub relay: MemberId,
-    /// What.
+    /// The word.
     pub word: Word,
 }
 
-/// How a report to a sender stands.
+/// How far a relay's account has reached the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReportState {
-    /// Words are on their way, or have not been said.
+    /// Words are on their way, or the last one has not been said yet.
     Open,
     /// The sender has the last word, and all before.
     Delivered,
@@ -57,31 +58,31 @@ pub struct Accounts {
     events: VecDeque<AccountEvent>,
 }
 
-/// What a relay says of a transfer.
+/// The account that this endpoint gives as a relay of a transfer.
 #[derive(Debug, Default)]
 struct Given {
     words: Vec<Word>,
     rows: usize,
-    /// Words that the sender has, and those that are under way beyond.
+    /// How many words the sender has taken, and how many beyond are under way.
     taken: usize,
     flying: usize,
-    /// When the first page went, and when the last is repeated.
+    /// When the first page was sent, and when the last one is due again.
     since: Option<Time>,
     due: Option<Time>,
-    /// How often it was repeated since the sender last took any.
+    /// How often a page was sent since the sender last took any word.
     vain: u32,
     is_heard: bool,
     is_full: bool,
 }
 
-/// What is kept of a transfer.
+/// The accounts that this endpoint keeps of a transfer that it sends.
 #[derive(Debug, Default)]
 struct Kept {
     receivers: BTreeSet<MemberId>,
     relays: BTreeMap<MemberId, Told>,
 }
 
-/// What one relay has told.
+/// The account that one relay has told.
 #[derive(Debug, Default)]
 struct Told {
     account: Account,
@@ -90,15 +91,16 @@ struct Told {
 }
 
 impl Accounts {
-    /// A sender that has taken nothing for so long keeps no accounts.
+    /// A sender that has taken nothing for this long keeps no accounts.
     pub const UNHEARD: Duration = Duration::from_secs(5);
-    /// A page that is not taken is repeated after this, and each time after twice as long.
+    /// A page that is not taken is repeated after this, then each time after twice as long, up to
+    /// `AGAIN_MAX`.
     const AGAIN: Duration = Duration::from_millis(100);
     const AGAIN_MAX: Duration = Duration::from_millis(400);
-    /// Acknowledgements that wait at most; what is dropped is asked for again.
+    /// The most acknowledgements that wait; if one is dropped, the relay repeats its page.
     const OUTBOX_MAX: usize = 4096;
 
-    /// With room for `rows_max` receivers below relays in each transfer.
+    /// Accounts with room for `rows_max` receivers below relays in each transfer.
     pub fn new(rows_max: usize) -> Self {
         Self {
             rows_max,
@@ -114,26 +116,26 @@ impl Accounts {
         self.kept.entry(number).or_default();
     }
 
-    /// `receiver` is one of transfer `number`, and may be a relay.
+    /// Notes that `receiver` is a receiver of transfer `number`, and so may be a relay.
     pub fn admit(&mut self, number: u32, receiver: MemberId) {
         if let Some(kept) = self.kept.get_mut(&number) {
             kept.receivers.insert(receiver);
         }
     }
 
-    /// The transfer is over: what was told of it.
+    /// Ends transfer `number`: returns the accounts that relays have told of it, and forgets them.
     pub fn close(&mut self, number: u32) -> BTreeMap<MemberId, Account> {
         let kept = self.kept.remove(&number).unwrap_or_default();
         let relays = kept.relays.into_iter();
         relays.map(|(relay, told)| (relay, told.account)).collect()
     }
 
-    /// What a relay has told of transfer `number`.
+    /// The account that `relay` has told of transfer `number`.
     pub fn account(&self, number: u32, relay: MemberId) -> Option<&Account> {
         Some(&self.kept.get(&number)?.relays.get(&relay)?.account)
     }
 
-    /// What relays have told of transfer `number`.
+    /// The accounts that relays have told of transfer `number`.
     pub fn accounts(&self, number: u32) -> impl Iterator<Item = (MemberId, &Account)> {
         let relays = self
             .kept
@@ -143,7 +145,7 @@ impl Accounts {
         relays.map(|(relay, told)| (*relay, &told.account))
     }
 
-    /// This endpoint relays transfer `id`, and says the next word to its sender.
+    /// Says the next word on transfer `id`, which this endpoint relays, to its sender.
     pub fn say(&mut self, now: Time, id: TransferId, word: Word) {
         let rows_max = self.rows_max;
         let given = self.given.entry(id).or_default();
@@ -159,7 +161,7 @@ impl Accounts {
         }
     }
 
-    /// How far the sender of transfer `id` is with what was said.
+    /// How far the account of transfer `id` has reached its sender.
     pub fn state(&self, now: Time, id: TransferId) -> ReportState {
         let Some(given) = self.given.get(&id) else {
             return ReportState::Open;
@@ -177,17 +179,17 @@ impl Accounts {
         }
     }
 
-    /// This endpoint has nothing more to say of transfer `id`.
+    /// Forgets transfer `id`, which this endpoint relayed.
     pub fn forget(&mut self, id: TransferId) {
         self.given.remove(&id);
     }
 
-    /// A datagram of a peer: its body.
+    /// Takes in the body of a datagram of a peer.
     pub fn handle_datagram(&mut self, now: Time, from: MemberId, body: &[u8]) {
         match Message::decode(body) {
             Ok(Message::Page(page)) => self.handle_page(from, page),
             Ok(Message::Taken(taken)) => self.handle_taken(now, from, taken),
-            // Junk; or a later release, which has to do without.
+            // Junk, or a word of a later release that this one does not know.
             Err(_) => {}
         }
     }
@@ -197,7 +199,7 @@ impl Accounts {
             return;
         };
         if !kept.receivers.contains(&from) {
-            // It comes again when the relay has registered.
+            // The relay repeats the page until it has registered.
             return;
         }
         let rows = kept.relays.values().map(|told| told.account.rows().len());
@@ -240,7 +242,7 @@ impl Accounts {
         };
         let next = taken.next as usize;
         if next > given.taken + given.flying {
-            // Nobody can have what was not said.
+            // The sender cannot have taken words that were not sent.
             return;
         }
         given.is_heard = true;
@@ -254,7 +256,7 @@ impl Accounts {
         }
     }
 
-    /// Time has passed.
+    /// Sends the pages that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         for (id, given) in &mut self.given {
             let is_due = given.due.is_some_and(|due| due <= now);
@@ -285,7 +287,7 @@ impl Accounts {
         })
     }
 
-    /// The next that a relay has said.
+    /// The next word that a relay has said.
     pub fn poll_event(&mut self) -> Option<AccountEvent> {
         self.events.pop_front()
     }

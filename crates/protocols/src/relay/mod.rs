@@ -1,8 +1,8 @@
-//! A relay: it receives bulk transfers as one of their receivers, and sends them on into another
-//! group, in pieces as they come.
+//! A relay: it receives bulk transfers as one of their receivers, and sends the pieces on into
+//! another group as they come.
 //!
-//! No paper: ours, for groups that multicast does not join. `docs/relay.md` is for users, ADR 0044
-//! says why it is as it is.
+//! From no paper: it serves groups that multicast does not join. `docs/relay.md` is for users; ADR
+//! 0044 has the reasons.
 //!
 //! ```text
 //!  sender ──▶ group above ──▶ upper endpoint ─┐                 ┌─▶ lower endpoint ──▶ group below
@@ -10,8 +10,8 @@
 //!         ◀── accounts ◀──── who is below, and what became of each ◀──────────────────┘
 //! ```
 //!
-//! [`Relay`] joins two [`Bulk`] endpoints, which know nothing of it; whoever hosts them (sockets, a
-//! test) hands it what they tell and lets it work. Beside each runs an [`Accounts`].
+//! [`Relay`] joins two [`Bulk`] endpoints, which know nothing of it; their host (sockets, a test)
+//! hands it their notices and calls [`Relay::work`]. An [`Accounts`] runs beside each endpoint.
 //!
 //! # A transfer
 //!
@@ -20,24 +20,24 @@
 //!     ──▶ Passing ── all below are settled ──▶ Concluding ── the account is delivered ──▶ Concluded
 //! ```
 //!
-//! - It is announced below as it was announced above, in the same words, so that receivers take it
-//!   for what it is and verify it by the hashes of its sender.
-//! - The relay registers above when those below have had time to register, and begins below when it
-//!   is counted in above.
-//! - A byte is consumed above when there is room for it below: the relay's credit is that of the
-//!   slowest receiver below. It keeps the bytes that the settings of its upper endpoint allow
+//! - The relay announces a transfer below with the same bytes as it was announced above, so that
+//!   receivers verify it by the hashes of its sender.
+//! - It registers above when the receivers below have had time to register, and begins below when
+//!   it is counted in above.
+//! - It consumes a byte above when there is room for it below: its credit is that of the slowest
+//!   receiver below. It keeps as many bytes as the settings of its upper endpoint allow
 //!   (`buffer_max`), and the window of its lower one.
-//! - It cannot go back: below there is one pass, all wait for the slowest, and who registers after
-//!   the start is told that it is late.
-//! - It has its last word above when every receiver below is settled, and the sender has the
-//!   account of them: it is complete if they all are, else it has failed, and says who did.
+//! - It cannot go back: there is one pass below, all receivers wait for the slowest, and a receiver
+//!   that registers after the start is told that it is late.
+//! - It says its last word above when every receiver below is settled and the sender has their
+//!   account: the relay is complete if they all are, else it has failed, and names those that did.
 //!
 //! # Guarantees
-//! What a relay says to be complete, every receiver that was ever registered below has concluded
-//! well. A transfer that leads back to where it came from is refused ([`Relay::offered`]).
+//! If a relay says that a transfer is complete, every receiver that ever registered below has it
+//! complete. A relay refuses a transfer that leads back to where it came from ([`Relay::offered`]).
 //!
-//! Files: `passage` is one transfer, `queue.rs` its bytes, `account.rs`, `accounts.rs` and
-//! `wire.rs` the account and its way.
+//! Files: `passage` has one transfer, `queue.rs` its bytes, `account.rs` the account of its
+//! receivers, `accounts.rs` and `wire.rs` the account's way to the sender.
 
 mod account;
 mod accounts;
@@ -60,26 +60,27 @@ use self::passage::Passage;
 use crate::bulk::{Bulk, DeliverTo, Notice, Outcome, Policy, Transfer, TransferId, Wanted};
 use crate::xgm::Subgroups;
 
-/// How a relay works.
+/// Settings of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
-    /// What it calls itself above.
+    /// The relay's name as a receiver above.
     pub name: Bytes,
-    /// How long receivers below have to register after the first, where it is not known who is
-    /// there. Default 250 ms: five announcements. Too small: one that hears the first announcement
-    /// late is left out. Too large: the relay is late itself for a sender that waits for nobody.
+    /// How long the relay lets receivers below register after the first one, if it does not know
+    /// which are there. Default 250 ms: five announcements. Too small: a receiver that hears the
+    /// first announcement late is left out. Too large: the relay itself is late for a sender that
+    /// does not wait for receivers.
     pub gather: Duration,
-    /// How long it waits for those that answered the list of the same files before. Default 20 s.
-    /// Too small: what they hold is sent again, or they are left out. Too large: one that has gone
-    /// since holds up all.
+    /// How long the relay waits for the receivers that answered the list of the same files before.
+    /// Default 20 s. Too small: what they hold is sent again, or they are left out. Too large: one
+    /// that has gone since holds up all.
     pub known_within: Duration,
-    /// Transfers at once; more are refused. Default 8. Each may hold twice the protocol's
+    /// The most transfers at once; more are refused. Default 8. Each may hold twice the protocol's
     /// `buffer_max` above and three windows below.
     pub transfers_max: usize,
 }
 
 impl RelayConfig {
-    /// With the defaults.
+    /// The defaults, for a relay called `name`.
     pub fn new(name: &[u8]) -> Self {
         Self {
             name: Bytes::copy_from_slice(name),
@@ -90,77 +91,77 @@ impl RelayConfig {
     }
 }
 
-/// What a transfer is, as far as a relay has to know.
+/// What a transfer carries, as far as a relay has to know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carries {
-    /// Files: receivers may hold parts of them.
+    /// Files: receivers may already hold parts of them.
     Files,
-    /// A stream that nobody holds a part of.
+    /// A stream, of which no receiver holds a part.
     Stream,
-    /// The list of files that are about to be sent: receivers say whether any are there, and it is
-    /// good above if it is good at any below.
+    /// The list of the files that are about to be sent: receivers say whether they hold any, and
+    /// the list is complete above if it is complete at any receiver below.
     List,
 }
 
 /// The endpoints of a relay, and the accounts beside them.
 #[derive(Debug)]
 pub struct Sides<'a> {
-    /// The endpoint in the group that it receives in.
+    /// The endpoint in the group that the relay receives in.
     pub upper: &'a mut Bulk,
-    /// The endpoint in the group that it sends into.
+    /// The endpoint in the group that the relay sends into.
     pub lower: &'a mut Bulk,
-    /// Beside the upper endpoint: what is told to senders.
+    /// Beside the upper endpoint: the accounts that the relay gives to senders.
     pub told: &'a mut Accounts,
-    /// Beside the lower endpoint: what relays below tell.
+    /// Beside the lower endpoint: the accounts that relays below give.
     pub kept: &'a mut Accounts,
 }
 
-/// What a relay's user may want to know. Transfers are named as above.
+/// What a relay tells its user. `id` names a transfer as above.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RelayEvent {
-    /// It is not relayed, and its sender knows why.
+    /// The relay does not take a transfer, and has told its sender why.
     Refused {
-        /// Which transfer.
+        /// The transfer.
         id: TransferId,
-        /// Why.
+        /// The reason, as the sender is told.
         reason: String,
     },
-    /// The relay takes part above, for so many receivers below.
+    /// The relay takes part above for the receivers below.
     Accepted {
-        /// In which transfer.
+        /// The transfer.
         id: TransferId,
-        /// How many have registered.
+        /// How many have registered below.
         receivers: usize,
     },
-    /// A receiver takes part below.
+    /// A receiver has registered below.
     Registered {
-        /// In which transfer.
+        /// The transfer.
         id: TransferId,
-        /// What it is called; below another relay `relay/name`.
+        /// The receiver's name; behind another relay `relay/name`.
         name: Bytes,
     },
-    /// What became of a receiver below.
+    /// A receiver below has its outcome.
     Settled {
-        /// In which transfer.
+        /// The transfer.
         id: TransferId,
-        /// What it is called.
+        /// The receiver's name.
         name: Bytes,
-        /// What became of it.
+        /// Its outcome.
         outcome: Outcome,
     },
-    /// It is over here.
+    /// A transfer is over at this relay.
     Concluded {
-        /// Which transfer.
+        /// The transfer.
         id: TransferId,
-        /// Receivers below that are complete.
+        /// The number of receivers below that are complete.
         complete: usize,
-        /// Those that are not.
+        /// The number of receivers below that are not.
         failed: usize,
         /// Bytes that came from above.
         bytes: u64,
-        /// Why it is not good for all; of what was not, too, for which no receiver below can be
-        /// blamed.
+        /// Whether it is complete for all receivers below, or why not; the reason may also lie with
+        /// the sender or with the relay.
         result: Result<(), String>,
     },
 }
@@ -170,28 +171,29 @@ pub enum RelayEvent {
 pub struct Relay {
     config: RelayConfig,
     passages: BTreeMap<TransferId, Passage>,
-    /// What others have announced below, in the words of their announcements.
+    /// The transfers that others have announced below, with the bytes of their announcements.
     beside: BTreeMap<TransferId, Bytes>,
-    /// Who answered the last list of these senders.
+    /// The nodes that answered the last list of each of these senders.
     known: VecDeque<(MemberId, BTreeSet<NodeId>)>,
-    /// Transfers that are over, and of which senders may hold a part of the account.
+    /// Transfers that are over, and of whose account the sender may hold a part.
     past: VecDeque<TransferId>,
     events: VecDeque<RelayEvent>,
 }
 
-/// What it has told of a transfer is told: it cannot begin another account under the same number.
+/// Refusal of a transfer that was relayed before: a relay cannot begin another account under the
+/// same number.
 const LOST: &str = "the relay has lost this sender, or was given up by it: send it again";
 
-/// A transfer that leads back, or comes twice.
+/// Refusal of a transfer that leads back, or comes twice.
 const LOOP: &str = "the group below has the same from another sender: if relays form a loop, or two serve one group, end one \
                     of them";
 
 impl Relay {
-    /// Senders whose lists are remembered.
+    /// The most senders whose lists are remembered.
     const KNOWN_MAX: usize = 16;
-    /// Transfers that are over and remembered.
+    /// The most transfers that are remembered after their end.
     const PAST_MAX: usize = 256;
-    /// A transfer that nobody below has answered for so long makes room for another.
+    /// A transfer that no receiver below has answered for this long makes room for another.
     const UNANSWERED: Duration = Duration::from_secs(10);
 
     /// A relay without transfers.
@@ -206,9 +208,9 @@ impl Relay {
         }
     }
 
-    /// Takes a transfer that is announced above, or refuses it: if it is under way from another
-    /// sender, above or below; if there are as many as it takes; or if it asks for what a relay
-    /// cannot do.
+    /// Takes a transfer that is announced above, or refuses it: if the same is under way from
+    /// another sender, above or below; if the relay has as many as it takes; or if the transfer
+    /// asks for what a relay cannot do.
     pub fn offered(
         &mut self,
         now: Time,
@@ -227,8 +229,8 @@ impl Relay {
             if former.sender.node != id.sender.node {
                 is_loop = true;
             } else if carries != Carries::Stream {
-                // Its sender was restarted: receivers below go on with what they have. Of a stream
-                // they have nothing, and streams of one sender are all called the same.
+                // Its sender was restarted: receivers below go on with what they have. They keep
+                // nothing of a stream, and all streams of a sender have the same announcement.
                 passage.give_up(now, sides, "the same content is sent anew");
             }
         }
@@ -246,7 +248,7 @@ impl Relay {
             about: about.clone(),
             length,
             rewindable: false,
-            // It begins when the relay is counted in above.
+            // It does not begin by itself: the relay begins it when it is counted in above.
             receivers: Wanted::Count(sides.lower.config().receivers_max),
             subgroups: sides
                 .upper
@@ -272,9 +274,8 @@ impl Relay {
         }
     }
 
-    /// If there are as many transfers as it takes, it lets go of the one that nobody below has
-    /// answered for longest. Its sender has not heard of the relay, and waits for it no more than
-    /// before.
+    /// If the relay has as many transfers as it takes, lets go of the one that no receiver below
+    /// has answered for longest. Its sender has not heard of the relay, so it does not wait for it.
     fn make_room(&mut self, now: Time, sides: &mut Sides<'_>) {
         if self.passages.len() < self.config.transfers_max {
             return;
@@ -326,7 +327,8 @@ impl Relay {
         self.events.push_back(RelayEvent::Refused { id, reason });
     }
 
-    /// What the upper endpoint tells, but announcements: those are [offered](Self::offered).
+    /// Takes in a notice of the upper endpoint, except announcements: these go to
+    /// [`offered`](Self::offered).
     pub fn hear_upper(&mut self, now: Time, sides: &mut Sides<'_>, notice: Notice) {
         let id = match &notice {
             Notice::Enrolled { id }
@@ -341,7 +343,7 @@ impl Relay {
         }
     }
 
-    /// What the lower endpoint tells.
+    /// Takes in a notice of the lower endpoint.
     pub fn hear_lower(&mut self, now: Time, sides: &mut Sides<'_>, notice: Notice) {
         let id = match &notice {
             Notice::Announced { id, about, .. } => {
@@ -361,7 +363,8 @@ impl Relay {
         }
     }
 
-    /// Another sender announces below what is about to be sent there: of two relays, one stays.
+    /// Another sender announces below what this relay is about to send there: one of two relays
+    /// withdraws.
     fn look_for_twin(
         &mut self,
         now: Time,
@@ -380,7 +383,8 @@ impl Relay {
         }
     }
 
-    /// What a relay below has told of a transfer. To be taken before what the lower endpoint tells.
+    /// Takes in a word of a relay below. To be called before the notices of the lower endpoint are
+    /// taken.
     pub fn hear_account(&mut self, now: Time, sides: &mut Sides<'_>, event: &AccountEvent) {
         let mut passages = self.passages.values_mut();
         let passage = passages.find(|passage| passage.lower.number == event.number);
@@ -389,7 +393,7 @@ impl Relay {
         }
     }
 
-    /// Does what is due after whatever was heard, and after time has passed.
+    /// Does what is due; to be called after anything was taken in, and when time has passed.
     pub fn work(&mut self, now: Time, sides: &mut Sides<'_>) {
         for (id, passage) in &mut self.passages {
             passage.work(now, sides, &self.config, &mut self.events);
@@ -408,7 +412,7 @@ impl Relay {
         }
     }
 
-    /// The relay ends: both sides are told of everything under way.
+    /// Ends the relay: tells both sides that every transfer under way ends.
     pub fn stop(&mut self, now: Time, sides: &mut Sides<'_>) {
         for passage in self.passages.values_mut() {
             if passage.is_gathering() {
@@ -419,17 +423,17 @@ impl Relay {
         }
     }
 
-    /// Whether nothing is under way.
+    /// Whether no transfer is under way.
     pub fn is_idle(&self) -> bool {
         self.passages.is_empty()
     }
 
-    /// The next that its user may want to know.
+    /// The next event for the relay's user.
     pub fn poll_event(&mut self) -> Option<RelayEvent> {
         self.events.pop_front()
     }
 
-    /// When to let it [work](Self::work) if nothing is heard before.
+    /// When to call [`work`](Self::work) if nothing is taken in before.
     pub fn poll_timeout(&self) -> Option<Time> {
         let due = |passage: &Passage| passage.poll_timeout(&self.config);
         self.passages.values().filter_map(due).min()

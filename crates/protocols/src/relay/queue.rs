@@ -1,21 +1,21 @@
-//! Bytes on their way through a relay: they have come from above, in order, and wait for room
+//! The bytes on their way through a relay: they have come from above, in order, and wait for room
 //! below.
 //!
-//! They are copied together, because a slice would keep all of the memory that it was received
-//! with; what is here is bounded by the credit that the relay gives above.
+//! They are copied, because a slice would keep all of the memory that it was received with. The
+//! credit that the relay gives above bounds the queue.
 
 use alloc::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-/// The bytes, as runs without gaps.
+/// The queue: runs of bytes without gaps, each with its offset in the stream.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     runs: VecDeque<(u64, BytesMut)>,
 }
 
 impl Queue {
-    /// The bytes from `offset` on, which come after all before.
+    /// Appends bytes at `offset`, which lies behind all that the queue holds.
     pub(super) fn push(&mut self, offset: u64, bytes: &[u8]) {
         if let Some((start, run)) = self.runs.back_mut()
             && *start + run.len() as u64 == offset
@@ -26,12 +26,12 @@ impl Queue {
         self.runs.push_back((offset, BytesMut::from(bytes)));
     }
 
-    /// Where the first byte lies in the stream.
+    /// The offset of the first byte in the stream.
     pub(super) fn start(&self) -> Option<u64> {
         self.runs.front().map(|(start, _)| *start)
     }
 
-    /// Drops what lies before `at`; how many bytes that were.
+    /// Drops the bytes before `at`, and returns how many they were.
     pub(super) fn drop_before(&mut self, at: u64) -> u64 {
         let mut dropped = 0;
         while let Some(start) = self.start().filter(|start| *start < at) {
@@ -40,7 +40,7 @@ impl Queue {
         dropped
     }
 
-    /// The first bytes, at most so many and up to the first gap.
+    /// Takes the first bytes, at most `most` and up to the first gap.
     pub(super) fn take(&mut self, most: u64) -> Bytes {
         let Some((start, run)) = self.runs.front_mut() else {
             return Bytes::new();

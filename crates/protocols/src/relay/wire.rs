@@ -6,7 +6,7 @@
 //! | 1 page | relay | transfer's number (4), number of its first word (4), count of words (2), words |
 //! | 2 taken | sender | transfer's number (4), number of the next word (4), flags (1): 1 no more are taken |
 //!
-//! The sender of the transfer is who a page is addressed to. A word is its kind (1) and
+//! A page goes to the sender of the transfer. A word is its kind (1) and
 //!
 //! | kind | then |
 //! |---|---|
@@ -16,7 +16,7 @@
 //! | 4 final | |
 //!
 //! Outcomes: 1 complete, 2 refused, 3 failed, 4 vanished, 5 slow, 6 late, 7 outrun, 8 excluded, 9
-//! too few, 10 absent, 11 same name, 12 cancelled. One that is not known is read as failed.
+//! too few, 10 absent, 11 same name, 12 cancelled. Any other is read as failed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -31,15 +31,15 @@ use crate::bulk::Outcome;
 /// The longest reason, in bytes.
 pub(super) const REASON_MAX: usize = 512;
 
-/// Bytes of a page at most, unless one word alone is longer: it fits an Ethernet frame.
+/// The most bytes of a page, unless one word alone is longer: a page fits an Ethernet frame.
 const PAGE_MAX: usize = 1300;
 
 /// A datagram body.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    /// A part of a relay's account.
+    /// Words of a relay's account.
     Page(Page),
-    /// Up to where it is known.
+    /// How many of these words the sender has taken.
     Taken(Taken),
 }
 
@@ -69,8 +69,8 @@ impl Taken {
     }
 }
 
-/// The body of a page with as many of `words`, of which the first is number `first`, as it takes;
-/// and how many that are.
+/// The body of a page with as many of `words` as fit, and how many fit. The first word has the
+/// number `first`.
 pub(super) fn page(transfer: u32, first: u32, words: &[Word]) -> (Bytes, usize) {
     let mut body = Vec::new();
     let mut count = 0;
@@ -152,7 +152,7 @@ fn outcome(code: u8, reason: String) -> Outcome {
 }
 
 impl Message {
-    /// Reads a body. Memory is taken for what is there.
+    /// Reads a body. It allocates for the words that are there, not for the count that is claimed.
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let message = match reader.u8("kind")? {

@@ -1,10 +1,11 @@
-//! The asker's side of a census: whom to ask next, who was heard, when it is over.
+//! The asker's side of a census: it chooses the hosts that the next poll asks, keeps what they
+//! answered, and decides when the census ends.
 //!
-//! Each host has a position in 0..2^32, drawn by a hash for each census. A poll asks a slice of the
-//! positions. How wide the next slice is follows from how many answered the last one, so that a
-//! poll brings about [`XgmConfig::answers_wanted`] answers, whatever the group's size. When the
-//! last position was asked, the next pass begins: its polls name the hosts of their slice that were
-//! heard, and these keep silent. Nothing is kept at the hosts for it.
+//! A hash gives each host a position in 0..2^32, another one in each census. A poll asks the hosts
+//! in a slice of the positions. The number of answers to the last poll sets the width of the next
+//! slice, so that a poll brings about [`XgmConfig::answers_wanted`] answers, whatever the group's
+//! size. After the last position the next pass begins: its polls name the hosts of their slice that
+//! have answered, and these keep silent. The hosts keep no state for a census.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -16,16 +17,17 @@ use super::config::XgmConfig;
 use super::wire::{Answer, HEARD_MAX, Poll};
 use super::{Census, CensusHost, CensusRequest, Subgroups};
 
-/// Positions that there are.
+/// The number of positions.
 const POSITIONS: u64 = 1 << 32;
 /// The width of the first slice.
 const WIDTH_FIRST: u64 = POSITIONS / 256;
-/// How long a poll waits at most, whatever the round trip.
+/// The longest time from one poll to the next, whatever the round trip.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Polls whose time of sending is kept, to learn the round trip from late answers.
+/// The census remembers when it sent this many of its last polls, to learn the round trip from late
+/// answers.
 const SENT_MAX: usize = 256;
 
-/// Where `host` stands in the census `census` of `asker`.
+/// The position of `host` in the census `census` of `asker`.
 pub(super) fn position(asker: Incarnation, census: u32, host: Incarnation) -> u32 {
     let census = Rng::new(asker.0).fork_index(u64::from(census));
     census.fork_index(host.0).next_u64() as u32
@@ -44,13 +46,13 @@ pub(super) struct Asking {
     cursor: u64,
     width: u64,
     interval: Duration,
-    /// The number of the last poll, and when it and those before it were sent.
+    /// The number of the last poll, and when the last [`SENT_MAX`] polls were sent.
     poll: u16,
     sent: VecDeque<(u16, Time)>,
-    /// Hosts that were heard for the first time since the last poll.
+    /// Hosts that have answered for the first time since the last poll.
     answers: u32,
     hosts: BTreeMap<(u32, Incarnation), CensusHost>,
-    /// When a host was heard for the first time last, and whether in this pass.
+    /// When a new host answered last, and whether none has in this pass.
     news: Time,
     is_silent: bool,
     silent_passes: u32,
@@ -99,7 +101,7 @@ impl Asking {
         self.due.min(self.began + self.request.timeout)
     }
 
-    /// Notes what a host has. The last answer of a host is the one that counts.
+    /// Notes the answer of a host. The last answer of a host counts.
     pub(super) fn hear(&mut self, now: Time, from: MemberId, answer: &Answer) {
         self.measure(now, answer);
         let host = CensusHost {
@@ -128,7 +130,7 @@ impl Asking {
         self.hosts.insert(place, host);
     }
 
-    /// A poll has to wait for twice as long as an answer took.
+    /// Makes the interval at least twice the round trip that `answer` shows.
     fn measure(&mut self, now: Time, answer: &Answer) {
         let poll = self
             .sent
@@ -142,7 +144,7 @@ impl Asking {
         }
     }
 
-    /// Within which time the answers to a poll come.
+    /// The time over which hosts spread their answers to a poll.
     fn spread(&self) -> Duration {
         self.config.interval / 2
     }
@@ -176,10 +178,11 @@ impl Asking {
         };
     }
 
-    /// As many answers as are wanted: the next slice is as wide as the last answers let expect.
+    /// Sets the width of the next slice, so that by the last answers it holds as many hosts as
+    /// wanted.
     fn widen(&mut self) {
         let answers = u64::from(core::mem::take(&mut self.answers));
-        // The first poll asks nobody: it lets hosts and asker admit each other.
+        // The first poll asks no host: with it the hosts and the asker admit each other.
         if self.poll > 1 {
             let wanted = u64::from(self.config.answers_wanted.max(1));
             let width = self.width.saturating_mul(wanted) / answers.max(wanted.div_ceil(4));
@@ -214,7 +217,7 @@ impl Asking {
         if self.sent.len() > SENT_MAX {
             self.sent.pop_front();
         }
-        // The more passes were silent, the less there is to hurry.
+        // After silent passes few hosts can be missing: polls follow more slowly.
         let patience = 1 << self.silent_passes.min(3);
         self.due = now + self.interval * patience;
         Poll {

@@ -1,7 +1,8 @@
-//! Checkpoints (003 4.5.2): who has the stream up to a place in it.
+//! Checkpoints (003 4.5.2): which members have the stream up to a place in it.
 //!
-//! A checkpoint is named by its place, as 003 proposes (the sequence number of the marker). The
-//! marker is told on the entities' own channel; whoever comes to the place says so out of band.
+//! The place names the checkpoint, as 003 proposes (the sequence number of the marker). The
+//! source's entity sends the marker on the entities' own channel, and a member that reaches the
+//! place says so out of band.
 
 use alloc::vec::Vec;
 
@@ -11,36 +12,37 @@ use groupcast_core::MemberId;
 /// Whether a member has the stream up to a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holding {
-    /// It has it: it said so.
+    /// The member said that it has it.
     Has,
-    /// It has not, and takes part no more: it said so.
+    /// The member said that it takes part no more and does not have it.
     HasNot,
-    /// It fell silent, or does not know the connection any more, and had not said that it has it.
+    /// The member fell silent or does not know the connection any more, and had not said that it
+    /// has it.
     Unknown,
-    /// It takes part, and is not there yet.
+    /// The member takes part, and has not reached the place yet.
     Open,
 }
 
 /// A member in an account.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Accounted {
-    /// Who.
+    /// The member.
     pub member: MemberId,
-    /// What it is called.
+    /// Its name.
     pub name: Bytes,
-    /// Whether it has it.
+    /// Whether it has the stream up to the place.
     pub holding: Holding,
-    /// How far it was when it last said so: bytes from the start of the stream.
+    /// How far it had come when it last said so: bytes from the start of the stream.
     pub progress: u64,
 }
 
-/// What became of a checkpoint: every member that was watched then or came later.
+/// The account of a checkpoint: every member that was watched when it was set, or joined later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// The source's number of the connection.
     pub number: u32,
-    /// Its place: it is about the bytes below.
+    /// The checkpoint's place: the account says who has the bytes below it.
     pub place: u64,
-    /// Each member; nobody is [open](Holding::Open) once it is over.
+    /// Each member; none is [open](Holding::Open) once the checkpoint is settled.
     pub members: Vec<Accounted>,
 }

@@ -1,11 +1,12 @@
-//! The connections that a host's member is in (003 4.5.2): what the local entity knows of each, and
-//! what it says of it, asked or not.
+//! The member's side of connections (003 4.5.2): what the local entity knows of each connection
+//! that a member of this host is in, and what it tells the source, asked or not.
 //!
-//! The transport tells how far its end is. The source's entity asks (`monitor.rs`), and names the
-//! places in the stream at which it has set checkpoints. An answer goes out of band, with how far
-//! the member is; one that is not at a place yet says so when it comes there. Joining, leaving and
-//! an abnormal close are reported at once. The end of a connection is remembered for a while, so
-//! that a report that is lost is made good by an answer.
+//! The transport tells the entity how far the member has come. The source's entity asks
+//! (`monitor.rs`), and names the places in the stream at which it has set checkpoints. The member's
+//! entity answers out of band with how far the member has come, and a member that has not reached a
+//! place yet says so when it does. The entity reports joining, leaving and an abnormal close at
+//! once. It remembers the end of a connection for a while, so that an answer replaces a report that
+//! is lost.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -18,19 +19,19 @@ use super::entity::{SPREAD_MAX, Xgm};
 use super::wire::{Ask, Message, PLACES_MAX, Report, Told};
 use super::{Key, Subgroups};
 
-/// Connections that are over and remembered.
+/// The most connections that are remembered after their end.
 const PAST_MAX: usize = 64;
 
 /// A connection, as group management names it (003 4.5.2: connection-id).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId {
-    /// Who sends.
+    /// The member that sends.
     pub source: MemberId,
     /// The source's number for it.
     pub number: u32,
 }
 
-/// How a member stands in a connection, as it says.
+/// The state of a member in a connection, as the member says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
     /// It takes part, and does not have everything yet.
@@ -51,11 +52,11 @@ struct End {
     key: Key,
     standing: Standing,
     progress: u64,
-    /// Where its source has set checkpoints that are ahead.
+    /// The checkpoints of the source that the member has not reached.
     places: BTreeSet<u64>,
-    /// The last ask that came.
+    /// The number of the last ask that came.
     round: u32,
-    /// When it answers, and which ask.
+    /// When the member answers, and which ask.
     pending: Option<(Time, u32)>,
     allowance: Allowance,
 }
@@ -64,9 +65,9 @@ struct End {
 #[derive(Debug)]
 pub(super) struct Ends {
     ends: BTreeMap<ConnectionId, End>,
-    /// Those that are over, the oldest first.
+    /// The connections that are over, the oldest first.
     past: VecDeque<ConnectionId>,
-    /// Of answers about connections that the host knows nothing of.
+    /// Bounds the answers about connections that the host does not know.
     strangers: Allowance,
 }
 
@@ -84,7 +85,7 @@ impl Ends {
         pending.map(|(due, _)| due).min()
     }
 
-    /// Remembers the end of a connection; the oldest is forgotten for it.
+    /// Remembers the end of a connection, and forgets the oldest if there are too many.
     fn end(&mut self, id: ConnectionId) {
         if self.past.len() >= PAST_MAX
             && let Some(oldest) = self.past.pop_front()
@@ -96,8 +97,8 @@ impl Ends {
 }
 
 impl Xgm {
-    /// A local member takes part in a connection from now on: its source's entity is told (003
-    /// 4.5.2: report). How many there are is bounded by the transport.
+    /// A local member takes part in a connection from now on; the entity reports that to the source
+    /// (003 4.5.2: report). The transport bounds the number of connections.
     pub fn enter(&mut self, now: Time, key: Key, id: ConnectionId) {
         self.ends.past.retain(|past| *past != id);
         let answers_max = self.config.answers_max;
@@ -114,8 +115,8 @@ impl Xgm {
         self.report(now, id);
     }
 
-    /// How far a local member is: so many bytes from the start of the stream, without a gap. It
-    /// says so if that is where its source has set a checkpoint.
+    /// A local member has the first `progress` bytes of the stream, without a gap. If it has
+    /// reached a checkpoint of the source, the entity says so.
     pub fn advance(&mut self, now: Time, id: ConnectionId, progress: u64) {
         let Some(end) = self.ends.ends.get_mut(&id) else {
             return;
@@ -126,13 +127,13 @@ impl Xgm {
         end.progress = progress;
         let ahead = end.places.split_off(&(progress + 1));
         let reached = core::mem::replace(&mut end.places, ahead);
-        // Without an allowance the next ask finds out.
+        // If the allowance is used up, the answer to the next ask tells it.
         if !reached.is_empty() && end.allowance.take(now) {
             self.tell_standing(id, 0);
         }
     }
 
-    /// A local member takes part no more; how it stands is what it is remembered by, and reported.
+    /// A local member takes part no more; the entity remembers and reports `standing`.
     pub fn exit(&mut self, now: Time, id: ConnectionId, standing: Standing) {
         let Some(end) = self.ends.ends.get_mut(&id) else {
             return;
@@ -145,8 +146,8 @@ impl Xgm {
         }
     }
 
-    /// How a local member stands in a connection, and how far it is; `None`: nothing is known of
-    /// it, or not any more.
+    /// How a local member stands in a connection, and how far it has come in bytes; `None` if the
+    /// entity does not know the connection, or has forgotten it.
     pub fn standing(&self, id: ConnectionId) -> Option<(Standing, u64)> {
         let end = self.ends.ends.get(&id)?;
         Some((end.standing, end.progress))
@@ -168,11 +169,11 @@ impl Xgm {
             progress: end.progress,
             name,
         };
-        // Like all that is said here, it has the reliability of a datagram: there are asks.
+        // A report may be lost, as all datagrams here: the answer to the next ask makes up for it.
         let _ = self.post(Destination::Member(id.source), &Message::Report(report));
     }
 
-    /// Says how a member stands: to the ask of `round`, or 0.
+    /// Tells the source how a member stands, in answer to the ask of `round`; 0: unasked.
     fn tell_standing(&mut self, id: ConnectionId, round: u32) {
         let told = match self.ends.ends.get(&id) {
             Some(end) => Told {
@@ -194,7 +195,8 @@ impl Xgm {
         self.counters.standings += u64::from(sent.is_ok());
     }
 
-    /// The source of a connection asks. What was asked before is not answered again.
+    /// Takes in an ask of a connection's source. An ask that is not newer than the last one changes
+    /// nothing.
     pub(super) fn handle_ask(&mut self, now: Time, source: MemberId, ask: &Ask) {
         self.counters.asks += 1;
         let local = self.local.incarnation;

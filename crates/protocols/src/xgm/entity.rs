@@ -22,11 +22,12 @@ use super::types::{
 };
 use super::wire::{Answer, Listed, Message, Poll};
 
-/// The longest that an answer waits, whatever a poll says.
+/// The longest time that an answer waits, whatever the poll says.
 pub(super) const SPREAD_MAX: Duration = Duration::from_secs(1);
-/// Datagrams that wait to be sent; the user's are refused, answers are dropped.
+/// The most datagrams that wait to be sent. Beyond, the user's requests are refused, and answers
+/// are dropped.
 const OUTBOX_MAX: usize = 64;
-/// Events that wait; those of changes and variables are dropped.
+/// The most events that wait. Beyond, events of changes and variables are dropped.
 const EVENTS_MAX: usize = 256;
 
 /// An answer that waits for its random time.
@@ -67,7 +68,8 @@ pub struct Xgm {
     size: Option<usize>,
     allowance: Allowance,
     pending: Vec<Pending>,
-    /// The connections that members of this host are in, and those that it is the source of.
+    /// The connections that members of this host are in; below, those that this host is the source
+    /// of.
     pub(super) ends: Ends,
     pub(super) monitors: BTreeMap<u32, Monitor>,
     pub(super) outbox: VecDeque<(Destination, Vec<u8>)>,
@@ -99,7 +101,7 @@ impl Xgm {
         }
     }
 
-    /// A local member begins, in a random subgroup (003 4.5.1), which is returned.
+    /// Adds a local member in a random subgroup (003 4.5.1), and returns that.
     ///
     /// # Errors
     /// If the key is taken, or there are [`MEMBERS_MAX`](super::MEMBERS_MAX) members.
@@ -109,12 +111,12 @@ impl Xgm {
         Ok(subgroups)
     }
 
-    /// A local member ends; nothing happens if there is none.
+    /// Removes a local member; does nothing if there is none.
     pub fn leave(&mut self, key: Key) {
         self.members.remove(key);
     }
 
-    /// What a local member is in.
+    /// The subgroups that a local member is in.
     pub fn subgroups(&self, key: Key) -> Option<Subgroups> {
         self.members.subgroups(key)
     }
@@ -127,8 +129,8 @@ impl Xgm {
         self.members.set(key, subgroups)
     }
 
-    /// A local member is in a connection of `source`, or in none: while it is, only the manager at
-    /// the source may move it (003 4.5.1).
+    /// Notes that a local member is in a connection of `source`, or in none. While it is in one,
+    /// only the manager at the source may move it (003 4.5.1).
     ///
     /// # Errors
     /// If there is no such member.
@@ -136,11 +138,11 @@ impl Xgm {
         self.members.connect(key, source)
     }
 
-    /// Begins a census; [`XgmEvent::Census`] has its number and what it found. It costs some polls
-    /// for each hundred hosts, and an answer a host.
+    /// Begins a census and returns its number; [`XgmEvent::Census`] tells what it found. It costs
+    /// some polls for each hundred hosts, and an answer a host.
     ///
     /// # Errors
-    /// If one is under way, or no subgroup is asked.
+    /// If a census is under way, or `request` asks no subgroup.
     pub fn census(&mut self, now: Time, request: CensusRequest) -> Result<u32, CensusError> {
         if self.asking.is_some() {
             return Err(CensusError::Busy);
@@ -188,7 +190,7 @@ impl Xgm {
         Ok(())
     }
 
-    /// How many hosts the group had by the last complete census of all of it (003 4.5.1: a cached
+    /// How many hosts the last complete census of the whole group found (003 4.5.1: a cached
     /// estimate of group size).
     pub fn size(&self) -> Option<usize> {
         self.size
@@ -199,17 +201,17 @@ impl Xgm {
         self.members.len()
     }
 
-    /// Who this is.
+    /// The member id of this host.
     pub fn local(&self) -> MemberId {
         self.local
     }
 
-    /// What was counted since the start.
+    /// The counters since the start.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Whether something waits to be sent.
+    /// Whether no datagram waits to be sent.
     pub(super) fn is_idle(&self) -> bool {
         self.outbox.is_empty()
     }
@@ -238,8 +240,8 @@ impl Xgm {
         }
     }
 
-    /// Whether this host is among those that `poll` asks (003 4.5.1: it answers if the union of its
-    /// members' subgroups matches).
+    /// Whether `poll` asks this host (003 4.5.1: it answers if the union of its members' subgroups
+    /// matches).
     fn is_asked(&self, asker: MemberId, poll: &Poll) -> bool {
         let is_for_host = self.members.union().matches(poll.asked);
         if self.members.len() == 0 || !self.config.plants().is_for_host(is_for_host) {
@@ -331,7 +333,7 @@ impl Xgm {
                     self.size = Some(census.hosts);
                 }
                 self.asking = None;
-                // What was asked for is told, whatever else waits.
+                // The user has asked for it: it is told, whatever else waits.
                 self.events.push_back(XgmEvent::Census(census));
             }
         }

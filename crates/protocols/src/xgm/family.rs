@@ -1,8 +1,8 @@
-//! XGM as a family of the registry: a message is a value of a variable of the group, and there is
-//! a census every now and then.
+//! XGM as a family of the registry: each message is a value of a variable of the group, and now and
+//! then a member takes a census.
 //!
-//! XGM carries no messages of its own. What a variable promises is what a datagram promises, so
-//! that histories are judged as those of bare multicast are: nothing is invented or changed.
+//! XGM carries no messages of its own. A variable is as reliable as a datagram, so the checker
+//! judges histories as those of bare multicast: nothing is invented or changed.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -46,7 +46,7 @@ fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(XgmMessages::new(local, XgmConfig::default(), rng, now))
 }
 
-/// Settings of a census of its own for each seed.
+/// Other settings for each seed.
 fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
     let config = XgmConfig {
         interval: Duration::from_millis(rng.range(1..50)),
@@ -63,15 +63,15 @@ fn vary(mut rng: Rng, _situation: &Situation) -> Factory {
     Arc::new(move |local, rng, now| Box::new(XgmMessages::new(local, config, rng, now)))
 }
 
-/// An entity with one member, whose user sends messages as variables and asks who is there.
+/// An entity with one member, whose user sends messages as variables and takes censuses.
 pub(super) struct XgmMessages {
     pub(super) xgm: Xgm,
     rng: Rng,
     queue: SendQueue<Fifo>,
     events: VecDeque<Event>,
-    /// The connections of others that it is in.
+    /// The connections of others that the member is in.
     entered: VecDeque<ConnectionId>,
-    /// When it asks or moves members next, if it does.
+    /// When the user asks or moves members next; `None`: never.
     tick: Option<Time>,
     /// What the last census found.
     #[cfg(test)]
@@ -114,7 +114,7 @@ impl XgmMessages {
         }
     }
 
-    /// The same, but its user does nothing of itself.
+    /// The same, but the user does nothing without being told to.
     #[cfg(test)]
     pub(super) fn passive(local: MemberId, config: XgmConfig, rng: Rng, now: Time) -> Self {
         Self {
@@ -132,7 +132,8 @@ impl XgmMessages {
         }));
     }
 
-    /// Asks somebody, or moves members. A refusal says that there is enough to do already.
+    /// Takes a census, monitors a connection, or moves members. A refusal means that enough is
+    /// under way already.
     fn act(&mut self, now: Time) {
         self.tick = Some(now + Self::TICK);
         let one = Subgroups::ALL.draw(&mut self.rng);
@@ -160,8 +161,8 @@ impl XgmMessages {
 }
 
 impl XgmMessages {
-    /// Monitors a connection, sets a checkpoint in it, or lets it go. A refusal says that there are
-    /// enough.
+    /// Monitors a connection, sets a checkpoint in it, or lets it go. A refusal means that there
+    /// are enough.
     fn monitor(&mut self, now: Time) {
         let number = self.rng.below(4) as u32;
         if self.rng.chance(0.2) {
@@ -184,7 +185,7 @@ impl XgmMessages {
         let _ = self.xgm.checkpoint(now, number, place);
     }
 
-    /// Is further in a connection than before, or leaves it.
+    /// Advances in a connection, or leaves it.
     fn take_part(&mut self, now: Time) {
         let Some(id) = self.entered.pop_front() else {
             return;
@@ -201,7 +202,7 @@ impl XgmMessages {
         self.xgm.exit(now, id, standing);
     }
 
-    /// Takes in what the entity tells.
+    /// Takes in the entity's events.
     fn hear(&mut self, now: Time) {
         while let Some(event) = self.xgm.poll_event() {
             match event {
@@ -212,7 +213,7 @@ impl XgmMessages {
                     member,
                     name,
                 } => {
-                    // It may be too late for it.
+                    // The connection may take no more members.
                     let _ = self.xgm.watch(number, member, &name, WatchFrom::FirstWord);
                 }
                 XgmEvent::Set {
@@ -227,7 +228,7 @@ impl XgmMessages {
         if by == self.xgm.local() {
             return;
         }
-        // What another entity of the group set under another name is no message.
+        // A variable that another entity set under another name is no message.
         if name == Self::NAME && value.len() >= 8 {
             let number = value.get_u64();
             self.deliver(MessageId { sender: by, number }, value);
@@ -270,7 +271,8 @@ impl Protocol for XgmMessages {
             let mut value = Vec::with_capacity(8 + message.payload.len());
             value.extend_from_slice(&message.number.to_be_bytes());
             value.extend_from_slice(&message.payload);
-            // Where others have taken all names of variables, it is lost, as it may be.
+            // If others have taken all names of variables, the message is lost, as a datagram may
+            // be.
             let _ = self.xgm.set(Scope::Group, Self::NAME, &value);
         }
         if self.queue.take_writable() {

@@ -1,4 +1,4 @@
-//! The members of one host: their subgroups, and who may change them.
+//! The members of one host: the subgroups that each is in, and which manager may change them.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -23,9 +23,9 @@ pub(super) struct Members {
 /// What a change did here.
 #[derive(Default, Debug)]
 pub(super) struct Changed {
-    /// Members with the vectors that they have now.
+    /// The members that were moved, with their new vectors.
     pub(super) moved: Vec<(Key, Subgroups)>,
-    /// Members that it would have moved, which are in a connection of somebody else.
+    /// Members that the change names, but that are in a connection of another source.
     pub(super) refused: usize,
 }
 

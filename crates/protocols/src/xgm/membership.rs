@@ -1,4 +1,4 @@
-//! Who has to be in a connection (003 4.3, 4.5.2: the required membership), and what breaks that.
+//! The membership that a connection requires (003 4.3, 4.5.2), and which part of it does not hold.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -11,17 +11,18 @@ use groupcast_core::text::printable;
 
 use super::Subgroups;
 
-/// The membership that a connection is contingent on: all of it has to hold. Default: anybody may
-/// come and go.
+/// The membership that a connection is contingent on: all parts have to hold. Default: any member
+/// may come and go.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Membership {
-    /// So many members at least.
+    /// At least this many members.
     pub count: usize,
-    /// These nodes, each.
+    /// A member at each of these nodes.
     pub nodes: BTreeSet<NodeId>,
     /// A member in each of these subgroups.
     pub subgroups: Subgroups,
-    /// Whether members may drop in once it has begun; if not, they are not watched. Default yes.
+    /// Whether members may drop in once the connection has begun; if not, later ones are not
+    /// watched. Default yes.
     pub may_join: bool,
     /// Whether members may drop out before they have everything. Default yes.
     pub may_leave: bool,
@@ -55,9 +56,10 @@ pub enum Rule {
 /// A membership that does not hold any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// What of it.
+    /// The part that does not hold.
     pub rule: Rule,
-    /// The names of those whose going has broken it; of one that never came, its node.
+    /// The names of the members whose going broke it; for a required node that never came, the
+    /// node.
     pub names: Vec<Bytes>,
 }
 
@@ -79,7 +81,7 @@ impl Display for Violation {
 }
 
 impl Membership {
-    /// The first part that does not hold for those that are `present`.
+    /// The first part that does not hold if exactly the members `present` are there.
     pub(super) fn judge(
         &self,
         present: impl Iterator<Item = (NodeId, Subgroups)> + Clone,

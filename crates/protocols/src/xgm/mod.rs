@@ -1,9 +1,9 @@
 //! XGM: multicast group management beside a transport (003 4.3, 4.5).
 //!
-//! One entity a host knows the host's members and speaks for them. A member is a node and a key; it
-//! is in one or more of 64 subgroups, at first in one at random. Entities answer each other's
-//! polls, move members between subgroups and keep variables. They know nothing of each other
-//! otherwise: who is in the group is asked when somebody wants to know.
+//! Each host has one entity, which knows the host's members and speaks for them. A member is a node
+//! and a key; it is in one or more of 64 subgroups, at first in one at random. Entities answer each
+//! other's polls, move members between subgroups and keep variables. They keep no list of the
+//! group: a census asks when a user wants to know who is in it.
 //!
 //! ```text
 //!   asker                                   hosts
@@ -16,30 +16,32 @@
 //! ```
 //!
 //! # Parts
-//! `wire` has the layout of the datagrams, `subgroups` the vectors, `members` what one host has,
-//! `census` the asker's side, `variables` the state that is kept, `config` the settings. Of
-//! connections (003 4.5.2), `connection` has the end of a member, `monitor` the source's side,
-//! `membership` who is required, `checkpoint` the accounts, `watch` what a source asks for. For the
-//! swarm, `noise` has what a hostile member says, and `planted` the bugs that it has to find.
+//! `wire` has the layout of the datagrams, `subgroups` the vectors, `members` the members of one
+//! host, `census` the asker's side, `variables` the variables that a host keeps, `config` the
+//! settings. For connections (003 4.5.2), `connection` has the member's side, `monitor` the
+//! source's side, `membership` the required membership, `checkpoint` the accounts, and `watch` the
+//! methods for a source. For the swarm, `noise` has what a hostile member says, and `planted` the
+//! bugs that the swarm has to find.
 //!
 //! # Timers
 //! The asker: the next poll, and the end of the census. A host: the answers that wait for their
-//! random time. The source of a connection: when all are asked, and when it looks who is silent.
+//! random time. The source of a connection: the next ask to all members, and the next look for
+//! silent ones.
 //!
 //! # Guarantees
-//! A census counts a host once, by its last answer. It is a snapshot of who answered, not an agreed
-//! view: members come and go meanwhile. Changes and variables have the reliability of a datagram
-//! (003 4.5.1): who misses one does not have it. A member always has a subgroup. A connected
-//! member's vector changes only at the word of the manager at its connection's source.
-//! A host gives at most [`XgmConfig::answers_max`] answers a second, whoever asks, and in a
-//! connection as many to its source. Of a checkpoint, what a member said it has it had, and who
-//! said that it has it not, and left, had it not.
+//! A census counts a host once, by its last answer. It is a snapshot of the hosts that answered,
+//! not an agreed view: members come and go meanwhile. Changes and variables have the reliability of
+//! a datagram (003 4.5.1): a host that misses one does not get it later. A member is always in a
+//! subgroup. Only the manager at the source of its connection changes a connected member's vector.
+//! A host gives at most [`XgmConfig::answers_max`] answers a second, whoever asks, and as many more
+//! to the source of each connection. A checkpoint's account is true: a member that is said to have
+//! the stream up to the place had it, and a member that is said to have left without it did not.
 //!
 //! # Deviations
 //! - 003 polls a large group subgroup by subgroup. That fails where an application has put all
-//!   members into one. Here hosts are asked by a hash of what they are, and the asked subgroups are
-//!   a filter beside it.
-//! - Polls name who was heard, so that a repeated poll is answered only by those that were missed.
+//!   members into one. Here a hash of its incarnation decides when a host is asked, and the asked
+//!   subgroups are a filter beside it.
+//! - Polls name the hosts that have answered, so that only the others answer a repeated poll.
 //! - 003 puts the marker of a checkpoint into XTP's tagged data. Here it rides in the asks of the
 //!   source's entity, so that it works beside every policy. `docs/monitor.md` has the rest of what
 //!   003 4.5.2 leaves open.

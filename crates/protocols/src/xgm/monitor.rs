@@ -1,19 +1,20 @@
-//! The connection monitor (003 4.5.2): the source's side. Who is in a connection, how far each is,
-//! who has gone, and whether the required membership still holds.
+//! The connection monitor (003 4.5.2), the source's side: it keeps the members of a connection and
+//! how far each has come, finds out which have gone, and judges whether the required membership
+//! still holds.
 //!
 //! ```text
 //!   source                                members
 //!     │ ask all                   ──────▶            every interval
 //!     │        ◀── told, told, told ──────           each at a random time within 3/10 of it
-//!     │ ask one                   ──────▶            who is silent after 2/5: every fifth
+//!     │ ask one                   ──────▶            members silent after 2/5: every 1/5
 //!     │  …
-//!     │                                              so many asks without a word: gone
+//!     │                                              too many asks without an answer: gone
 //! ```
 //!
-//! What a member says last is what counts, and an end is final: nothing that is repeated, late or
-//! older changes anything. A member is taken for gone when it has not answered
-//! [`watch_asks`](super::XgmConfig::watch_asks) asks in a row. So a source that was paused blames
-//! nobody.
+//! The last word of a member counts, and an end is final: a word that is repeated, late or older
+//! changes nothing. A member is taken for gone when it has not answered
+//! [`watch_asks`](super::XgmConfig::watch_asks) asks in a row. Asks are counted and not time, so a
+//! source that was paused blames no member.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -27,7 +28,7 @@ use super::types::{Departure, WatchFrom};
 use super::wire::{Ask, PLACES_MAX};
 use super::{Account, Accounted, Holding, Standing, Subgroups, XgmEvent};
 
-/// An interval has so many steps, after each of which it is looked who is silent.
+/// An interval has this many steps; after each, the monitor looks for silent members.
 const STEPS: u32 = 5;
 
 /// A member that is watched.
@@ -35,29 +36,29 @@ const STEPS: u32 = 5;
 struct Watched {
     name: Bytes,
     subgroups: Subgroups,
-    /// What it has said; `None`: nothing yet.
+    /// The last standing that the member told; `None`: nothing yet.
     said: Option<Standing>,
     is_silent: bool,
-    /// It is not taken for gone before it has said a word.
+    /// The member is not taken for gone before its first word.
     has_to_begin: bool,
     progress: u64,
-    /// The last ask that it has answered, and how many it has not answered since.
+    /// The last ask that the member answered, and how many it has not answered since.
     round: u32,
     asked: u32,
 }
 
 impl Watched {
-    /// Whether it takes part, as far as is known.
+    /// Whether the member takes part, as far as the source knows.
     fn is_within(&self) -> bool {
         !self.is_silent && matches!(self.said, None | Some(Standing::Within))
     }
 
-    /// Whether it takes part, or has everything.
+    /// Whether the member takes part, or has everything.
     fn is_present(&self) -> bool {
         self.is_within() || self.said == Some(Standing::Complete)
     }
 
-    /// The subgroups that it may be in: any, before it has said which.
+    /// The subgroups that the member may be in: any, before it has said which.
     fn covered(&self) -> Subgroups {
         match self.subgroups.is_empty() {
             true => Subgroups::ALL,
@@ -80,14 +81,14 @@ impl Watched {
 /// What a member says of itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word {
-    /// The ask that it answers; 0: none.
+    /// The ask that the word answers; 0: none.
     pub(super) round: u32,
     pub(super) standing: Standing,
     pub(super) subgroups: Subgroups,
     pub(super) progress: u64,
 }
 
-/// What the entity has to send and to tell.
+/// What the monitor has the entity send and tell.
 #[derive(Default, Debug)]
 pub(super) struct Effects {
     /// Asks, to all or to one.
@@ -104,11 +105,11 @@ pub(super) struct Monitor {
     is_violated: bool,
     has_ended: bool,
     members: BTreeMap<MemberId, Watched>,
-    /// What members have said before they were watched.
+    /// The words of members that are not watched yet.
     early: BTreeMap<MemberId, Word>,
-    /// The checkpoints, and whose word each waits for.
+    /// The places of the open checkpoints, and the members that each waits for.
     checkpoints: BTreeMap<u64, BTreeSet<MemberId>>,
-    /// Asks so far.
+    /// The number of asks so far.
     round: u32,
     asked_all_at: Time,
     ask_all_at: Time,
@@ -133,7 +134,7 @@ impl Monitor {
         }
     }
 
-    /// Whether a newcomer is watched.
+    /// Whether a new member may be watched.
     pub(super) fn takes(&self, config: &XgmConfig) -> bool {
         (self.membership.may_join || !self.is_begun) && self.members.len() < config.hosts_max
     }
@@ -142,8 +143,8 @@ impl Monitor {
         self.members.contains_key(&member)
     }
 
-    /// One that is not watched has said something. The transport may count it in later, since both
-    /// learn of it at the same time.
+    /// Keeps the word of a member that is not watched: the entity may hear of it before the
+    /// transport counts it in.
     pub(super) fn hear_early(&mut self, from: MemberId, word: Word, config: &XgmConfig) {
         let has_room = self.early.len() < config.hosts_max;
         match self.early.get_mut(&from) {
@@ -156,7 +157,7 @@ impl Monitor {
         }
     }
 
-    /// From now on `member` is watched; what it has said before counts.
+    /// Watches `member` from now on; its earlier word counts.
     pub(super) fn watch(
         &mut self,
         member: MemberId,
@@ -189,8 +190,8 @@ impl Monitor {
         self.judge(None, effects);
     }
 
-    /// The transport is done: only checkpoints are left. They do not wait for a member that has
-    /// never said a word.
+    /// The transport is done: only checkpoints are left. They do not wait for a member watched
+    /// [from its first word](WatchFrom::FirstWord) that has said none.
     pub(super) fn end(&mut self, effects: &mut Effects) {
         self.has_ended = true;
         let members = self.members.iter_mut();
@@ -213,7 +214,7 @@ impl Monitor {
         self.checkpoints.contains_key(&place)
     }
 
-    /// Sets a checkpoint; members are asked soon.
+    /// Sets a checkpoint, and has the members asked soon.
     pub(super) fn set_checkpoint(&mut self, now: Time, place: u64, config: &XgmConfig) {
         let members = self.members.iter();
         let open = members.filter(|(_, watched)| watched.holding(place) == Holding::Open);
@@ -241,7 +242,7 @@ impl Monitor {
         }
     }
 
-    /// Takes in what a member says; whether it says anything new.
+    /// Takes in a word of a member; returns whether it says anything new.
     pub(super) fn hear(&mut self, from: MemberId, word: Word, effects: &mut Effects) -> bool {
         let last = self.round;
         let Some(watched) = self.members.get_mut(&from) else {
@@ -250,7 +251,8 @@ impl Monitor {
         let is_answer = word.round > watched.round && word.round <= last;
         let is_news = word.progress > watched.progress || watched.said != Some(word.standing);
         let is_over = !matches!(watched.said, None | Some(Standing::Within));
-        // One that has never said that it is in it may not have been told yet.
+        // The entity of a member that has said nothing yet may not have heard of the connection
+        // yet.
         let is_early = word.standing == Standing::Stranger && watched.said.is_none();
         let is_heard = if word.round == 0 { is_news } else { is_answer };
         if !is_heard || is_over || is_early {
@@ -281,13 +283,13 @@ impl Monitor {
         true
     }
 
-    /// When it has something to do.
+    /// When [`step`](Self::step) is due.
     pub(super) fn due(&self) -> Option<Time> {
         let is_any = self.members.values().any(Watched::is_within);
         is_any.then(|| self.step_at.min(self.ask_all_at))
     }
 
-    /// Asks whom it is time to ask, and gives up who has not answered.
+    /// Sends the asks that are due, and gives up members that have not answered enough of them.
     pub(super) fn step(&mut self, now: Time, config: &XgmConfig, effects: &mut Effects) {
         if self.due().is_none_or(|due| due > now) {
             return;
@@ -312,7 +314,7 @@ impl Monitor {
             self.asked_all_at = now;
             self.ask_all_at = now + config.watch_interval;
         }
-        // Before that its answer may be on its way.
+        // Earlier, the answer may still be on its way.
         let are_due = now - self.asked_all_at >= step * 2;
         let is_asked = |it: &Watched| asks_all || it.asked > 1 || it.asked == 1 && are_due;
         let members = self.members.iter_mut();
@@ -349,7 +351,7 @@ impl Monitor {
         }
     }
 
-    /// A member has gone.
+    /// Tells that a member has gone.
     fn depart(&mut self, member: MemberId, how: Departure, effects: &mut Effects) {
         let Some(watched) = self.members.get(&member).filter(|_| !self.has_ended) else {
             return;
@@ -363,7 +365,8 @@ impl Monitor {
         self.judge(Some(member), effects);
     }
 
-    /// Tells once that the membership does not hold, after `gone` has gone.
+    /// Tells once that the membership does not hold; `gone` is the member that has just gone, if
+    /// one has.
     fn judge(&mut self, gone: Option<MemberId>, effects: &mut Effects) {
         if !self.is_begun || self.is_violated || self.has_ended {
             return;
@@ -389,7 +392,7 @@ impl Monitor {
         });
     }
 
-    /// Whose going breaks this rule.
+    /// The names of the members whose going breaks `rule`.
     fn names_of_gone(&self, rule: Rule) -> Vec<Bytes> {
         let present = || self.members.iter().filter(|(_, it)| it.is_present());
         let is_here = |node: &NodeId| present().any(|(member, _)| member.node == *node);
@@ -408,7 +411,7 @@ impl Monitor {
         names.chain(absent).collect()
     }
 
-    /// What `member` has said, or its silence, may settle checkpoints.
+    /// Settles the checkpoints that waited for `member` alone, if it has spoken or fallen silent.
     fn settle(&mut self, member: MemberId, effects: &mut Effects) {
         let Some(watched) = self.members.get(&member) else {
             return;
@@ -421,7 +424,7 @@ impl Monitor {
         self.tell_settled(effects);
     }
 
-    /// Tells what is known of the checkpoints that are left.
+    /// Tells the accounts of the checkpoints that are left, with open members as unknown.
     pub(super) fn close(&mut self, effects: &mut Effects) {
         for place in core::mem::take(&mut self.checkpoints).into_keys() {
             let mut account = self.account(place);
@@ -433,7 +436,7 @@ impl Monitor {
         }
     }
 
-    /// Tells the accounts of the checkpoints that wait for nobody any more.
+    /// Tells the accounts of the checkpoints that wait for no member any more.
     pub(super) fn tell_settled(&mut self, effects: &mut Effects) {
         let checkpoints = self.checkpoints.iter();
         let settled = checkpoints.filter(|(_, waits_for)| waits_for.is_empty());

@@ -1,5 +1,5 @@
-//! What a member may say without cause: for the swarm. Polls and asks without end, and words about
-//! connections that nobody has, all of which have to change nothing for the others.
+//! Datagrams that a hostile member may send without cause, for the swarm: polls, asks, and words
+//! about connections that do not exist. None of them may change anything for the other members.
 
 use core::time::Duration;
 
@@ -9,12 +9,12 @@ use super::entity::Xgm;
 use super::wire::{Ask, Message, Poll, Report, Told};
 use super::{Key, Standing, Subgroups};
 
-/// Connections of entities have lower numbers.
+/// Numbers from here on name connections that do not exist.
 const NOBODYS: u32 = 1 << 31;
 
 impl Xgm {
-    /// Says so many things to all, or about `peer`'s connections to it. What finds no room is left
-    /// out.
+    /// Queues `count` random datagrams: to all, or to `peer` about connections of `peer`. Those
+    /// that find no room are dropped.
     pub(crate) fn make_noise(&mut self, count: usize, peer: MemberId, rng: &mut Rng) {
         for _ in 0..count {
             let number = NOBODYS | rng.next_u64() as u32;

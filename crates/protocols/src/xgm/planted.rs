@@ -15,12 +15,12 @@ planted! {
     SilentHas = "silent-has",
     /// So is one that has said that it left.
     LeaverHas = "leaver-has",
-    /// A host answers polls that are for subgroups that none of its members is in.
+    /// A host answers polls for subgroups that none of its members is in.
     ExcludedAnswers = "excluded-answers",
 }
 
 impl Planted {
-    /// Those that the swarm of `managed` finds within 2,000 seeds.
+    /// The bugs that the swarm of `managed` finds within 2,000 seeds.
     pub const ALL: [Self; 4] = [
         Self::OneAskIsEnough,
         Self::AnyWordIsAll,
@@ -28,13 +28,13 @@ impl Planted {
         Self::LeaverHas,
     ];
 
-    /// The other, which no history shows: an asker counts such an answer, and the host not
-    /// (`the_answer_of_an_excluded_host_is_caught`).
+    /// The bug that no history shows: the asker counts such an answer as a fault and does not count
+    /// the host (`the_answer_of_an_excluded_host_is_caught`).
     pub const RARE: [Self; 1] = [Self::ExcludedAnswers];
 }
 
-/// What is planted in one entity: at most one bug, and none in a released binary. Its methods are
-/// the seams.
+/// The bug that is planted in one entity: at most one, and none in a released binary. The methods
+/// are the seams.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Plants {
     #[cfg(any(test, feature = "planted-bugs"))]
@@ -42,7 +42,7 @@ pub(super) struct Plants {
 }
 
 impl XgmConfig {
-    /// What is planted.
+    /// The bug that these settings plant.
     pub(super) fn plants(&self) -> Plants {
         Plants {
             #[cfg(any(test, feature = "planted-bugs"))]
@@ -63,7 +63,7 @@ impl Plants {
         }
     }
 
-    /// A member is taken for gone when it has not answered so many asks in a row.
+    /// How many asks in a row a member may leave without an answer before it is taken for gone.
     #[inline]
     pub(super) fn patience(self, asks: u32) -> u32 {
         match self.has(Planted::OneAskIsEnough) {
@@ -72,7 +72,7 @@ impl Plants {
         }
     }
 
-    /// A member has said how it stands.
+    /// Called on each word of a member.
     #[inline]
     pub(super) fn word_heard(self, word: &mut Word) {
         if self.has(Planted::AnyWordIsAll) {
@@ -80,7 +80,7 @@ impl Plants {
         }
     }
 
-    /// A checkpoint is settled.
+    /// Called on the account of each checkpoint that is settled.
     #[inline]
     pub(super) fn settled(self, account: &mut Account) {
         for one in &mut account.members {
@@ -95,7 +95,7 @@ impl Plants {
         }
     }
 
-    /// Whether a poll is for subgroups that a member of the host is in.
+    /// Whether the host answers a poll, given whether its members' subgroups match.
     #[inline]
     pub(super) fn is_for_host(self, matches: bool) -> bool {
         matches || self.has(Planted::ExcludedAnswers)

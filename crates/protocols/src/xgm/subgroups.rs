@@ -14,9 +14,9 @@ pub struct Subgroups(pub u64);
 impl Subgroups {
     /// How many subgroups there are.
     pub const COUNT: u8 = 64;
-    /// None of them: of a host without members.
+    /// The empty set: the union of a host without members.
     pub const NONE: Self = Self(0);
-    /// All of them: asks every host.
+    /// All subgroups: a census of these asks every host.
     pub const ALL: Self = Self(u64::MAX);
 
     /// The subgroup `number` alone; none if there is no such subgroup.
@@ -27,7 +27,7 @@ impl Subgroups {
         }
     }
 
-    /// Whether it holds no subgroup.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -37,29 +37,29 @@ impl Subgroups {
         self.0 & other.0 != 0
     }
 
-    /// The subgroups of either.
+    /// The subgroups that are in `self`, in `other`, or in both.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those that are not in `other`.
+    /// The subgroups of `self` that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// How many there are.
+    /// How many subgroups the set holds.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Their numbers, ascending.
+    /// The numbers of the subgroups, ascending.
     pub fn numbers(self) -> impl Iterator<Item = u8> {
         (0..Self::COUNT).filter(move |number| self.matches(Self::one(*number)))
     }
 
-    /// One of them, each as likely as the others; none if there is none.
+    /// One subgroup of the set, each as likely as the others; the empty set if there is none.
     #[must_use]
     pub fn draw(self, rng: &mut Rng) -> Self {
         let index = rng.below(u64::from(self.len())) as usize;

@@ -1,4 +1,4 @@
-//! What an entity is asked for and what it tells.
+//! Requests, events, counters and errors of a group management entity.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -9,27 +9,27 @@ use groupcast_core::trace::Observable;
 
 use super::{Account, Subgroups, Violation};
 
-/// The most members of one host: with all of them a list fits a datagram.
+/// The most members of one host: the list of this many fits a datagram.
 pub const MEMBERS_MAX: usize = 64;
 /// The longest name of a host or of a variable, in bytes.
 pub const NAME_MAX: usize = 255;
 /// The longest value of a variable, in bytes.
 pub const VALUE_MAX: usize = 1_024;
-/// The most variables that an entity keeps; further names are not taken.
+/// The most variables that an entity keeps; it takes no further names.
 pub const VARIABLES_MAX: usize = 64;
 
-/// Tells the members of one host from each other (003 4.5.1: member-id).
+/// The key that tells the members of one host from each other (003 4.5.1: member-id).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Key(pub u64);
 
 /// What a census asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CensusRequest {
-    /// Hosts answer whose members are in one of these. Default all.
+    /// Asks the hosts with a member in one of these. Default all.
     pub subgroups: Subgroups,
-    /// Whether each host says what it is called, and lists its members. Default not.
+    /// Whether each host tells its name and lists its members. Default no.
     pub list: bool,
-    /// After so long it ends with what it has. Default 3 s.
+    /// The census ends after this time with the answers that have come. Default 3 s.
     pub timeout: Duration,
 }
 
@@ -43,44 +43,45 @@ impl Default for CensusRequest {
     }
 }
 
-/// What a census found.
+/// The result of a census.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Census {
-    /// What [`Xgm::census`](super::Xgm::census) returned.
+    /// The number that [`Xgm::census`](super::Xgm::census) returned.
     pub number: u32,
     /// Hosts that answered.
     pub hosts: usize,
-    /// Members on these hosts, all of them: a host whose union matches speaks for all it has.
+    /// All members of these hosts, also those outside the asked subgroups: a host whose union
+    /// matches speaks for all its members.
     pub members: u64,
     /// The union of the subgroups of these members.
     pub subgroups: Subgroups,
     /// Each host, if the list was asked for, in no particular order.
     pub list: Option<Vec<CensusHost>>,
-    /// Whether it ended because nothing new came, rather than by its time-out or at
-    /// [`XgmConfig::hosts_max`](super::XgmConfig::hosts_max).
+    /// Whether it counted all hosts that answer: no new host came, and it met neither its time-out
+    /// nor [`XgmConfig::hosts_max`](super::XgmConfig::hosts_max).
     pub complete: bool,
     /// Polls that were sent.
     pub polls: u32,
-    /// Since it began.
+    /// How long it took.
     pub took: Duration,
 }
 
-/// What one host said of itself.
+/// The answer of one host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CensusHost {
     /// The process that answered.
     pub member: MemberId,
-    /// What the host is called, if the list was asked for.
+    /// The host's name, if the list was asked for.
     pub name: Option<Bytes>,
     /// How many members it has.
     pub members: u16,
     /// The union of their subgroups.
     pub subgroups: Subgroups,
-    /// Each member's, if the list was asked for.
+    /// Each member with its subgroups, if the list was asked for.
     pub list: Option<Vec<(Key, Subgroups)>>,
 }
 
-/// Which way members are moved.
+/// How a [`Change`] moves members.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeVerb {
     /// Each member draws one of the new subgroups.
@@ -89,44 +90,44 @@ pub enum ChangeVerb {
     Merge,
 }
 
-/// Moves the members that are in one of `from`: they leave these, and are in `to` afterwards.
+/// Moves the members that are in one of `from`: they leave all of these, and go to `to`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    /// Whether members are spread or brought together.
+    /// Whether the change spreads members or brings them together.
     pub verb: ChangeVerb,
-    /// Whom it concerns.
+    /// The subgroups whose members are moved.
     pub from: Subgroups,
-    /// Where they go; for [`ChangeVerb::Merge`] a single subgroup.
+    /// The subgroups that they go to; for [`ChangeVerb::Merge`] a single one.
     pub to: Subgroups,
 }
 
-/// What a variable belongs to.
+/// What a variable belongs to, and so which hosts keep it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Scope {
     /// The group: every entity keeps it.
     Group,
-    /// Hosts whose members are in one of these subgroups keep it.
+    /// Subgroups: each host with a member in one of them keeps it.
     Subgroups(Subgroups),
-    /// The host that has this member keeps it.
+    /// One member: its host keeps it.
     Member(Key),
 }
 
-/// Something that an entity's user should know.
+/// What an entity tells its user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum XgmEvent {
     /// A census is over.
     Census(Census),
-    /// A local member is in other subgroups now.
+    /// Another host or this one has moved a local member to other subgroups.
     Moved {
         /// The member.
         key: Key,
-        /// All that it is in now.
+        /// All subgroups that it is in now.
         subgroups: Subgroups,
-        /// Whose manager asked for it.
+        /// The host whose manager asked for the move.
         by: MemberId,
     },
-    /// A variable has a value.
+    /// A variable was set.
     Set {
         /// What it belongs to.
         scope: Scope,
@@ -134,96 +135,98 @@ pub enum XgmEvent {
         name: Bytes,
         /// Its value.
         value: Bytes,
-        /// Whose manager set it.
+        /// The host whose manager set it.
         by: MemberId,
     },
-    /// Source: somebody that is not [watched](super::Xgm::watch) says that it is in a connection.
+    /// At the source: a member that is not [watched](super::Xgm::watch) says that it is in a
+    /// connection.
     Heard {
         /// The connection's number.
         number: u32,
-        /// Who.
+        /// The member.
         member: MemberId,
-        /// What it is called, if it has said so.
+        /// Its name; empty if it has not said it.
         name: Bytes,
     },
-    /// Source: a member of a connection has gone. Told once for each.
+    /// At the source: a member of a connection has gone. Told once for each member.
     Departed {
         /// The connection's number.
         number: u32,
-        /// Who.
+        /// The member.
         member: MemberId,
-        /// What it is called.
+        /// Its name.
         name: Bytes,
-        /// How that is known.
+        /// How the source knows.
         how: Departure,
     },
-    /// Source: the required membership of a connection does not hold any more. Told once; the
-    /// transport is to release the connection (003 4.3).
+    /// At the source: the required membership of a connection does not hold any more. Told once;
+    /// the transport is to release the connection (003 4.3).
     Violated {
         /// The connection's number.
         number: u32,
-        /// What does not hold, and because of whom.
+        /// The part that does not hold, and the members because of whom.
         violation: Violation,
     },
-    /// Source: a checkpoint waits for nobody any more.
+    /// At the source: a checkpoint is settled, and waits for no member any more.
     Checkpoint(Account),
 }
 
-/// From when on a receiver is watched.
+/// When the watch over a receiver begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WatchFrom {
-    /// Since it has registered.
+    /// When it registers.
     Registration,
-    /// Since its entity has said a word of the transfer. One that has none, as those of earlier
-    /// releases, is not taken for gone because it does not answer.
+    /// When its entity has said its first word of the transfer. So a receiver without an entity, as
+    /// in earlier releases, is not taken for gone because it does not answer.
     FirstWord,
 }
 
 /// How a member of a connection has gone without having everything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Departure {
-    /// It said that it leaves.
+    /// The member said that it leaves.
     Left,
     /// Its entity said that its end was closed abnormally.
     Closed,
     /// Its entity does not know the connection any more.
     Lost,
-    /// It does not answer any more.
+    /// The member does not answer any more.
     Silent,
 }
 
-/// It stands in no history: nothing is promised to be the same at others.
+/// These events stand in no history: hosts need not agree on them.
 impl Observable for XgmEvent {}
 
-/// Counted since the start.
+/// Counters of an entity since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counters {
     /// Polls that came.
     pub polls: u64,
     /// Answers that were sent.
     pub answers: u64,
-    /// Polls that were not answered because of
+    /// Polls and asks left without an answer because of
     /// [`XgmConfig::answers_max`](super::XgmConfig::answers_max).
     pub unanswered: u64,
-    /// Datagrams that are none of ours, or break a rule.
+    /// Datagrams that are not XGM's, or break a rule of its layout.
     pub junk: u64,
     /// Answers of hosts that were not asked: a fault at those hosts.
     pub unasked: u64,
-    /// Moves of members in a connection that somebody else asked for.
+    /// Moves refused because the member is in a connection of another source.
     pub refused: u64,
-    /// Asks of the sources of connections that came.
+    /// Asks that came from sources of connections.
     pub asks: u64,
-    /// How often this host said how it stands in a connection, without reports.
+    /// How often this host told a source how a member stands, without reports.
     pub standings: u64,
-    /// What was said or asked of connections that is repeated, late, or of none that is known.
+    /// Words and asks about connections that were repeated, late, or about a connection that this
+    /// host does not know.
     pub stale: u64,
 }
 
-/// Why a member is not as its user wants it; nothing has changed.
+/// Why a request about a local member failed; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemberError {
-    /// A member is always in a subgroup.
+    /// The member would be in no subgroup.
     #[error("a member must be in at least one subgroup")]
     NoSubgroup,
     /// The host has a member with this key.
@@ -244,40 +247,41 @@ pub enum CensusError {
     /// One is under way.
     #[error("a census is under way")]
     Busy,
-    /// Nobody is asked.
+    /// The request asks no subgroup.
     #[error("no subgroup is asked")]
     NoSubgroup,
 }
 
-/// Why a connection is not monitored as its source wants it; nothing has changed.
+/// Why a request about a monitored connection failed; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MonitorError {
-    /// There is one of this number, or as many connections or checkpoints as there may be.
+    /// The number is monitored already, or there are as many connections or checkpoints as there
+    /// may be.
     #[error("there are as many as there may be")]
     Full,
     /// There is no monitor of this number.
     #[error("this connection is not monitored")]
     Unknown,
-    /// Nobody may drop in any more.
+    /// No member may drop in any more.
     #[error("nobody may drop into this connection any more")]
     NoJoins,
 }
 
-/// Why a variable or a change is not sent; nothing has changed.
+/// Why a variable or a change was not sent; nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VariableError {
     /// The name is longer than [`NAME_MAX`], or the value than [`VALUE_MAX`].
     #[error("a name has at most {NAME_MAX} bytes, a value {VALUE_MAX}")]
     TooLong,
-    /// There are [`VARIABLES_MAX`] others.
+    /// There are [`VARIABLES_MAX`] other variables already.
     #[error("there are {VARIABLES_MAX} variables already")]
     TooMany,
-    /// It would be for nobody.
+    /// It concerns no subgroup.
     #[error("it is for no subgroup")]
     NoSubgroup,
-    /// What was asked for before still waits to be sent.
+    /// Too many earlier datagrams still wait to be sent.
     #[error("too many datagrams wait to be sent")]
     Full,
 }

@@ -8,11 +8,13 @@ use super::wire::Message;
 use super::{Key, NAME_MAX, Scope, Subgroups, VALUE_MAX, VARIABLES_MAX, VariableError, XgmEvent};
 
 impl Xgm {
-    /// Sets a variable: of the group and of subgroups at every host that it concerns, this one
-    /// included, with the reliability of a datagram; of a member, at this host.
+    /// Sets a variable. A variable of the group or of subgroups is set at every host that it
+    /// concerns, this one included, with the reliability of a datagram; one of a member at this
+    /// host alone.
     ///
     /// # Errors
-    /// If it is too long, for nobody, one too many, or too much waits to be sent.
+    /// If the name or value is too long, the scope is no subgroup, there are too many variables, or
+    /// too much waits to be sent.
     pub fn set(&mut self, scope: Scope, name: &[u8], value: &[u8]) -> Result<(), VariableError> {
         self.set_at(None, scope, name, value)
     }

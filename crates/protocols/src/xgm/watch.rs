@@ -1,5 +1,5 @@
-//! What a source asks of its entity (003 4.5.2: `connection_monitor`, `checkpoint`,
-//! `release_monitor`), and what comes from the members.
+//! The source's methods of an entity (003 4.5.2: `connection_monitor`, `checkpoint`,
+//! `release_monitor`), and its handling of the words of members.
 
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, Time};
@@ -9,16 +9,16 @@ use super::monitor::{Effects, Monitor, Word};
 use super::wire::{Message, PLACES_MAX, Report, Told};
 use super::{Account, Membership, MonitorError, NAME_MAX, WatchFrom, XgmEvent};
 
-/// Connections that are monitored at once.
+/// The most connections that are monitored at once.
 const MONITORS_MAX: usize = 64;
 
 impl Xgm {
-    /// Monitors the connection that this host's transport calls `number`: who is in it, how far
-    /// each is, and from [`begin_monitor`](Self::begin_monitor) on whether `membership` holds (003:
-    /// `connection_monitor`).
+    /// Monitors the connection that this host's transport calls `number`: keeps its members and how
+    /// far each has come, and judges from [`begin_monitor`](Self::begin_monitor) on whether
+    /// `membership` holds (003: `connection_monitor`).
     ///
     /// # Errors
-    /// If there are too many, or it is monitored already.
+    /// If too many connections are monitored, or this one is already.
     pub fn monitor(
         &mut self,
         now: Time,
@@ -29,7 +29,7 @@ impl Xgm {
             return Err(MonitorError::Full);
         }
         if self.monitors.len() >= MONITORS_MAX {
-            // What waits for checkpoints alone has waited longest.
+            // A connection that is over waits for checkpoints alone: it makes room.
             let mut ended = self.monitors.iter().filter(|(_, it)| it.has_ended());
             let oldest = ended.next().map(|(number, _)| *number);
             self.release_monitor(oldest.ok_or(MonitorError::Full)?);
@@ -39,10 +39,10 @@ impl Xgm {
         Ok(())
     }
 
-    /// The transport has counted in `member`, which calls itself `name`: it is watched from now on.
+    /// Watches `member`, which the transport has counted in and which calls itself `name`.
     ///
     /// # Errors
-    /// If there is no such monitor, or nobody may drop in any more.
+    /// If `number` is not monitored, or no member may drop in any more.
     pub fn watch(
         &mut self,
         number: u32,
@@ -65,16 +65,17 @@ impl Xgm {
         Ok(())
     }
 
-    /// The connection has begun: from now on its membership has to hold.
+    /// The connection has begun: from now on its required membership has to hold.
     pub fn begin_monitor(&mut self, number: u32) {
         self.with_monitor(number, Monitor::begin);
     }
 
-    /// Asks who has the stream below `place`; [`XgmEvent::Checkpoint`] is the account, when no
-    /// member is open any more (003: `checkpoint`). There may be several at once.
+    /// Asks which members have the stream below `place` (003: `checkpoint`).
+    /// [`XgmEvent::Checkpoint`] brings the account when no member is open any more. Up to 16
+    /// checkpoints may be open at once.
     ///
     /// # Errors
-    /// If there is no such monitor, or too many checkpoints.
+    /// If `number` is not monitored, or too many checkpoints are open.
     pub fn checkpoint(&mut self, now: Time, number: u32, place: u64) -> Result<(), MonitorError> {
         let config = self.config;
         let monitor = self.monitors.get_mut(&number);
@@ -87,21 +88,21 @@ impl Xgm {
         Ok(())
     }
 
-    /// What is known now of who has the stream below `place`.
+    /// The account of `place` as of now: which members have the stream below it.
     pub fn account(&self, number: u32, place: u64) -> Option<Account> {
         let monitor = self.monitors.get(&number)?;
         Some(monitor.account(place))
     }
 
-    /// The connection is over, and its membership need not hold any more. It is released when the
-    /// last of its checkpoints is settled: at once, or when those that are open have said how they
-    /// stand or have fallen silent.
+    /// The connection is over, and its membership need not hold any more. The monitor is released
+    /// when the last of its checkpoints is settled: at once, or when the open members have said how
+    /// they stand or have fallen silent.
     pub fn end_monitor(&mut self, number: u32) {
         self.with_monitor(number, Monitor::end);
         self.release_settled();
     }
 
-    /// Whether a checkpoint waits for the word of a member.
+    /// Whether the checkpoint at `place` still waits for a member.
     pub fn is_open(&self, number: u32, place: u64) -> bool {
         let monitor = self.monitors.get(&number);
         monitor.is_some_and(|monitor| monitor.is_open(place))
@@ -112,14 +113,14 @@ impl Xgm {
             .retain(|_, monitor| !monitor.has_ended() || monitor.checkpoints() > 0);
     }
 
-    /// Nothing is kept of the connection (003: `release_monitor`). Checkpoints that are not settled
-    /// are told first, with those that are open as unknown.
+    /// Forgets the connection (003: `release_monitor`). The accounts of open checkpoints are told
+    /// first, with open members as unknown.
     pub fn release_monitor(&mut self, number: u32) {
         self.with_monitor(number, Monitor::close);
         self.monitors.remove(&number);
     }
 
-    /// Plants a bug.
+    /// Plants `bug` in this entity.
     #[cfg(test)]
     pub(crate) fn plant(&mut self, bug: super::planted::Planted) {
         self.config.planted = Some(bug);
@@ -136,7 +137,7 @@ impl Xgm {
     fn take_effects(&mut self, effects: Effects) {
         for (to, ask) in effects.asks {
             let to = to.map_or(Destination::Group, Destination::Member);
-            // Bounded by the members that are watched.
+            // The number of watched members bounds these.
             self.outbox.push_back((to, Message::Ask(ask).encode()));
         }
         let plants = self.config.plants();
@@ -144,7 +145,8 @@ impl Xgm {
             if let XgmEvent::Checkpoint(account) = &mut event {
                 plants.settled(account);
             }
-            // What a source asked for is told, whatever else waits: each member goes once.
+            // The source has asked for these: they are told, whatever else waits. Each member goes
+            // only once.
             self.events.push_back(event);
         }
     }
@@ -176,7 +178,7 @@ impl Xgm {
             return;
         };
         if !monitor.watches(from) {
-            // Who is in it the transport says.
+            // The transport decides whether it is a member.
             monitor.hear_early(from, word, &self.config);
             let name = name.clone();
             return self.tell(XgmEvent::Heard {
@@ -192,7 +194,7 @@ impl Xgm {
         self.release_settled();
     }
 
-    /// Asks whom it is time to ask.
+    /// Sends the asks that are due, in all connections.
     pub(super) fn step_monitors(&mut self, now: Time) {
         let config = self.config;
         let mut effects = Effects::default();

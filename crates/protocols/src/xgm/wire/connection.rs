@@ -1,4 +1,4 @@
-//! What entities say of connections: asks, what they are told, reports.
+//! Datagrams about connections: asks, answers to them, and reports.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,7 +10,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use super::super::{Key, Standing, Subgroups};
 use super::{micros, name, put_name};
 
-/// The most places of checkpoints in an ask.
+/// The most checkpoints in an ask.
 pub(in super::super) const PLACES_MAX: usize = 16;
 
 /// Asks the members of a connection how they stand.
@@ -19,11 +19,11 @@ pub(in super::super) struct Ask {
     pub(in super::super) number: u32,
     /// The source's count of asks.
     pub(in super::super) round: u32,
-    /// Who is asked; 0: all that are in it.
+    /// The member that is asked; 0: all members.
     pub(in super::super) only: Incarnation,
-    /// A member answers at a random time within it.
+    /// A member answers at a random time within this.
     pub(in super::super) spread: Duration,
-    /// Where there are checkpoints: who comes to one of them says so.
+    /// The open checkpoints: a member that reaches one says so.
     pub(in super::super) places: Vec<u64>,
 }
 
@@ -34,7 +34,7 @@ pub(in super::super) struct Told {
     /// The ask that is answered; 0: none.
     pub(in super::super) round: u32,
     pub(in super::super) standing: Standing,
-    /// None of one that is not in it.
+    /// Empty if the member is not in the connection.
     pub(in super::super) subgroups: Subgroups,
     pub(in super::super) progress: u64,
 }

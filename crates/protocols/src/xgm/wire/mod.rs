@@ -12,8 +12,8 @@
 //! | 6 told | connection 4, ask 4 that is answered (0: none), standing 1 (1 within, 2 complete, 3 left, 4 closed, 5 stranger), subgroups 8, progress 8 (bytes) |
 //! | 7 report | connection 4, member's key 8, standing 1 (1 has joined, 2 is complete, 3 has left, 4 was closed), subgroups 8, progress 8 (bytes), name (length 1, bytes) |
 //!
-//! A connection is named by its source, which is the receiver of 6 and 7 and the sender of 5, and
-//! the source's number for it.
+//! A connection's name is its source, which sends 5 and receives 6 and 7, and the source's number
+//! for it.
 
 mod connection;
 
@@ -35,19 +35,19 @@ const ASK: u8 = 5;
 const TOLD: u8 = 6;
 const REPORT: u8 = 7;
 
-/// The most hosts that a poll names as heard: with all of them its body has 1,054 bytes.
+/// The most hosts that a poll names as heard; with this many its body has 1,054 bytes.
 pub(super) const HEARD_MAX: usize = 128;
 
 /// A datagram.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Message {
-    /// Asks the hosts of a slice of the positions.
+    /// Asks the hosts in a slice of the positions.
     Poll(Poll),
-    /// What one host has.
+    /// Lists the members of one host for an asker.
     Answer(Answer),
     /// Moves members to other subgroups.
     Change(Change),
-    /// A variable gets a value.
+    /// Sets a variable.
     Set {
         scope: Scope,
         name: Bytes,
@@ -55,34 +55,35 @@ pub(super) enum Message {
     },
     /// Asks the members of a connection how they stand.
     Ask(Ask),
-    /// How a member stands, for the connection's source.
+    /// Tells the connection's source how a member stands.
     Told(Told),
-    /// A member has joined or left a connection.
+    /// Tells the connection's source that a member has joined or left.
     Report(Report),
 }
 
-/// Whom a poll asks, and how.
+/// A poll: which hosts it asks, and how they answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Poll {
     pub(super) census: u32,
     pub(super) number: u16,
     pub(super) list: bool,
     pub(super) asked: Subgroups,
-    /// Hosts at positions from `first` to `last` are asked; nobody if `first` is above `last`.
+    /// The poll asks the hosts at positions from `first` to `last`; no host if `first` is above
+    /// `last`.
     pub(super) first: u32,
     pub(super) last: u32,
-    /// A host answers at a random time within it.
+    /// A host answers at a random time within this.
     pub(super) spread: Duration,
     pub(super) heard: Vec<Incarnation>,
 }
 
-/// What a host says of its members.
+/// A host's answer to a poll.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Answer {
     pub(super) census: u32,
     /// The poll that is answered.
     pub(super) poll: u16,
-    /// How long it waited at the host.
+    /// How long the poll waited at the host.
     pub(super) held: Duration,
     pub(super) union: Subgroups,
     pub(super) members: u16,
@@ -178,7 +179,7 @@ fn name(reader: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
     Ok(Bytes::copy_from_slice(bytes))
 }
 
-/// Subgroups of which there must be one at least.
+/// Reads a set of subgroups that may not be empty.
 fn subgroups(reader: &mut Reader<'_>, field: &'static str) -> Result<Subgroups, DecodeError> {
     match reader.u64(field)? {
         0 => Err(reader.invalid(field, 0)),
