@@ -6,9 +6,10 @@
 //! joins it without a pattern is in the group of that name and nothing else. A client's *id* is a
 //! name that reaches it as a destination, whatever the tag; it makes it a member of nothing.
 //!
-//! All of this is agreed, as joins are (but for bimodal groups, which nothing is agreed of), and is part of the daemons' state; a question who would get
+//! All of this is agreed, as joins are, and is part of the daemons' state; a question who would get
 //! a message is asked in the order and answered at its place. So it is exact there, and equal at
-//! all daemons. The asking daemon answers; the others pass over the question.
+//! all daemons. The asking daemon answers; the others pass over the question. Of bimodal groups
+//! nothing is agreed: `bimodal::bus` has what holds there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Clients of the bus in bimodal groups: tags choose at each receiver's daemon, lists are converted,
-//! and what is lost is told.
+//! Clients of the bus in bimodal groups: tags choose at each receiver's daemon, lists are
+//! converted, and gaps are told.
 
 use groupcast_core::{NodeId, Service};
 

@@ -1,8 +1,7 @@
 //! Clients of the bus in bimodal groups: what they accept of a group's messages.
 //!
-//! Nothing is agreed in these groups. So a pattern for tags holds at the daemon of its client alone,
-//! and from the moment in which it comes; who would get a message is known nowhere, and `who` is
-//! refused.
+//! Nothing is agreed in these groups. So a pattern for tags holds at its client's daemon alone, and
+//! from the moment in which it comes. Who would get a message is known nowhere: `who` is refused.
 
 use groupcast_core::Time;
 
