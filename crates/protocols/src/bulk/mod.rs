@@ -466,12 +466,6 @@ impl Bulk {
 
     fn handle_announce(&mut self, now: Time, id: TransferId, announce: Announce) {
         let room = self.receivers.len() < self.shared.config.transfers_max;
-        if !self.receivers.contains_key(&id) && !self.past.contains(&id) {
-            // Those that this endpoint serves later may be wanted there, and do not hear it.
-            for sender in self.senders.values_mut() {
-                sender.beckon(&mut self.shared.at(now));
-            }
-        }
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.handle(&mut self.shared.at(now), Message::Announce(announce));
             if receiver.is_over() {
@@ -480,6 +474,10 @@ impl Bulk {
         } else if room && announce.is_for(self.shared.subgroups) && !self.past.contains(&id) {
             let receiver = Receiver::new(&mut self.shared.at(now), id, announce);
             self.receivers.insert(id, receiver);
+            // Those that this endpoint serves later may be wanted there, and do not hear it.
+            for sender in self.senders.values_mut() {
+                sender.beckon(&mut self.shared.at(now));
+            }
         }
     }
 
