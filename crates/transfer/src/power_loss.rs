@@ -4,9 +4,9 @@
 //! Goal: after a crash at any moment the target holds all of a transfer or nothing of it, and all
 //! of it if it was told complete. Method: the calls that change the disk are recorded while a
 //! transfer is put in place for real; a model of the disk replays them up to each moment and loses
-//! what was not synchronised; a receiver is started on what is left. Senders end in whole transfers,
-//! too, and receivers and hosts again and again. What a model loses: any writes and any names since
-//! the last synchronisation, each on its own, but a rename takes place or does not.
+//! what was not synchronised; a receiver is started on what is left. Senders end in whole
+//! transfers, too, and receivers and hosts again and again. What a model loses: any writes and any
+//! names since the last synchronisation, each on its own, but a rename takes place or does not.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

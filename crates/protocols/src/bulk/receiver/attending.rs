@@ -1,5 +1,5 @@
-//! Whether a receiver hears what is sent to the group. One that is served after the others, and gets
-//! little of what they get, stands by meanwhile: it asks for nothing, and its host leaves the
+//! Whether a receiver hears what is sent to the group. One that is served after the others, and
+//! gets little of what they get, stands by meanwhile: it asks for nothing, and its host leaves the
 //! multicast group, so that the network does not carry there what does not fit.
 //!
 //! ```text
