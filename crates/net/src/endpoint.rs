@@ -512,8 +512,8 @@ impl<P: Protocol> Endpoint<P> {
         sender.copies_from = copies_from;
     }
 
-    /// Is in the multicast group as long as the node listens. What leaves now may ask for what comes
-    /// to the group, so the group is joined before.
+    /// Is in the multicast group as long as the node listens. What leaves now may ask for what
+    /// comes to the group, so the group is joined before.
     fn follow_membership(&mut self, now: Time) {
         let Group::Multicast(group) = self.config.group else {
             return;
