@@ -68,6 +68,17 @@ impl Request {
     fn weight(&self) -> usize {
         1 + self.placed.as_ref().map_or(0, |(_, asked)| asked.len())
     }
+
+    /// Whether as many have answered as its guest wants.
+    fn has_enough(&self) -> bool {
+        match self.wanted {
+            0 => self
+                .placed
+                .as_ref()
+                .is_some_and(|(_, asked)| self.answered as usize >= asked.len()),
+            wanted => self.answered >= u32::from(wanted),
+        }
+    }
 }
 
 /// A guest of this daemon: its connections, and sums over its requests.
@@ -231,7 +242,9 @@ impl Open {
         if !self.no_longer_awaited(from, key) {
             return;
         }
-        let Some(request) = self.requests.get_mut(&key) else {
+        // One whose guest is away ends when that is back, and gets no more than it wants.
+        let request = self.requests.get_mut(&key);
+        let Some(request) = request.filter(|request| !request.has_enough()) else {
             return;
         };
         request.answered += 1;
@@ -408,13 +421,9 @@ impl Open {
         let Some((_, asked)) = &request.placed else {
             return;
         };
-        let enough = match request.wanted {
-            0 => request.answered as usize >= asked.len(),
-            wanted => request.answered >= u32::from(wanted),
-        };
         if asked.is_empty() {
             self.end(key, Ending::Nobody);
-        } else if enough {
+        } else if request.has_enough() {
             self.end(key, Ending::Complete);
         } else if request.left == 0 {
             self.end(key, Ending::Short);

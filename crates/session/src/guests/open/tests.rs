@@ -142,3 +142,37 @@ fn of_guests_that_are_away_no_more_is_kept_whatever_they_asked_between() {
     assert!(!open.contains((guest, 1)));
     assert!(open.contains((guest, 3)));
 }
+
+#[test]
+fn a_guest_that_was_away_gets_as_many_answers_as_it_wants_and_no_more() {
+    let mut open = Open::default();
+    let (guest, wanted) = (GuestId(1), Wanted { answers: 1, ..ALL });
+    let key = (guest, 1);
+    open.guest_came(guest, 1);
+    open.begin(Time::ZERO, key, 1, wanted, 3).unwrap();
+    open.place(key, "g".into(), members(3));
+    open.guest_gone(Time::ZERO, guest, 1);
+    for member in members(3) {
+        open.answer(key, member, "m@h".into(), Bytes::from_static(b"yes"));
+    }
+    open.effects.clear();
+    open.guest_came(guest, 2);
+    open.begin(Time::ZERO, key, 2, wanted, 3).unwrap();
+    let answers = open
+        .effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Answer { .. }));
+    assert_eq!(answers.count(), 1);
+    let end = open.effects.back();
+    let is_end = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::Ended {
+                ending: Ending::Complete,
+                answers: 1,
+                ..
+            }
+        )
+    };
+    assert!(end.is_some_and(is_end), "{end:?}");
+}
