@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     } else {
         writeln!(stdout, "{report}")
     };
-    // The exit code is the verdict, unless nobody can be told what it is of.
+    // The exit code is the verdict, unless the report cannot be written.
     printed(written)?;
     Ok(match (report.clean, report.unjudged.is_empty()) {
         (false, _) => ExitCode::from(1),

@@ -1,5 +1,5 @@
-//! `groupcast daemon`: options and file to a configuration, logging, and the daemon until a signal
-//! ends it.
+//! `groupcast daemon`: makes a configuration from options and file, starts the log, and runs the
+//! daemon until a signal ends it.
 
 use std::io::Write as _;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     history: Option<PathBuf>,
 }
 
-/// What the reference says of an option, which is a key of the configuration file too.
+/// The help of an option: the text of the reference on the key of the configuration file.
 fn help(key: &str) -> String {
     TopKey::named(key).help()
 }
@@ -106,7 +106,7 @@ fn read(path: Option<&Path>, options: Options) -> Result<Config, DaemonConfigErr
     Config::build(file.as_ref(), options)
 }
 
-/// Says what would run.
+/// Prints what would run.
 fn check(config: &Config) -> Result<ExitCode, Failure> {
     if let Some(path) = &config.client_token {
         Key::load(path).map_err(Failure::failed)?;

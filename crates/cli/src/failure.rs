@@ -13,26 +13,26 @@ use anstyle::{AnsiColor, Style};
 pub(crate) struct Failure {
     message: String,
     help: Option<String>,
-    /// The whole report, where it is more than message and help.
+    /// The whole report, if it is more than message and help.
     rendered: Option<String>,
     exit: Exit,
-    /// The account that the command has printed says as much.
+    /// Whether the account that the command has printed tells the failure too.
     is_accounted: bool,
 }
 
-/// The exit codes but success.
+/// The exit codes other than success.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
-    /// It was tried and failed: 1.
+    /// The command tried and failed: 1.
     Failed,
-    /// What was asked for makes no sense: 2.
+    /// The command line or a file makes no sense: 2.
     Usage,
-    /// It was done, but not for everybody: 3.
+    /// The command succeeded for some receivers only: 3.
     SomeReceivers,
 }
 
 impl Failure {
-    /// It was tried and failed.
+    /// A failure with exit code 1: the command tried and failed.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self {
             message: message.to_string(),
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// What was asked for makes no sense.
+    /// A failure with exit code 2: the command line or a file makes no sense.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
         Self {
             exit: Exit::Usage,
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// It was done, but not for everybody.
+    /// A failure with exit code 3: the command succeeded for some receivers only.
     pub(crate) fn some_receivers(message: impl fmt::Display) -> Self {
         Self {
             exit: Exit::SomeReceivers,
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// The same, with what the user can do.
+    /// Adds what the user can do.
     pub(crate) fn help(self, help: impl fmt::Display) -> Self {
         Self {
             help: Some(help.to_string()),
@@ -67,8 +67,7 @@ impl Failure {
         }
     }
 
-    /// The same, shown with the text that caused it: that of the file `name`, with `span`
-    /// underlined.
+    /// Adds the text of the file `name` that caused it, with `span` underlined.
     pub(crate) fn shown_in(self, name: &str, text: &str, span: Range<usize>) -> Self {
         let snippet = Snippet::source(text)
             .path(name)
@@ -84,7 +83,7 @@ impl Failure {
         }
     }
 
-    /// Tells the user on stderr; the exit code is returned.
+    /// Tells the user on stderr, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let bold = Style::new().bold();
@@ -106,7 +105,8 @@ impl Failure {
         ExitCode::from(self.number())
     }
 
-    /// The same, which follows from the account that the command has printed as its last object.
+    /// Notes that the account, which the command has printed as its last object, tells the failure
+    /// too.
     pub(crate) fn accounted(self) -> Self {
         Self {
             is_accounted: true,
@@ -114,7 +114,7 @@ impl Failure {
         }
     }
 
-    /// Whether the account that the command has printed says as much.
+    /// Whether the account that the command has printed tells the failure too.
     pub(crate) fn is_accounted(&self) -> bool {
         self.is_accounted
     }
@@ -135,14 +135,14 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A line for the user on stderr. One that cannot be written, to a closed pipe or a full disk, is
-/// lost, and nothing else.
+/// Prints a line for the user on stderr. A line that cannot be written, to a closed pipe or a full
+/// disk, is lost without further effect.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }
 
-/// What becomes of a command whose answer was printed: a reader that has gone is no failure, and a
-/// full disk is one.
+/// The result of a command from that of printing its answer: a reader that has gone is no failure,
+/// a full disk is one.
 pub(crate) fn printed(result: io::Result<()>) -> Result<(), Failure> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -10,29 +10,30 @@ use serde_json::{Serializer, json};
 
 use crate::failure::Failure;
 
-/// Writes `value` as one line of JSON. Characters of strings that a terminal does not show are
-/// escaped (`\u202e`), so that text of foreign origin cannot control the terminal; for programs the
-/// line means the same.
+/// Writes `value` as one line of JSON. Characters that a terminal does not show are escaped in
+/// strings (`\u202e`), so that text of foreign origin cannot control the terminal. Programs read
+/// the same value.
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
     out.write_all(b"\n")
 }
 
-/// `result` of a command that prints objects, with one for its failure as the last line: a program
-/// need not read the text on stderr. A command that ended with an account has said it there.
+/// Returns `result`, and with `json` prints an object for a failure as the last line, so that a
+/// program need not read stderr. If the command ended with an account, the account tells the
+/// failure.
 pub(crate) fn told(json: bool, result: Result<ExitCode, Failure>) -> Result<ExitCode, Failure> {
     if let Err(failure) = &result
         && json
         && !failure.is_accounted()
     {
         let line = json!({"event": "error", "message": failure.to_string()});
-        // The exit code tells as much to a caller that does not read these lines.
+        // A caller that does not read these lines has the exit code.
         let _ = write_line(&mut io::stdout().lock(), &line);
     }
     result
 }
 
-/// Compact, with invisible characters escaped.
+/// A formatter: compact, with invisible characters escaped.
 struct Visible;
 
 impl Formatter for Visible {

@@ -19,13 +19,13 @@ use crate::json::write_line;
 /// Writes messages and views, one JSON object a line.
 #[derive(Default)]
 pub(crate) struct JsonLines {
-    /// The configuration of the message before, in text: it seldom changes.
+    /// The configuration of the last message, and its text: it seldom changes.
     config: Option<(ConfigId, String)>,
-    /// The name of what orders messages at the daemon, if the daemon says.
+    /// The name of the protocol that orders messages at the daemon, if the daemon says it.
     order: Option<String>,
-    /// The tops of the rings that order groups beside it.
+    /// The tops of the configured rings that order groups beside it.
     rings: Vec<String>,
-    /// The rings that joins have made, of the groups that they order.
+    /// For each group that a ring made by a join orders: the ring.
     carried: BTreeMap<String, String>,
 }
 
@@ -34,14 +34,14 @@ struct MessageLine<'a> {
     event: &'static str,
     /// The first destination that the subscriber joined.
     group: &'a str,
-    /// All destinations, where there are several.
+    /// All destinations, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     groups: Vec<&'a str>,
     sender: &'a str,
-    /// Of a message of the bus that has one.
+    /// The tag, if a message of the bus has one.
     #[serde(skip_serializing_if = "str::is_empty")]
     tag: &'a str,
-    /// What a message of the bus is written in, if it says so.
+    /// The syntax of a message of the bus, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     syntax: Option<&'static str>,
     service: String,
@@ -109,16 +109,16 @@ struct GapLine<'a> {
 }
 
 impl JsonLines {
-    /// From now on lines name what orders messages at the daemon, if it is known.
-    /// Groups of `rings`, which are RMP's, are ordered by those.
+    /// Sets the name of the protocol that orders messages at the daemon, for the lines from now on.
+    /// Groups of `rings` are ordered by those, which are RMP's.
     pub(crate) fn set_order(&mut self, order: Option<&str>, rings: &[String]) {
         self.order = order.map(str::to_owned);
         self.rings = rings.to_vec();
         self.carried.clear();
     }
 
-    /// From now on `ring`, which a join has made, orders the group; without one, what the daemon
-    /// said at first does.
+    /// Notes that `ring`, which a join has made, orders the group from now on; `None`: the order
+    /// that the daemon said at first.
     pub(crate) fn set_carrier(&mut self, group: String, ring: Option<String>) {
         match ring {
             Some(ring) => self.carried.insert(group, ring),
@@ -126,7 +126,8 @@ impl JsonLines {
         };
     }
 
-    /// The name of what orders the messages of `group`, and the top of the ring that it is.
+    /// The name of the protocol that orders the messages of `group`, and the top of its ring if a
+    /// ring orders them.
     fn order_of(&self, group: &str) -> (Option<&str>, Option<&str>) {
         if let Some(ring) = self.carried.get(group) {
             return (Some(rmp::ORDER.name()), Some(ring));
@@ -204,7 +205,7 @@ impl JsonLines {
         write_line(out, &line)
     }
 
-    /// The text of `config` is at hand from now on, if there is one.
+    /// Keeps the text of `config`.
     fn remember(&mut self, config: Option<ConfigId>) {
         if let Some(id) = config
             && self.config.as_ref().is_none_or(|(last, _)| *last != id)
@@ -214,7 +215,7 @@ impl JsonLines {
     }
 }
 
-/// A warning of the daemon: a subscriber takes its messages more slowly than they come.
+/// A warning of the daemon: the subscriber takes its messages more slowly than they come.
 #[derive(Clone, Copy, Serialize)]
 pub(crate) struct Behind {
     pub(crate) waiting: u64,
@@ -254,7 +255,7 @@ pub(crate) fn behind(out: &mut impl Write, behind: Behind) -> io::Result<()> {
     write_line(out, &BehindLine { event, behind })
 }
 
-/// The connection of a subscriber, as `--json` prints it.
+/// A change of the subscriber's connection, as `--json` prints it.
 #[derive(Serialize)]
 struct ConnectionLine<'a> {
     event: &'static str,
@@ -264,7 +265,7 @@ struct ConnectionLine<'a> {
     name: Option<&'a str>,
 }
 
-/// Writes the line that the connection to the daemon has ended, and why.
+/// Writes the line for the end of the connection to the daemon, with the reason.
 pub(crate) fn disconnected(out: &mut impl Write, text: &str) -> io::Result<()> {
     let line = ConnectionLine {
         event: "disconnected",
@@ -274,7 +275,7 @@ pub(crate) fn disconnected(out: &mut impl Write, text: &str) -> io::Result<()> {
     write_line(out, &line)
 }
 
-/// Writes the line that there is a connection again, under this private name.
+/// Writes the line for a new connection, with the private name that it has.
 pub(crate) fn reconnected(out: &mut impl Write, name: &str) -> io::Result<()> {
     let line = ConnectionLine {
         event: "reconnected",
@@ -319,12 +320,12 @@ pub(crate) fn describe_gap(
     writeln!(out, "[{group}] lost: {which} of {sender}")
 }
 
-/// How a message is written for people.
+/// Options of messages written for people.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Plain {
-    /// With the group and the sender before it.
+    /// Writes the group and the sender before the message.
     pub(crate) verbose: bool,
-    /// With what a terminal would not show as it is escaped.
+    /// Escapes the characters that a terminal would not show as they are.
     pub(crate) escape: bool,
 }
 
@@ -343,7 +344,7 @@ impl Plain {
     }
 }
 
-/// A name of foreign origin.
+/// A name of foreign origin, made safe for a terminal.
 fn shown(name: &str) -> String {
     printable(name.as_bytes())
 }

@@ -1,4 +1,4 @@
-//! Messages of `pub`: one a line of a file or pipe, all of it as one, or generated.
+//! The messages of `pub`: each line of a file or pipe, all of it as one message, or generated ones.
 //!
 //! Reading never takes more than one line into memory. A line is everything up to a newline, which
 //! is taken off; a carriage return stays, an empty line is an empty message, and a last line
@@ -11,22 +11,22 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Where the payloads of `pub` come from.
+/// A source of payloads for `pub`.
 pub(crate) enum Source<R = File> {
-    /// One message a line.
+    /// Each line is a message.
     Lines {
         /// What is read.
         input: BufReader<R>,
         /// The longest line, in bytes.
         max: usize,
     },
-    /// One message, from the first byte to the last.
+    /// All bytes are one message.
     Whole {
         /// What is read.
         input: BufReader<R>,
         /// The longest message, in bytes.
         max: usize,
-        /// It has been read.
+        /// Whether the message has been read.
         done: bool,
     },
     /// Messages of equal size, each beginning with its number.
@@ -41,7 +41,7 @@ pub(crate) enum Source<R = File> {
 }
 
 impl<R: Read> Source<R> {
-    /// Bytes that are read ahead.
+    /// The most bytes that are read ahead.
     const AHEAD: usize = 64 << 10;
 
     /// The lines of `input`, each of at most `max` bytes.
@@ -71,7 +71,7 @@ impl<R: Read> Source<R> {
         }
     }
 
-    /// Reads the next payload into the empty `payload`; false if there is none.
+    /// Reads the next payload into `payload`, which is empty; returns false if there is none.
     pub(crate) fn read(&mut self, payload: &mut Vec<u8>) -> io::Result<bool> {
         match self {
             Self::Lines { input, max } => read_line(input, *max, payload),
@@ -97,8 +97,8 @@ impl<R: Read> Source<R> {
 }
 
 impl<R: AsFd> Source<R> {
-    /// Whether a payload, or at least a part of one, comes within `patience`: reading does not wait
-    /// then.
+    /// Whether a payload, or at least a part of one, comes within `patience`. If so, the next read
+    /// does not wait.
     pub(crate) fn is_ready(&self, patience: Duration) -> io::Result<bool> {
         let input = match self {
             Self::Lines { input, .. }

@@ -1,8 +1,8 @@
-//! Numbers of things in words.
+//! Numbers with their nouns, in words.
 
 use std::str::FromStr;
 
-/// So many things: `1 reply`, `2 replies`.
+/// A number with its noun: `1 reply`, `2 replies`.
 pub(crate) fn number_of(count: u64, one: &str, more: &str) -> String {
     match count {
         1 => format!("1 {one}"),
@@ -10,13 +10,13 @@ pub(crate) fn number_of(count: u64, one: &str, more: &str) -> String {
     }
 }
 
-/// A number of things of which there must be one.
+/// Reads a number that must be at least 1.
 pub(crate) fn above_0<N: FromStr>(text: &str) -> Result<N, String> {
     text.parse()
         .map_err(|_| "not a whole number above 0".to_owned())
 }
 
-/// So many receivers.
+/// A number of receivers, in words.
 pub(crate) fn receivers(count: usize) -> String {
     number_of(count as u64, "receiver", "receivers")
 }

@@ -1,4 +1,4 @@
-//! The option that names what orders messages.
+//! The option that names the protocol that orders messages.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use groupcast_core::family::OrderFamily;
@@ -11,7 +11,7 @@ pub(crate) fn parser() -> impl TypedValueParser<Value = &'static OrderFamily> {
         .map(|name| registry::order(&name).expect("only names of the list are possible"))
 }
 
-/// The name of the protocol that is taken unless told otherwise.
+/// The name of the default protocol.
 pub(crate) fn usual() -> &'static str {
     ORDERED[0].name()
 }

@@ -1,4 +1,4 @@
-//! Commands that are named long before they are run.
+//! Checks of commands that are named long before they are run.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -7,8 +7,8 @@ use groupcast_core::text::printable;
 
 use crate::failure::tell;
 
-/// Says so if there is no `program`, which will be run in `directory`. It may come: that is no
-/// error.
+/// Warns if there is no `program` for running in `directory`. That is no error: it may be there
+/// when it is needed.
 pub(crate) fn doubt(program: &OsStr, directory: &Path) {
     if !is_there(program, directory, std::env::var_os("PATH").as_deref()) {
         let name = printable(program.as_encoded_bytes());

@@ -10,9 +10,9 @@ use crate::failure::Failure;
 /// A daemon's place on the network.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Server {
-    /// At this address.
+    /// The daemon listens at this address.
     At(SocketAddr),
-    /// Where the system says that this name is, at this port.
+    /// The daemon listens at this port of an address that the system has for this name.
     Named(String, u16),
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Server {
 }
 
 impl Server {
-    /// The name, if it was given by one.
+    /// The name, if the place was given by name.
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::At(_) => None,
@@ -56,7 +56,7 @@ impl Server {
         }
     }
 
-    /// The addresses that it may be at, at least one, in the order in which to try them.
+    /// The addresses of the daemon, at least one, in the order in which to try them.
     pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, Failure> {
         let (name, port) = match self {
             Self::At(address) => return Ok(vec![*address]),

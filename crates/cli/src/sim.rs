@@ -60,7 +60,7 @@ fn models() -> String {
     text
 }
 
-/// Runs the scenario and prints what came out.
+/// Runs the scenario and prints the results.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let scenario = Scenario::read(&args.file, &args.settings).map_err(|error| explain(&error))?;
     let seeds = args.seeds.clone().unwrap_or_else(|| scenario.seeds());
@@ -123,7 +123,7 @@ impl Watch for Bar {
     }
 }
 
-/// The summary and the speed, which is the machine's and in no file.
+/// The summary, and the speed, which depends on the machine and so is in no file.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -134,7 +134,7 @@ struct Line<'a> {
 #[derive(Serialize)]
 struct Speed {
     wall_s: f64,
-    /// Of processor time.
+    /// Events in a second of processor time.
     events_per_s: f64,
     hops_per_s: f64,
     jobs: usize,
@@ -162,8 +162,7 @@ fn print_json(report: &RunReport, jobs: usize) -> io::Result<()> {
     writeln!(stdout)
 }
 
-/// What the table says of a measure: its name in the results, what to call it, and the factor and
-/// unit.
+/// The rows of the table: the measure's name in the results, its label, its factor and its unit.
 const ROWS: &[(&str, &str, f64, &str)] = &[
     ("throughput_mean", "deliveries a host", 1.0, "/s"),
     ("throughput_slowest", "the slowest host", 1.0, "/s"),
@@ -274,7 +273,7 @@ fn plural(count: usize, noun: &str) -> String {
     }
 }
 
-/// Four significant digits, as few as it takes.
+/// The number with four significant digits, or fewer if these suffice.
 fn significant(value: f64) -> String {
     let magnitude = value.abs().log10().floor();
     let decimals = match magnitude.is_finite() {

@@ -1,4 +1,4 @@
-//! `groupcast status`: how the daemon is doing.
+//! `groupcast status`: the state of a daemon.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     print(&answer, args.json, write)
 }
 
-/// How far a change of the key is, if one is under way.
+/// The progress of a change of the key, if one is under way.
 fn key_change(change: &Value) -> Option<String> {
     let key = change["fingerprint"].as_str()?;
     let hosts: Vec<String> = items(&change["waits_for"]).iter().map(text).collect();
@@ -174,7 +174,8 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     clients.write(out)
 }
 
-/// A sender whose datagrams do not belong to the cluster: how many they were, and what that means.
+/// The line of a sender whose datagrams do not belong to the cluster: how many came, and what that
+/// means.
 fn stranger_line(stranger: &Value) -> String {
     let words = match stranger["kind"].as_str() {
         Some("other_cluster") => "of another key",
@@ -193,7 +194,7 @@ fn stranger_line(stranger: &Value) -> String {
     )
 }
 
-/// A daemon that speaks another protocol: which, and what to do.
+/// The line of a daemon that speaks another protocol: which one, and what to do.
 fn other_order_line(other: &Value) -> String {
     format!(
         "{} speaks {}, heard {} s ago: {}",
@@ -204,7 +205,8 @@ fn other_order_line(other: &Value) -> String {
     )
 }
 
-/// Who keeps this daemon's datagrams smaller than its own network would.
+/// The line of the member because of which this daemon's datagrams are smaller than its own network
+/// allows.
 fn narrowest(status: &Value) -> Option<String> {
     let order = &status[status["protocol"].as_str()?];
     let member = order["narrowest"].as_object()?;

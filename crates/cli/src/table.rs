@@ -22,7 +22,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Writes it, the heading in bold.
+    /// Writes the table, with the heading in bold.
     pub(crate) fn write(&self, out: &mut (impl Write + ?Sized)) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

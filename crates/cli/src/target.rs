@@ -1,4 +1,4 @@
-//! Which daemon a command talks to, and the conversation's common parts.
+//! The daemon that a command talks to, and the common parts of the conversation.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ impl Target {
             Failure::failed(format!("the daemon's answer makes no sense: {error}"))
                 .help("use programs of one version")
         })?;
-        // The answer is all that was wanted of it.
+        // The answer is here: how the connection closes does not matter.
         let _ = client.close(ANSWER_WITHIN);
         Ok(value)
     }
@@ -127,7 +127,7 @@ pub(crate) fn socket_of_environment() -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
-/// Prints an answer: for programs one object a line, for people as `write` does. A reader that has
+/// Prints an answer: for programs as one line of JSON, for people with `write`. A reader that has
 /// gone is no failure.
 pub(crate) fn print(
     answer: &Value,

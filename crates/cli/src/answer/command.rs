@@ -1,8 +1,8 @@
-//! A command that works on one request: bounded in what it is told of its surroundings and in what
-//! it prints, and ended when its request is over.
+//! Runs a command for one request: with a small environment and bounded output, and no longer than
+//! the request lasts.
 //!
-//! The command leads a process group of its own. When it ends, what is left of the group is killed:
-//! nothing that one request has started works on after it.
+//! The command leads its own process group. When it ends, the rest of the group is killed, so no
+//! process of a request outlives it.
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -18,16 +18,16 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 use crate::request::REPLY_MAX;
 
-/// What a command gets of the environment.
+/// The environment variables that a command gets.
 const ENVIRONMENT: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 
 /// How long a command may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How late it is seen that a command has ended, or that its request is over.
+/// How often `wait` looks whether the command has ended or the request is over.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Runs the command of these words: its exit code and what it printed, or why there is no reply.
+/// Runs the command `words`. Returns its exit code and output, or why there is no reply.
 pub(super) fn run(words: &[String], asked: &Asked) -> Answered {
     let mut child = start(words)?;
     let (input, output) = (child.stdin.take(), child.stdout.take());
@@ -44,7 +44,7 @@ pub(super) fn run(words: &[String], asked: &Asked) -> Answered {
         Some(output) => output,
         None => take_rest(&printed)?,
     };
-    // A command that prints too much may have been ended by that.
+    // A command that prints too much may have ended because its output was closed.
     let output = output?;
     Ok((code(status)?, output))
 }
@@ -69,20 +69,20 @@ fn start(words: &[String]) -> Result<Child, String> {
     })
 }
 
-/// Writes the request to a command that may read it, or not.
+/// Writes the request to the command, which need not read it.
 fn feed(input: Option<ChildStdin>, request: Bytes) {
     if let Some(mut input) = input {
         thread::spawn(move || {
-            // Who does not read it all has seen enough.
+            // A command that does not read all of it needs no more.
             let _ = input.write_all(&request);
         });
     }
 }
 
-/// What a command has printed, once its output is closed; or why that is of no use.
+/// The output of a command, once it is closed; or why there is no reply.
 type Printed = Result<Vec<u8>, String>;
 
-/// Reads what a command prints, up to the longest reply.
+/// Reads the output of a command in a thread, up to the longest reply.
 fn collect(output: Option<ChildStdout>) -> Receiver<Printed> {
     let (tell, printed) = mpsc::channel();
     if let Some(output) = output {
@@ -96,15 +96,14 @@ fn collect(output: Option<ChildStdout>) -> Receiver<Printed> {
                 }
                 Ok(_) => Ok(bytes),
             };
-            // Nobody waits for the output of a command that was ended.
+            // If the command was ended, its output is not awaited any more.
             let _ = tell.send(result);
         });
     }
     printed
 }
 
-/// Waits for the command to end, without reaping it: with what it has printed, if its output is
-/// closed by then.
+/// Waits for the command to end, without reaping it. Returns its output, if that is closed by then.
 fn wait(
     child: &Child,
     asked: &Asked,
@@ -120,7 +119,7 @@ fn wait(
             return Err("its command was ended with the request".into());
         }
         match printed.try_recv() {
-            // It prints too much, and may do so for ever.
+            // The command prints too much, and may never end.
             Ok(Err(reason)) => return Err(reason),
             Ok(printed) => output = Some(printed),
             Err(_) => thread::sleep(TICK),
@@ -128,8 +127,8 @@ fn wait(
     }
 }
 
-/// What a command that has ended had printed before. What it has started was killed, but for what
-/// left its process group.
+/// The output of a command that has ended. The processes that it started were killed, except those
+/// that left its process group.
 fn take_rest(printed: &Receiver<Printed>) -> Result<Printed, String> {
     let rest = printed.recv_timeout(GRACE);
     rest.map_err(|_| "what its command has started keeps its output open".to_owned())
@@ -138,11 +137,11 @@ fn take_rest(printed: &Receiver<Printed>) -> Result<Printed, String> {
 fn has_ended(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = waitid(WaitId::Pid(Pid::from_child(child)), options);
-    // What cannot be asked about is not there.
+    // A process whose state cannot be read is not there.
     !matches!(status, Ok(None))
 }
 
-/// Asks a command to end, and lets it take its time for that; who does not is killed.
+/// Asks a command to end, and kills it if it does not within [`GRACE`].
 fn end(child: &Child) {
     let _ = kill_process_group(Pid::from_child(child), Signal::TERM);
     let asked = Instant::now();

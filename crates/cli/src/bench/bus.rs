@@ -85,7 +85,7 @@ enum Beside {
 }
 
 impl Bus {
-    /// Refuses what makes no sense together.
+    /// Refuses options that contradict each other.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let patterns = u32::from(self.patterns) * u32::from(self.domains);
         if patterns as usize > bus::PATTERNS_MAX {
@@ -141,7 +141,7 @@ impl Bus {
     }
 }
 
-/// What is measured beside `options`.
+/// The options of the other measurement.
 fn of(beside: Beside, options: &BusOptions) -> BusOptions {
     let options = options.clone();
     match beside {

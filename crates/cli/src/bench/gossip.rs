@@ -7,7 +7,7 @@ use groupcast_bench::measure::gossip::{self, Carrier, GossipOptions, GossipRepor
 
 use super::values::{Switch, per_second, seconds, share};
 
-/// How long members are perturbed before it counts.
+/// How long members are perturbed before the measurement counts.
 const WARM_UP: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]

@@ -1,5 +1,5 @@
-//! `groupcast bench`: measurements on a test bed of this machine. Here only the options, one file
-//! for each measurement; the measuring is `lab`'s.
+//! `groupcast bench`: measurements on a test bed of this machine. The options are here, one file
+//! for each measurement; `groupcast_lab` measures.
 
 mod bulk;
 mod bus;
@@ -108,7 +108,7 @@ fn executable() -> Result<std::path::PathBuf, BenchError> {
     })
 }
 
-/// Prints what was measured, and hands it back.
+/// Prints the result, and returns it.
 fn print<T: serde::Serialize + std::fmt::Display>(
     measured: Result<T, BenchError>,
     json: bool,

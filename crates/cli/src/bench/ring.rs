@@ -16,7 +16,7 @@ use groupcast_protocols::{ring as ring_protocol, rmp};
 use super::values::{Switch, of_a_message, permille, seconds};
 use crate::failure::Failure;
 
-/// Measurements of each of two protocols, unless told otherwise.
+/// The default number of measurements of each of two protocols.
 const BESIDE_RUNS: u8 = 5;
 
 #[derive(clap::Args)]
@@ -115,7 +115,7 @@ impl Protocol {
 }
 
 impl Ring {
-    /// Refuses a service that a protocol does not carry.
+    /// Refuses a service that one of the protocols does not have.
     pub(super) fn check(&self) -> Result<(), Failure> {
         let mut protocols = [Some(self.protocol), self.beside].into_iter().flatten();
         match protocols.find(|protocol| !protocol.order().family.carries(self.service)) {
@@ -128,7 +128,7 @@ impl Ring {
         }
     }
 
-    /// Whether it is to measure one rate after the other.
+    /// Whether the user wants one rate after the other.
     pub(super) fn sweeps(&self) -> bool {
         self.wakes && self.rate.is_none()
     }

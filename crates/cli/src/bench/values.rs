@@ -19,7 +19,7 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A share in percent, to a tenth, in thousandths.
+/// Reads a percentage with at most one decimal; returns thousandths.
 pub(super) fn permille(text: &str) -> Result<u16, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=50.0).contains(&percent) => Ok((percent * 10.0).round() as u16),
@@ -27,7 +27,7 @@ pub(super) fn permille(text: &str) -> Result<u16, String> {
     }
 }
 
-/// A probability or a part of the whole.
+/// Reads a probability or a part of the whole, 0 to 1.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -42,7 +42,7 @@ pub(super) fn per_second(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A service of messages that are ordered.
+/// Reads the service of an ordered message.
 pub(super) fn of_a_message(text: &str) -> Result<Service, String> {
     match text.parse() {
         Ok(Service::Bimodal) => Err("no order carries it; see bench gossip".to_owned()),

@@ -82,7 +82,7 @@ fn reply(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>, Failure> {
     Ok(None)
 }
 
-/// A reader that has gone is no failure: the commands are what matters.
+/// Shows a line. A reader that has gone is no failure: the commands are still sent.
 fn show(line: &Line) {
     let mut out = io::stdout().lock();
     let _ = out.write_all(&line.bytes()).and_then(|()| out.flush());

@@ -1,18 +1,18 @@
-//! What the bus says, line by line, with the bytes of deliveries.
+//! Reads the lines of the bus, and the messages that follow delivery lines.
 
 use std::io::{self, BufRead, ErrorKind, Read as _};
 
 /// A line of the bus.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Line {
-    /// A line, with its end.
+    /// A line that is no delivery, with its line end.
     Plain(Vec<u8>),
-    /// The line of a delivery, and the message, both with their ends.
+    /// The line of a delivery, and the message after it, both with their line ends.
     Delivery(Vec<u8>, Vec<u8>),
 }
 
 impl Line {
-    /// As it came.
+    /// The bytes as they came.
     pub(super) fn bytes(&self) -> Vec<u8> {
         match self {
             Self::Plain(line) => line.clone(),
@@ -20,7 +20,7 @@ impl Line {
         }
     }
 
-    /// With each line made safe for a terminal.
+    /// The bytes with each line made safe for a terminal by `safe`.
     pub(super) fn shown(&self, safe: fn(&[u8]) -> String) -> Vec<u8> {
         let mut shown = String::new();
         for line in self.bytes().split_inclusive(|byte| *byte == b'\n') {
@@ -30,7 +30,7 @@ impl Line {
         shown.into_bytes()
     }
 
-    /// Whether it is the reply to a command, or its first line.
+    /// Whether this is the reply to a command, or the first line of one.
     pub(super) fn is_reply(&self) -> bool {
         let Self::Plain(line) = self else {
             return false;
@@ -45,7 +45,7 @@ impl Line {
 /// The next line; `None` at the end.
 ///
 /// # Errors
-/// Those of the socket; and `InvalidData` where a delivery does not end with a length.
+/// Those of the socket; `InvalidData` if the line of a delivery does not end with a length.
 pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     if reader.read_until(b'\n', &mut line)? == 0 {
@@ -58,7 +58,7 @@ pub(super) fn read(reader: &mut impl BufRead) -> io::Result<Option<Line>> {
     let length = last.and_then(|word| std::str::from_utf8(word).ok()?.parse::<u64>().ok());
     let length = length.ok_or_else(|| io::Error::new(ErrorKind::InvalidData, "no length"))?;
     let mut message = Vec::new();
-    // Grows by what comes, whatever the length says.
+    // Memory grows with the bytes that come, not with the length that is claimed.
     reader.take(length + 1).read_to_end(&mut message)?;
     if message.len() as u64 <= length {
         return Err(ErrorKind::UnexpectedEof.into());

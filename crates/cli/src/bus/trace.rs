@@ -49,7 +49,7 @@ pub(super) fn show(args: &Args) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
         match show_file(&mut out, &mut wanted, path, &text) {
             Ok(()) => {}
-            // The reader has gone: nobody wants the rest.
+            // The reader has gone: the rest is not wanted.
             Err(Stop::Unread) => return Ok(ExitCode::SUCCESS),
             Err(Stop::NoTrace(error)) => {
                 let _ = out.flush();
@@ -66,7 +66,7 @@ pub(super) fn show(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Why nothing more is shown.
+/// Why showing stops.
 enum Stop {
     Unread,
     NoTrace(TraceError),
@@ -116,10 +116,10 @@ fn show_file(
     Ok(())
 }
 
-/// What is to be shown.
+/// The records to show.
 struct Wanted<'a> {
     args: &'a Args,
-    /// The commands that were shown.
+    /// The numbers of the commands that were shown: their replies are shown too.
     commands: BTreeSet<u64>,
 }
 
@@ -189,9 +189,9 @@ struct RecordLine<'a> {
     domains: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     syntax: Option<&'static str>,
-    /// Of the whole item.
+    /// The bytes of the whole item.
     bytes: usize,
-    /// How many of them the trace kept, if not all.
+    /// How many of these bytes the trace kept, if not all.
     #[serde(skip_serializing_if = "Option::is_none")]
     kept: Option<usize>,
     /// The item, as it went through the socket.
@@ -234,7 +234,8 @@ fn write_head(out: &mut impl Write, head: &Head) -> io::Result<()> {
     )
 }
 
-/// For people: when, whose, who, and its lines.
+/// Writes a record for people: time, direction, the client if the bus says it unasked, and the
+/// lines.
 fn write_record(out: &mut impl Write, record: &Record<'_>) -> io::Result<()> {
     let side = match record.side {
         Side::Sent => '>',

@@ -1,4 +1,4 @@
-//! What one incarnation of a member has seen so far, condensed to what the demo prints and waits
+//! A digest of what one incarnation of a member has seen: the facts that the demo prints and waits
 //! for.
 
 use std::time::Instant;
@@ -14,13 +14,13 @@ pub(crate) struct Installed {
     pub(crate) kind: ConfigurationKind,
     /// Its id; of a transitional one, the id of the regular one that it closes.
     pub(crate) id: ConfigId,
-    /// In ascending order.
+    /// The members, in ascending order.
     pub(crate) members: Vec<MemberId>,
     /// When the member installed it.
     pub(crate) at: Instant,
-    /// What was delivered in it so far.
+    /// The messages delivered in it so far.
     pub(crate) tally: Tally,
-    /// When the first message was.
+    /// When the first message was delivered in it.
     pub(crate) first_delivery: Option<Instant>,
 }
 
@@ -31,15 +31,15 @@ impl Installed {
     }
 }
 
-/// What was delivered, in which order.
+/// The messages that were delivered, and in which order, as digests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
     /// How many messages were delivered.
     pub(crate) messages: u64,
-    /// How many of them may be delivered before they are ordered.
+    /// How many of these may be delivered before they are ordered.
     pub(crate) early: u64,
-    /// Digest of the messages, their bytes and their places, in the order of delivery: equal only
-    /// where the same was delivered in the same order.
+    /// Digest of the ordered messages, their bytes and their places, in the order of delivery:
+    /// equal only if the same was delivered in the same order.
     order: u64,
     /// Digest of the messages that may be delivered before they are ordered, in no order.
     set: u64,
@@ -86,7 +86,7 @@ impl Tally {
         ]);
     }
 
-    /// One word for all of it: equal only where the same was delivered, and what is ordered in the
+    /// One number for all: equal only if the same messages were delivered, the ordered ones in the
     /// same order.
     pub(crate) fn digest(&self) -> u64 {
         self.order.wrapping_add(self.set)
@@ -102,10 +102,10 @@ fn hash(words: &[u64]) -> u64 {
 #[derive(Clone, Debug)]
 pub(crate) struct Diary {
     owner: MemberId,
-    /// What its group promises.
+    /// The contract of its group.
     contract: Contract,
-    /// What was installed since the mark, the oldest first; before that, the configuration at the
-    /// mark.
+    /// The configuration at the mark, if there was one, and those installed since, the oldest
+    /// first.
     path: Vec<Installed>,
     /// How many of `path` are from before the mark: 0 or 1.
     before: usize,
@@ -165,7 +165,7 @@ impl Diary {
         }
     }
 
-    /// So many payload bytes were delivered.
+    /// Counts delivered payload bytes.
     pub(crate) fn add_bytes(&mut self, bytes: u64) {
         self.bytes += bytes;
     }
@@ -190,12 +190,12 @@ impl Diary {
             .filter(|current| current.kind == ConfigurationKind::Regular)
     }
 
-    /// What was installed since the mark.
+    /// The configurations installed since the mark.
     pub(crate) fn path(&self) -> &[Installed] {
         &self.path[self.before..]
     }
 
-    /// What was delivered since the mark.
+    /// The tally of the messages delivered since the mark.
     pub(crate) fn tally(&self) -> Tally {
         self.tally
     }
@@ -210,7 +210,7 @@ impl Diary {
         self.last_delivery
     }
 
-    /// Where the last delivered message stands.
+    /// The place of the last delivered message in the order.
     pub(crate) fn last_place(&self) -> Option<OrderPlace> {
         self.last_place
     }

@@ -10,17 +10,17 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    /// Most messages have up to this many bytes, so that several share a datagram.
+    /// Most messages have at most this many bytes, so that several share a datagram.
     const SHORT_MAX: u64 = 1_200;
-    /// The others have up to this many, so that each needs several datagrams.
+    /// The others have at most this many, so that each needs several datagrams.
     const LONG_MAX: u64 = 24_000;
 
-    /// The messages of `rng`.
+    /// The supply of messages that follows from `rng`.
     pub(crate) fn new(rng: Rng) -> Self {
         Self { rng }
     }
 
-    /// The next one.
+    /// The next message, with its service.
     pub(crate) fn next(&mut self) -> (Service, Bytes) {
         let service = self.service();
         let len = match self.rng.chance(0.02) {
@@ -30,7 +30,7 @@ impl Messages {
         (service, self.payload(len as usize))
     }
 
-    /// Agreed in most cases.
+    /// A random service: agreed in most cases.
     fn service(&mut self) -> Service {
         match self.rng.below(10) {
             0 => Service::Fifo,

@@ -1,9 +1,9 @@
 //! A member of the demo: a thread with an endpoint of the network and an order on it, steered by
 //! commands.
 //!
-//! Commands come through a channel, and a waker of the endpoint's poll ends its wait, so nothing is
-//! polled for. What an observer at the member sees goes the other way, in batches, through a
-//! channel that all members share. What the observations mean is left to the [stage](super::stage).
+//! Commands come through a channel, and a waker of the endpoint's poll ends its wait, so the member
+//! need not look for them. The observations of the member go the other way, in batches, through a
+//! channel that all members share. The [stage](super::stage) interprets them.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -148,12 +148,12 @@ impl Observer for Recorder {
     }
 }
 
-/// What is still to be submitted.
+/// What the member still has to submit.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     left: u64,
     every: Duration,
-    /// Submits nothing while so many own messages are not delivered.
+    /// The member submits nothing while this many of its messages are not delivered.
     outstanding_max: u64,
 }
 
@@ -182,9 +182,9 @@ struct Actor {
 
 impl Actor {
     const ORDERS: Token = Token(0);
-    /// Enough to keep a rotation of the token busy.
+    /// `outstanding_max` of a burst: enough to fill a rotation of the token.
     const BURST_OUTSTANDING_MAX: u64 = 256;
-    /// While the group has no configuration, so few messages pile up.
+    /// `outstanding_max` of a flow: few, since they pile up while the group has no configuration.
     const FLOW_OUTSTANDING_MAX: u64 = 8;
 
     fn open(

@@ -1,4 +1,4 @@
-//! Where the members of the demo live: addresses on loopback, and whether multicast works there.
+//! The network of the demo: addresses on loopback, and whether multicast works there.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 

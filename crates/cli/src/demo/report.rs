@@ -73,7 +73,7 @@ pub(crate) enum Event {
         early: u64,
         /// Digest of the messages and their places in the order of delivery.
         order: String,
-        /// Of the load alone.
+        /// The speed; of the load alone.
         #[serde(skip_serializing_if = "Option::is_none")]
         load: Option<Load>,
     },
@@ -85,22 +85,22 @@ pub(crate) enum Event {
     Resumed { at: Vec<String>, after_ms: f64 },
     /// Members left gracefully, the last of them `after_ms` after they were told to.
     Left { members: Vec<String>, after_ms: f64 },
-    /// What the judge of histories says.
+    /// The verdict of the judge of histories.
     Verdict {
         clean: bool,
-        /// Incarnations of members that the judge has seen.
+        /// The number of incarnations of members that the judge has seen.
         observers: u64,
         configurations: u64,
         messages: u64,
         deliveries: u64,
         violations: Vec<Violation>,
-        /// Of the whole demo.
+        /// How long the whole demo took.
         took_ms: f64,
     },
 }
 
-/// How fast the load went: from the first order to submit to the last delivery at the slowest
-/// member.
+/// The speed of the load, measured from the first command to submit until the last delivery at the
+/// slowest member.
 #[derive(Serialize, Clone, Copy, Debug)]
 pub(crate) struct Load {
     pub(crate) bytes: u64,
@@ -127,16 +127,16 @@ pub(crate) fn millis(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// Where the events go.
+/// Prints the events.
 pub(crate) struct DemoReport {
-    /// As one object a line; else as a story for people.
+    /// As JSON, one object a line; else as a story for people.
     json: bool,
-    /// How the last event was written.
+    /// The result of writing the last event.
     written: RefCell<io::Result<()>>,
 }
 
 impl DemoReport {
-    /// Of JSON, one object a line, or a story for people.
+    /// A report as JSON, one object a line, or as a story for people.
     pub(crate) fn new(json: bool) -> Self {
         Self {
             json,
@@ -144,7 +144,7 @@ impl DemoReport {
         }
     }
 
-    /// Tells of `event`. The demo goes on where that cannot be written.
+    /// Prints `event`. The demo goes on if that fails.
     pub(crate) fn tell(&self, event: &Event) {
         let mut stdout = anstream::stdout().lock();
         let written = match self.json {
@@ -154,7 +154,7 @@ impl DemoReport {
         *self.written.borrow_mut() = written.and_then(|()| stdout.flush());
     }
 
-    /// Whether the last event, the verdict, was written.
+    /// The result of writing the last event, the verdict.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.written.into_inner()
     }
@@ -173,11 +173,11 @@ impl DemoReport {
 
 /// Columns of a terminal that a line may fill.
 const WIDTH: usize = 80;
-/// Where the text begins, after the label.
+/// The column of the text, after the label.
 const INDENT: usize = 17;
-/// Where a note begins.
+/// The column of a note.
 const NOTE_INDENT: usize = 3;
-/// So many members are named again and again; more are counted.
+/// At most this many members are named each time; more are counted.
 const FEW: usize = 4;
 /// Stands for a space at which a line does not break.
 const NO_BREAK: char = '\u{a0}';
@@ -363,7 +363,7 @@ fn deliver(who: &[String]) -> String {
     }
 }
 
-/// As a single word, for the line not to break in it.
+/// The time as a single word, so that the line does not break in it.
 fn after(ms: f64) -> String {
     if ms < 10.0 {
         format!("after{NO_BREAK}{ms:.1}{NO_BREAK}ms")
@@ -379,7 +379,7 @@ fn line(out: &mut impl Write, style: Style, label: &str, text: &str) -> io::Resu
     writeln!(out)
 }
 
-/// Writes a text of its own, if it is not empty.
+/// Writes a text without a label, if it is not empty.
 fn paragraph(out: &mut impl Write, style: Style, text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());

@@ -1,4 +1,5 @@
-//! All members of the demo with what they have seen, the judge, and waiting for what must happen.
+//! The stage: all members of the demo with their diaries, the judge, and the waits for what must
+//! happen.
 //!
 //! Only the story's thread uses it. Members report through one bounded channel: if the stage falls
 //! behind, they wait.
@@ -29,12 +30,12 @@ pub(crate) const NAMES: [&str; 16] = [
 struct DemoMember {
     name: &'static str,
     lives: u64,
-    /// Of the last incarnation.
+    /// The id of the last incarnation.
     id: MemberId,
     diary: Diary,
     /// `None` before the first incarnation and between two.
     member: Option<Member>,
-    /// Whether it was told to rest, and does.
+    /// Whether the member has obeyed the command to rest.
     rested: bool,
     /// When its last incarnation ended.
     ended: Option<Instant>,
@@ -55,9 +56,9 @@ pub(crate) struct DemoStage {
 }
 
 impl DemoStage {
-    /// How long anything may take that must come about. It takes a tenth of that on a busy machine.
+    /// How long a wait may take. On a busy machine a wait takes a tenth of this.
     pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-    /// Notices that may wait for the stage; then the members wait.
+    /// The most notices that wait for the stage; then the members wait.
     const NOTICES_MAX: usize = 4_096;
 
     /// An empty stage for `count` members, at most as many as there are [`NAMES`].
@@ -279,8 +280,8 @@ impl DemoStage {
         })
     }
 
-    /// Whether each of `sides` is a configuration of its own, where nothing is submitted any more
-    /// and all that was is delivered everywhere.
+    /// Whether each of `sides` is a separate configuration in which nothing is submitted any more
+    /// and every message is delivered at all members.
     pub(crate) fn is_quiet(&self, sides: &[Vec<usize>]) -> bool {
         let place = |index: &usize| self.diary(*index).last_place();
         sides.iter().all(|side| {
@@ -294,7 +295,8 @@ impl DemoStage {
         })
     }
 
-    /// What was installed since the mark at any of `indices`, in the order of time, and where.
+    /// The configurations installed since the mark at any of `indices`, in the order of time, each
+    /// with the members that installed it.
     pub(crate) fn installed(&self, indices: &[usize]) -> Vec<(Installed, Vec<usize>)> {
         let mut all: Vec<(Installed, Vec<usize>)> = Vec::new();
         for index in indices {
@@ -371,7 +373,7 @@ impl DemoStage {
         self.members[index].ended
     }
 
-    /// What member `index` has seen in its last incarnation.
+    /// The diary of the last incarnation of member `index`.
     pub(crate) fn diary(&self, index: usize) -> &Diary {
         &self.members[index].diary
     }

@@ -24,16 +24,16 @@ pub(crate) struct Story<'a> {
     victim: usize,
     began: Instant,
     steps: usize,
-    /// What the judge found while the group was alive and quiet.
+    /// The violations found while the group was alive and quiet.
     violations: Vec<Violation>,
 }
 
 impl<'a> Story<'a> {
-    /// Messages that must be delivered in a configuration before the story goes on.
+    /// How many messages must be delivered in a configuration before the story goes on.
     const ENOUGH: u64 = 100;
     /// While the story unfolds, the group submits a message this often.
     const FLOW: Duration = Duration::from_millis(1);
-    /// The load is repeated so often if the machine pauses members in the middle of it.
+    /// How often the load is tried at most, if the machine pauses members during it.
     const LOADS_MAX: usize = 3;
 
     /// A story with `members` members on `stage` and `messages` messages of load.
@@ -59,7 +59,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Tells it; whether the judge agrees.
+    /// Tells the story; returns whether the judge found no violation.
     pub(crate) fn run(mut self) -> Result<bool, Failure> {
         self.start()?;
         self.load()?;
@@ -319,14 +319,15 @@ impl<'a> Story<'a> {
         clean
     }
 
-    /// From now on every living member submits a message now and then.
+    /// Has every living member submit a message now and then, from now on.
     fn flow(&mut self) {
         let alive = self.stage.alive();
         let every = Self::FLOW * alive.len() as u32;
         self.stage.tell(&alive, |_| Command::Flow(every));
     }
 
-    /// All members stop submitting; waits until each side has delivered all of its messages.
+    /// Has all members stop submitting, and waits until each side has delivered all of its
+    /// messages.
     fn settle(&mut self, sides: Vec<Vec<usize>>) -> Result<(), Failure> {
         self.stage.tell(&sides.concat(), |_| Command::Rest);
         self.stage
@@ -335,7 +336,7 @@ impl<'a> Story<'a> {
             })
     }
 
-    /// Waits until each side is a configuration of its own and delivers messages.
+    /// Waits until each side is a separate configuration and delivers messages.
     fn go_on(&mut self, what: &str, sides: Vec<Vec<usize>>) -> Result<(), Failure> {
         self.stage.wait(what, |stage| {
             sides
@@ -349,7 +350,7 @@ impl<'a> Story<'a> {
         others.filter(|index| *index != self.victim).collect()
     }
 
-    /// Cuts off up to half of the members.
+    /// Chooses the sides of the cut: up to half of the members are cut off.
     fn choose_sides(&mut self) -> [Vec<usize>; 2] {
         let mut order = self.all.clone();
         shuffle(&mut self.rng, &mut order);
@@ -360,7 +361,7 @@ impl<'a> Story<'a> {
         [rest, order]
     }
 
-    /// Everything that `indices` installed since the mark.
+    /// Prints the configurations that `indices` installed since the mark.
     fn tell_configurations(&self, indices: &[usize], cause: Instant) {
         for (installed, at) in self.stage.installed(indices) {
             self.report.tell(&Event::Configuration {
@@ -374,7 +375,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// The configuration that all are in: what came before it was the way there.
+    /// Prints the configuration that all are in, and not those before it.
     fn tell_last_configuration(&self, cause: Instant) {
         let regular = |index: &usize| self.stage.diary(*index).regular().cloned();
         let last = self
@@ -393,7 +394,7 @@ impl<'a> Story<'a> {
         });
     }
 
-    /// When the last of `indices` delivered its first message in the configuration that it is in.
+    /// Prints when the last of `indices` delivered its first message in its configuration.
     fn tell_resumed(&self, indices: &[usize], cause: Instant) {
         let first = |index: &usize| self.stage.diary(*index).regular()?.first_delivery;
         let Some(last) = indices.iter().filter_map(first).max() else {
@@ -405,7 +406,7 @@ impl<'a> Story<'a> {
         });
     }
 
-    /// What each of `side`, which is quiet, has delivered in the configuration that it is in.
+    /// Prints what the members of `side`, which is quiet, have delivered in their configuration.
     fn tell_delivered(&self, side: &[usize]) -> Result<(), Failure> {
         let tallies = self
             .stage
@@ -413,7 +414,8 @@ impl<'a> Story<'a> {
         self.tell_order(tallies, None)
     }
 
-    /// What was delivered by whom. Members of one configuration that disagree end the story.
+    /// Prints which members delivered what. If members of one configuration disagree, the story
+    /// ends.
     fn tell_order(
         &self,
         tallies: Vec<(Tally, Vec<usize>)>,
@@ -437,7 +439,7 @@ impl<'a> Story<'a> {
     }
 }
 
-/// Every order is equally likely.
+/// Shuffles `items`; every order is equally likely.
 fn shuffle(rng: &mut Rng, items: &mut [usize]) {
     for last in (1..items.len()).rev() {
         items.swap(last, rng.below(last as u64 + 1) as usize);

@@ -29,7 +29,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kept results: those in the folder if there is one, else those that were built into this
+/// The kept results: those in the folder if it exists, else those that were built into this
 /// program.
 fn entries(kept: &Kept) -> Result<Vec<Entry>, Failure> {
     if !kept.folder.is_dir() {
@@ -62,7 +62,7 @@ fn print_json(entries: &[Entry]) -> io::Result<()> {
     Ok(())
 }
 
-/// Where the row can run; empty until its protocol is built.
+/// The hosts that the row can run on; empty until its protocol is built.
 fn runs_on(row: &Row) -> Vec<Value> {
     let hosts = reproduction(row.id).map_or(&[][..], |reproduction| reproduction.hosts());
     hosts.iter().map(|host| json!(host)).collect()

@@ -1,5 +1,5 @@
-//! `groupcast lab`: the papers' tables and figures, run, judged and drawn. Here only options and
-//! what is printed; what a row is and does is `groupcast_lab::papers`'.
+//! `groupcast lab`: runs, judges and draws the papers' tables and figures. Options and printing are
+//! here; `groupcast_lab::papers` has the rows and does the work.
 
 mod list;
 mod run;

@@ -79,7 +79,7 @@ pub(super) fn run(ids: &[String], args: &Args) -> Result<ExitCode, Failure> {
     run_jobs(&jobs, args)
 }
 
-/// Runs every row that can be run; where the chosen host is not one of a row's, on the row's first.
+/// Runs every row that can be run. A row that does not have the chosen host runs on its first.
 pub(super) fn all(args: &Args) -> Result<ExitCode, Failure> {
     let jobs: Vec<Job> = rows()
         .filter_map(|row| {
@@ -109,7 +109,7 @@ fn unknown(id: &str) -> Failure {
     }
 }
 
-/// A row to be run, and where.
+/// A row to run, and its host.
 struct Job {
     row: &'static Row,
     reproduction: &'static dyn Reproduction,
@@ -120,7 +120,7 @@ struct Job {
 struct Outcome {
     record: Record,
     files: Vec<PathBuf>,
-    /// What differs from the kept run; `None` if `--verify` was not given.
+    /// The differences from the kept run; `None` without `--verify`.
     differences: Option<Vec<String>>,
 }
 
@@ -238,7 +238,7 @@ fn cannot_write(folder: &Path, error: &io::Error) -> Failure {
     Failure::failed(format!("cannot write into {}: {error}", folder.display()))
 }
 
-/// A bar on stderr, where that is a terminal.
+/// A bar on stderr, if that is a terminal.
 fn progress(id: &str) -> ProgressBar {
     let style = ProgressStyle::with_template("{prefix} {bar:40} {pos}/{len} {elapsed}");
     let bar = ProgressBar::new(0).with_prefix(id.to_owned());

@@ -1,4 +1,4 @@
-//! What became of a request, for the user who made it, and the exit code.
+//! The outcome of a request for the user who made it: text and exit code.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use crate::failure::{Failure, tell};
 use crate::number::number_of;
 use crate::transfer::{send, where_they_are};
 
-/// What the report means.
+/// The exit code or the failure that follows from a report.
 pub(super) fn judge(
     report: &RequestReport,
     subgroups: Option<Subgroups>,
@@ -68,7 +68,7 @@ pub(super) fn judge(
     Ok(ExitCode::SUCCESS)
 }
 
-/// What became of a member, for people.
+/// The outcome of a member, for people.
 pub(super) fn in_words(became: &Became) -> String {
     match became {
         Became::Replied { code, .. } => format!("exit code {code}"),

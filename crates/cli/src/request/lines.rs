@@ -1,5 +1,5 @@
-//! What `groupcast request` prints: a line a reply, and with `--json` the account as the last.
-//! Field names are a contract with scripts (docs/requests.md).
+//! The lines of `groupcast request`: one a reply, and with `--json` the account as the last. Field
+//! names are a contract with scripts (docs/requests.md).
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use crate::json::write_line;
 /// Prints a reply.
 pub(super) fn reply(json: bool, member: &str, code: u32, bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    // The exit code tells as much to a caller that does not read these lines.
+    // A caller that does not read these lines has the exit code.
     let _ = match json {
         true => write_line(&mut out, &in_json(member, code, bytes)),
         false => writeln!(out, "{}", in_words(member, code, bytes)),
@@ -37,7 +37,7 @@ fn in_json(member: &str, code: u32, bytes: &[u8]) -> Value {
     line
 }
 
-/// One line: a newline at the end is left out, others are escaped.
+/// A reply on one line: without a newline at its end, and with other newlines escaped.
 fn in_words(member: &str, code: u32, bytes: &[u8]) -> String {
     let text = printable(bytes.strip_suffix(b"\n").unwrap_or(bytes));
     match code {

@@ -1,6 +1,6 @@
-//! Progress on a terminal: a bar for the transfer, and at the sender one for each receiver.
+//! Progress bars on a terminal: one for the transfer, and at the sender one for each receiver.
 //!
-//! Without a terminal there are no bars; what has to be said is said in lines on stderr.
+//! Without a terminal there are no bars, and messages are lines on stderr.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub(super) struct SendBars {
 }
 
 impl SendBars {
-    /// More receivers than this have no bar each.
+    /// With more receivers than this, receivers have no bars.
     const RECEIVERS_MAX: usize = 16;
 
     pub(super) fn new() -> Self {
@@ -218,7 +218,7 @@ fn describe(transfer: &Described) -> String {
     format!("{} from {}", transfer.label, transfer.sender)
 }
 
-/// Why a sender whose datagrams arrive here does not take part.
+/// In words, why a sender whose datagrams arrive here does not take part.
 fn in_words_of(stranger: &Stranger) -> String {
     format!("{} does not take part: {}", stranger.last, stranger.hint)
 }

@@ -125,7 +125,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) {
     });
 }
 
-/// The line of an event of `transfer`, with `fields` of its own.
+/// The line of an event of `transfer`, with the event's `fields`.
 pub(super) fn line(event: &str, transfer: &Described, fields: &Value) -> Value {
     let mut line = json!({
         "event": event,
@@ -176,6 +176,6 @@ pub(super) fn reason(outcome: &Outcome) -> Option<&str> {
 }
 
 fn print(line: &Value) {
-    // The exit code tells as much to a caller that does not read these lines.
+    // A caller that does not read these lines has the exit code.
     let _ = crate::json::write_line(&mut std::io::stdout().lock(), line);
 }

@@ -11,10 +11,10 @@ use groupcast_transfer::xgm::Subgroups;
 use super::name;
 use crate::failure::Failure;
 
-/// The most bytes of a list: a name of the longest for each receiver.
+/// The most bytes of a list: room for the longest name for each receiver.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The list in the file at `path`, of `receivers_max` receivers at most.
+/// Reads the list in the file at `path`, of at most `receivers_max` receivers.
 pub(super) fn read(path: &Path, receivers_max: usize) -> Result<Vec<(String, Subgroups)>, Failure> {
     let shown = path.display();
     let mut text = String::new();
@@ -65,7 +65,7 @@ fn parse(text: &str) -> Result<Vec<(String, Subgroups)>, String> {
     Ok(listed)
 }
 
-/// Writes a list; a name that cannot stand in one is left out, and returned.
+/// Writes a list. Leaves out names that cannot stand in one, and returns them.
 pub(super) fn write<'a>(
     out: &mut impl Write,
     hosts: impl Iterator<Item = (&'a str, Subgroups)>,

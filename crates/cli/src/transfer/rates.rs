@@ -1,4 +1,4 @@
-//! `groupcast send`: how fast, at which time of the day, and pauses.
+//! The rate of `groupcast send`: fixed, by the time of the day, and pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGUSR1, SIGUSR2};
 
 use crate::failure::Failure;
 
-/// In the rates of `--rate`, which are megabits a second.
+/// The bytes in a megabit: `--rate` is in megabits a second.
 const BYTES_PER_MEGABIT: f64 = 125_000.0;
 
 /// The rate from a minute of the day on; `None`: a pause.
@@ -22,7 +22,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The rate, if it is no pause.
+    /// The rate; `None`: a pause.
     pub(super) fn rate(&self) -> Option<RateControl> {
         self.rate
     }
@@ -71,7 +71,7 @@ pub(super) fn entry(text: &str) -> Result<Entry, String> {
 /// Rates by the time of the day.
 #[derive(Debug)]
 struct Schedule {
-    /// In the order of their times; not empty.
+    /// The entries in the order of their times; not empty.
     entries: Vec<Entry>,
 }
 
@@ -95,8 +95,7 @@ impl Schedule {
         Ok(Self { entries })
     }
 
-    /// The rate at a minute of the day: before the first entry it is that of the last, since
-    /// yesterday.
+    /// The rate at a minute of the day; before the first entry, that of the last one.
     fn at(&self, minute: u16) -> Option<RateControl> {
         let begun = self.entries.partition_point(|entry| entry.minute <= minute);
         let index = begun.checked_sub(1).unwrap_or(self.entries.len() - 1);
@@ -104,12 +103,12 @@ impl Schedule {
     }
 }
 
-/// What the signals said last.
+/// The state that the last signal set.
 const GOES: usize = 0;
 const PAUSED: usize = 1;
 
-/// What the rate is from moment to moment: `rate`, or by the schedule if there is one; none while
-/// the user pauses it.
+/// The current rate at any moment: `rate`, or that of the schedule if there is one; none while the
+/// user pauses the transfer.
 pub(super) fn follow(rate: RateControl, schedule: Vec<Entry>) -> Result<Rates, Failure> {
     let schedule = match schedule.is_empty() {
         true => None,

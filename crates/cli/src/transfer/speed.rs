@@ -1,5 +1,5 @@
-//! How fast a transfer moves, and how long it will take: from what was moved in the last seconds
-//! and nothing else.
+//! The speed of a transfer and the time that it will still take, by the bytes moved in the last
+//! seconds alone.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,22 +8,23 @@ use indicatif::HumanDuration;
 
 use super::amount;
 
-/// What a transfer has moved in the last seconds.
+/// The bytes that a transfer has moved in the last seconds.
 #[derive(Debug, Default)]
 pub(super) struct Speed {
-    /// When so many bytes had been moved in all, oldest first.
+    /// Samples of the time and the bytes moved in all until then, oldest first.
     samples: VecDeque<(Instant, u64)>,
 }
 
 impl Speed {
-    /// Over how long a rate is measured.
+    /// The time over which the rate is measured.
     const WINDOW: Duration = Duration::from_secs(5);
-    /// Nothing is said of less.
+    /// The shortest time that gives a rate.
     const MIN: Duration = Duration::from_millis(800);
 
-    /// By now `bytes` have been moved in all. What was there before the first call is not counted.
+    /// Notes that `bytes` have been moved in all by now. Bytes moved before the first call do not
+    /// count.
     pub(super) fn moved(&mut self, now: Instant, bytes: u64) {
-        // One older than the window stays, so that the rest spans it.
+        // One sample older than the window stays, so that the samples span the window.
         let is_old = |second: &(Instant, u64)| now - second.0 >= Self::WINDOW;
         while self.samples.get(1).is_some_and(is_old) {
             self.samples.pop_front();
@@ -31,7 +32,7 @@ impl Speed {
         self.samples.push_back((now, bytes));
     }
 
-    /// Bytes a second, once that can be said.
+    /// Bytes a second, once known.
     fn rate(&self) -> Option<f64> {
         let (first, last) = (self.samples.front()?, self.samples.back()?);
         let took = last.0 - first.0;
@@ -39,7 +40,8 @@ impl Speed {
         (took >= Self::MIN).then(|| bytes as f64 / took.as_secs_f64())
     }
 
-    /// The rate, and the time for the bytes that are `left`; empty while they are not known.
+    /// The rate and the time for the bytes that are `left`, in words; empty while the rate is not
+    /// known.
     pub(super) fn describe(&self, left: Option<u64>) -> String {
         let Some(rate) = self.rate() else {
             return String::new();

@@ -1,7 +1,7 @@
 //! `groupcast send --status FILE`: progress and outcomes in a file, for programs that look at it
 //! from time to time (docs/files.md).
 //!
-//! The file is replaced in one step, so that a reader finds the whole of one state.
+//! The file is replaced in one step, so a reader always finds a whole state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,19 +15,19 @@ use serde_json::{Map, Value, json};
 use super::lines;
 use crate::failure::tell;
 
-/// The file, and what it says.
+/// The status file and its content.
 #[derive(Debug)]
 pub(super) struct StatusFile {
     path: PathBuf,
     written: Instant,
-    /// Whether the user has heard that it cannot be written.
+    /// Whether the user was told that the file cannot be written.
     told: bool,
     state: Map<String, Value>,
     receivers: BTreeMap<String, Map<String, Value>>,
 }
 
 impl StatusFile {
-    /// It is written as often as this, and at every outcome.
+    /// The file is written this often, and at every outcome.
     const EVERY: Duration = Duration::from_secs(1);
 
     /// Begins the file at `path`.
@@ -47,7 +47,7 @@ impl StatusFile {
         Ok(file)
     }
 
-    /// Something happened.
+    /// Takes in an event of the transfer.
     pub(super) fn take(&mut self, event: &SendEvent<'_>) {
         let mut is_urgent = false;
         match event {
@@ -88,7 +88,7 @@ impl StatusFile {
         }
     }
 
-    /// The transfer is over: how, and the command's exit code.
+    /// Writes the end of the transfer: its report and the command's exit code.
     pub(super) fn end(&mut self, report: Option<&SendReport>, exit_code: u8) {
         self.set(&json!({"state": "done", "exit_code": exit_code}));
         if let Some(report) = report {
@@ -97,8 +97,8 @@ impl StatusFile {
                 "seconds": report.took.as_secs_f64(),
                 "stopped": report.stopped,
             }));
-            // What became of those that came back under their name is said here; a relay that those
-            // below it stand for is none of them.
+            // The report has the outcome of receivers that came back under their name. A relay that
+            // its receivers stand for is not in it.
             let names: BTreeSet<&str> = report.receivers.iter().map(|(name, _)| &**name).collect();
             self.receivers
                 .retain(|name, _| names.contains(name.as_str()));

@@ -1,5 +1,5 @@
-//! The line that is being typed, and those before it. Knows no terminal: keys go in, and what is
-//! to be seen comes out.
+//! The line that is being typed, and the lines before it. It knows no terminal: keys go in, and the
+//! text to show comes out.
 
 use std::collections::VecDeque;
 
@@ -8,27 +8,27 @@ use unicode_width::UnicodeWidthChar as _;
 
 use super::keys::Key;
 
-/// What stands before the line that is typed.
+/// The text before the line that is typed.
 pub(super) const PROMPT: &str = "> ";
-/// Lines that are remembered.
+/// The most lines that are remembered.
 const HISTORY_MAX: usize = 1000;
-/// Characters of a line; more are not taken.
+/// The most characters of a line; more are not taken.
 const LINE_MAX: usize = 1 << 20;
 
-/// What a key did that the terminal has to know.
+/// The effect of a key that the terminal has to know.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Did {
     /// The line may look different.
     Edited,
-    /// It is complete.
+    /// The line is complete.
     Line(String),
-    /// What could stand at the cursor is wanted.
+    /// The user wants to see what could stand at the cursor.
     Complete,
     /// The screen is to be cleared.
     Clear,
-    /// Interrupted on an empty line: the program is to end.
+    /// The user interrupted on an empty line: the program has to end.
     Interrupt,
-    /// Nothing more is typed.
+    /// The user types nothing more.
     End,
     Suspend,
 }
@@ -39,7 +39,7 @@ pub(super) struct Editor {
     text: Vec<char>,
     cursor: usize,
     history: VecDeque<Vec<char>>,
-    /// How many lines back from the one that is typed what is shown is.
+    /// How many lines before the typed one the shown line lies.
     back: usize,
     /// What was typed, while an earlier line is shown.
     typed: Vec<char>,
@@ -84,18 +84,18 @@ impl Editor {
         Did::Edited
     }
 
-    /// Puts `text` in at the cursor.
+    /// Inserts `text` at the cursor.
     pub(super) fn insert_text(&mut self, text: &str) {
         text.chars().for_each(|letter| self.insert(letter));
     }
 
-    /// What stands before the cursor.
+    /// The text before the cursor.
     pub(super) fn before_cursor(&self) -> String {
         self.text[..self.cursor].iter().collect()
     }
 
-    /// What is to be seen of the line in `width` columns, and the column of the cursor: one row, a
-    /// part of the line where it is longer.
+    /// The row to show in `width` columns, and the column of the cursor. Of a longer line the row
+    /// shows a part.
     pub(super) fn view(&self, width: usize) -> (String, usize) {
         // The cursor may stand behind the last character.
         let room = width.saturating_sub(PROMPT.len() + 1).max(2);
@@ -129,7 +129,7 @@ impl Editor {
         }
     }
 
-    /// Takes out what stands from `from` to the cursor.
+    /// Removes the characters from `from` to the cursor.
     fn kill(&mut self, from: usize) {
         self.text.drain(from..self.cursor);
         self.cursor = from;
@@ -198,7 +198,7 @@ fn is_blank(letter: char) -> bool {
     matches!(letter, ' ' | '\t')
 }
 
-/// How a character that was typed is seen.
+/// The character that is shown for a typed one.
 fn shown(letter: char) -> char {
     match letter {
         '\t' => ' ',
@@ -207,7 +207,7 @@ fn shown(letter: char) -> char {
     }
 }
 
-/// The columns that it takes.
+/// The columns that a character takes.
 fn cells(letter: char) -> usize {
     shown(letter).width().unwrap_or(0)
 }

@@ -1,6 +1,6 @@
-//! What a terminal sends, byte for byte, as keys.
+//! Reads keys from the bytes that a terminal sends.
 
-/// A key, or what it asks for.
+/// A key, or the editor's command that it stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Key {
     Char(char),
@@ -25,21 +25,21 @@ pub(super) enum Key {
     Suspend,
 }
 
-/// Bytes of a control sequence that are looked at; no key has more.
+/// The most bytes of a control sequence; no key has more.
 const SEQUENCE_MAX: usize = 16;
 
-/// Reads keys, of which a part may have come.
+/// A reader of keys, which may have read a part of one.
 #[derive(Default, Debug)]
 pub(super) struct Keys {
     part: Part,
-    /// Between the marks that terminals put around what is pasted: nothing there is a command to
-    /// the editor.
+    /// Whether the bytes come between the marks that terminals put around pasted text: these are no
+    /// commands to the editor.
     pasting: bool,
-    /// A carriage return was just pasted.
+    /// Whether the last pasted byte is a carriage return.
     after_return: bool,
 }
 
-/// The part of a key that has come.
+/// The part of a key that has been read.
 #[derive(Default, Debug)]
 enum Part {
     #[default]
@@ -52,7 +52,7 @@ enum Part {
 }
 
 impl Keys {
-    /// Takes a byte; a key, if it is the last of one.
+    /// Takes a byte; returns a key if the byte completes one.
     pub(super) fn take(&mut self, byte: u8) -> Option<Key> {
         match std::mem::take(&mut self.part) {
             Part::Nothing => self.begin(byte),
@@ -63,7 +63,7 @@ impl Keys {
                     b'O' => self.part = Part::Single,
                     b'b' => return Some(Key::WordLeft),
                     b'f' => return Some(Key::WordRight),
-                    // The key Escape means nothing, and what follows it is itself.
+                    // The key Escape means nothing; the byte after it begins a key.
                     _ => return self.begin(byte),
                 }
                 None
@@ -128,7 +128,7 @@ impl Keys {
         Some(key)
     }
 
-    /// Takes a byte of a character; what is no UTF-8 is lost.
+    /// Takes a byte of a character. Bytes that are no UTF-8 are lost.
     fn character(&mut self, mut bytes: Vec<u8>, byte: u8) -> Option<Key> {
         let continues = byte & 0xc0 == 0x80;
         if !bytes.is_empty() && !continues {
@@ -146,7 +146,7 @@ impl Keys {
         }
     }
 
-    /// The control sequence `ESC [ bytes last`.
+    /// The key of the control sequence `ESC [ bytes last`.
     fn sequence(&mut self, bytes: &[u8], last: u8) -> Option<Key> {
         let mut numbers = bytes.split(|byte| *byte == b';');
         let first = numbers.next().unwrap_or_default();
@@ -166,7 +166,7 @@ impl Keys {
     }
 }
 
-/// The key of the letter that ends its sequence; `modified` by Control, Alt or Shift.
+/// The key whose sequence ends with `letter`; `modified`: with Control, Alt or Shift.
 fn arrow(letter: u8, modified: bool) -> Option<Key> {
     Some(match letter {
         b'A' => Key::Up,

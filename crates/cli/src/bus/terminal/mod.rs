@@ -1,9 +1,9 @@
-//! The bus at a terminal: a line that is edited while what the bus says comes in above it, with a
-//! history and completion.
+//! The bus at a terminal: the user edits a line, with history and completion, while the lines of
+//! the bus appear above it.
 //!
-//! One thread reads the bus; all else, keys, signals and what is sent, is one loop, so that what is
-//! shown has the order in which it came. `editor`, `keys` and `seen` know no terminal. Why this is
-//! no library: docs/adr/0037.
+//! One thread reads the bus; a single loop does the rest, keys, signals and sending, so that
+//! everything is shown in the order in which it came. `editor`, `keys` and `seen` know no terminal.
+//! docs/adr/0037 says why no library does this.
 
 mod editor;
 mod keys;
@@ -33,16 +33,16 @@ use super::socket::Socket;
 use super::{broken, ended};
 use crate::failure::Failure;
 
-/// Lines of the bus that wait to be shown; each may have a message.
+/// The most lines of the bus that wait to be shown; each may have a message.
 const LINES_WAITING: usize = 4;
-/// Lines of the bus that are shown before keys are looked at.
+/// The most lines of the bus that are shown before keys are read.
 const LINES_AT_A_TIME: usize = 256;
-/// Bytes that wait to be sent, beyond which no key is taken.
+/// The most bytes that wait to be sent; beyond, no key is read.
 const UNSENT_MAX: usize = 64 << 10;
-/// Candidates that are shown.
+/// The most candidates that are shown.
 const CANDIDATES_MAX: usize = 100;
 
-/// Whether somebody sits there: standard input and output are terminals that can move a cursor.
+/// Whether standard input and output are terminals that can move a cursor.
 pub(super) fn is_there() -> bool {
     use std::io::IsTerminal as _;
     let moves = std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb");
@@ -75,7 +75,7 @@ pub(super) fn talk(socket: Socket) -> Result<ExitCode, Failure> {
             let _ = emulate_default_handler(signal);
             Ok(ExitCode::FAILURE)
         }
-        // Nobody sees anything any more.
+        // The terminal has gone: nothing can be shown.
         How::NoTerminal => Ok(ExitCode::SUCCESS),
     }
 }
@@ -86,7 +86,8 @@ fn terminal(error: io::Error) -> Failure {
 
 type Heard = io::Result<Option<Line>>;
 
-/// Reads the bus in a thread; what it says, and a socket that can be read when there is something.
+/// Starts the thread that reads the bus. Returns the channel of its lines, and a socket that
+/// becomes readable when there are some.
 fn listen(mut reader: impl BufRead + Send + 'static) -> io::Result<(Receiver<Heard>, UnixStream)> {
     let (sender, receiver) = mpsc::sync_channel(LINES_WAITING);
     let (woken, mut wake) = UnixStream::pair()?;
@@ -99,7 +100,7 @@ fn listen(mut reader: impl BufRead + Send + 'static) -> io::Result<(Receiver<Hea
             if sender.send(heard).is_err() {
                 return;
             }
-            // If it cannot be written it is full, and wakes all the same.
+            // If the socket cannot be written, it is full and wakes the loop all the same.
             let _ = wake.write(&[0]);
             if is_last {
                 return;
@@ -109,7 +110,7 @@ fn listen(mut reader: impl BufRead + Send + 'static) -> io::Result<(Receiver<Hea
     Ok((receiver, woken))
 }
 
-/// What wakes the loop, and which signal is to end it.
+/// The socket by which a signal wakes the loop, and the signal that ends it.
 struct Signals {
     woken: UnixStream,
     to_end: Arc<AtomicUsize>,
@@ -131,7 +132,7 @@ impl Signals {
     }
 }
 
-/// Why the loop is over.
+/// Why the loop ends.
 enum How {
     /// The bus has ended the connection.
     Ended,
@@ -146,9 +147,9 @@ struct Talk {
     keys: Keys,
     seen: Seen,
     writer: Socket,
-    /// What was typed and is not sent.
+    /// Bytes that were typed and are not sent yet.
     unsent: Vec<u8>,
-    /// Nothing more is typed.
+    /// Whether the user types nothing more.
     has_ended: bool,
     lines: Receiver<Heard>,
     woken: UnixStream,
@@ -189,11 +190,11 @@ impl Talk {
         }
     }
 
-    /// Waits until there is something to do, unless there is `more` of the bus already; whether
-    /// something was typed, and whether something can be sent.
+    /// Waits until there is something to do; does not wait if there is `more` of the bus. Returns
+    /// whether something was typed, and whether something can be sent.
     fn wait(&self, signals: &Signals, more: bool) -> io::Result<(bool, bool)> {
         let takes_keys = !self.has_ended && self.unsent.len() < UNSENT_MAX;
-        // A descriptor without flags would still report that its other side has gone.
+        // A descriptor without flags would report a closed connection and so end the wait.
         let mut fds = vec![
             PollFd::new(&signals.woken, PollFlags::IN),
             PollFd::new(&self.woken, PollFlags::IN),
@@ -217,7 +218,7 @@ impl Talk {
         Ok((typed, can_send))
     }
 
-    /// Shows what the bus has said; whether there may be more of it.
+    /// Shows the lines of the bus; returns whether there may be more.
     fn hear(&mut self) -> Result<bool, How> {
         let mut text = Vec::new();
         let mut how = None;
@@ -259,7 +260,7 @@ impl Talk {
         let len = match rustix::io::read(stdio::stdin(), &mut bytes) {
             Ok(len) => len,
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => return Ok(()),
-            // Its other side has gone.
+            // The other side of the terminal has gone.
             Err(_) => 0,
         };
         if len == 0 {
@@ -316,13 +317,14 @@ impl Talk {
         self.print(text.as_bytes())
     }
 
-    /// Nothing more is typed: what was is sent, and the bus told.
+    /// The user types nothing more: sends what was typed, and tells the bus.
     fn end(&mut self) {
         self.has_ended = true;
         self.send();
     }
 
-    /// Sends what can be sent without waiting; a connection that has ended says so to the reader.
+    /// Sends as much as it can without waiting. If the connection has ended, the reading thread
+    /// finds out.
     fn send(&mut self) {
         while !self.unsent.is_empty() {
             match send(
@@ -346,7 +348,7 @@ impl Talk {
     }
 }
 
-/// Takes what woke the loop.
+/// Empties the socket that woke the loop.
 fn drain(mut woken: &UnixStream) {
     let mut bytes = [0; 64];
     loop {

@@ -1,5 +1,5 @@
-//! The terminal itself: in a mode in which keys come as they are pressed, with one row at its end
-//! for the line that is typed.
+//! The terminal itself, in a mode in which keys come as they are pressed. Its last row shows the
+//! line that is typed.
 
 use std::io::{self, Write as _};
 
@@ -11,15 +11,15 @@ use rustix::termios::{
 
 use super::editor::Editor;
 
-/// Asks the terminal to put marks around what is pasted, and not to.
+/// The sequences that switch marks around pasted text on and off.
 const PASTE_MARKS: (&str, &str) = ("\x1b[?2004h", "\x1b[?2004l");
-/// To the row's beginning, and clears the row.
+/// The sequence that moves to the row's beginning and clears the row.
 const ERASE: &str = "\r\x1b[K";
 const CLEAR_ALL: &str = "\x1b[H\x1b[2J";
-/// The columns of a terminal that does not tell.
+/// The columns assumed for a terminal that does not tell.
 const COLUMNS: u16 = 80;
 
-/// The terminal of standard input and output; as it was before, once this is dropped.
+/// The terminal of standard input and output. Dropping this restores its mode.
 pub(super) struct Screen {
     before: Termios,
     is_raw: bool,
@@ -35,7 +35,7 @@ impl Screen {
         Ok(screen)
     }
 
-    /// Takes keys as they are pressed.
+    /// Switches to the mode in which keys come as they are pressed.
     pub(super) fn enter(&mut self) -> io::Result<()> {
         let mut raw = self.before.clone();
         raw.local_modes -=
@@ -48,10 +48,10 @@ impl Screen {
         write(PASTE_MARKS.0.as_bytes())
     }
 
-    /// Lets the terminal be as it was.
+    /// Restores the terminal's mode.
     pub(super) fn leave(&mut self) {
         if std::mem::replace(&mut self.is_raw, false) {
-            // A terminal that has gone needs neither.
+            // If the terminal has gone, nothing is left to restore.
             let _ = write(format!("{ERASE}{}", PASTE_MARKS.1).as_bytes());
             let _ = tcsetattr(stdio::stdin(), OptionalActions::Drain, &self.before);
         }
