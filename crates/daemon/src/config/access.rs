@@ -11,7 +11,7 @@ use super::file::{list, text, written};
 
 /// The keys of a rule.
 const KEYS: [&str; 5] = ["groups", "users", "certificates", "tcp", "rights"];
-/// Where the system's users are.
+/// The file of the system's users.
 const USERS: &str = "/etc/passwd";
 
 /// Reads all rules.
@@ -68,7 +68,7 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
     Ok(rule)
 }
 
-/// Who shows a certificate for `name`.
+/// The principal of clients with a certificate for `name`.
 fn certificate(name: &str) -> Result<Principal, Wrong> {
     let is_name = name.contains(|letter: char| letter.is_ascii_alphabetic())
         && name
@@ -92,8 +92,8 @@ fn right(value: &DeValue<'_>) -> Result<Right, Wrong> {
     })
 }
 
-/// The right that was meant, or all: who writes `read` does not mean `send`, which is as near as a
-/// slip of the pen.
+/// A suggestion for a wrong right: the one that was meant, or the list of all. A `read` does not
+/// suggest `send`, although only two letters differ.
 fn meant(word: &str) -> String {
     let words = Right::WORDS.map(|(word, _)| word);
     let alike = words

@@ -1,4 +1,4 @@
-//! Where clients of the bus connect.
+//! The addresses at which clients of the bus connect.
 
 use std::fmt;
 use std::net::SocketAddr;

@@ -1,7 +1,6 @@
-//! What can be wrong with a configuration, each with the place in the file where it is, if it came
-//! from one.
+//! Errors of a configuration, each with the place in the file, if the value came from one.
 //!
-//! Rendering (colours, the line with a marker under it) is the command line's.
+//! The command line renders them (colours, the line with a marker under it).
 
 use std::fmt;
 use std::io;
@@ -12,7 +11,7 @@ use std::sync::Arc;
 /// A configuration file as it was read.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Where it was read from.
+    /// The path that it was read from.
     pub path: PathBuf,
     /// Its text.
     pub text: String,
@@ -23,7 +22,7 @@ pub struct Source {
 pub struct FilePlace {
     /// The file.
     pub source: Arc<Source>,
-    /// The bytes of it that are wrong; empty if only the file is known.
+    /// The range of the wrong bytes; empty if only the file is known.
     pub span: Range<usize>,
 }
 
@@ -73,7 +72,7 @@ pub enum DaemonConfigError {
         message: String,
         /// What to do.
         help: String,
-        /// Where, if it came from a file.
+        /// The place, if the value came from a file.
         place: Option<FilePlace>,
     },
     /// The configuration has neither `key` nor `insecure`.
@@ -82,7 +81,7 @@ pub enum DaemonConfigError {
 }
 
 impl DaemonConfigError {
-    /// An error that only the part that `key` configures has found.
+    /// An error that only the part that `key` configures can find.
     pub(crate) fn unchecked(key: &str, error: &dyn fmt::Display) -> Self {
         Self::Value {
             key: key.to_owned(),
@@ -104,7 +103,7 @@ impl DaemonConfigError {
         }
     }
 
-    /// Where in which file, if it came from one.
+    /// The place in the file, if the value came from one.
     pub fn place(&self) -> Option<&FilePlace> {
         match self {
             Self::Unreadable { .. } | Self::NoKey => None,

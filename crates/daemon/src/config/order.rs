@@ -1,5 +1,5 @@
-//! What orders the messages of all groups: the protocol of the key `protocol`, with the settings
-//! of the table that has its name.
+//! The order of all groups' messages: the protocol that the key `protocol` names, with the settings
+//! of the table of the same name.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use groupcast_core::family::{OrderConfig, OrderFamily};
 /// A protocol of the registry with its settings.
 #[derive(Clone)]
 pub struct Order {
-    /// Which protocol.
+    /// The protocol.
     pub family: &'static OrderFamily,
     /// Its settings.
     pub config: Box<dyn OrderConfig>,
@@ -20,8 +20,8 @@ impl Order {
         order_key(self.family, field)
     }
 
-    /// The settings whose values differ from those in `other`, by their dotted keys: of two
-    /// protocols none, because each has a table of its own.
+    /// The dotted keys of the settings whose values differ from those in `other`. None if the
+    /// protocols differ, because each has its own table.
     pub(super) fn differences(&self, other: &Self) -> Vec<String> {
         if self.family != other.family {
             return Vec::new();

@@ -18,23 +18,23 @@ use super::file::{address, list, text, written};
 use super::keys::{Key, keys};
 use super::order::{Order, order_key};
 
-/// How the pool is written.
+/// An example of the pool, for errors.
 const POOL: &str = "{ network = \"239.192.80.0/24\", port = 4809 }";
-/// How a ring is written.
+/// An example of a ring, for errors.
 const EXAMPLE: &str = "{ top = \"wb.cb.uiuc\", multicast = \"239.192.79.2:4809\" }";
 
-/// A ring as a file says it.
+/// A ring as a file has it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RingOptions {
     /// Its top.
     pub top: String,
-    /// Where its multicasts go.
+    /// The address of its multicasts.
     pub multicast: SocketAddrV4,
     /// Settings of its protocol, by their names.
     pub settings: BTreeMap<String, Value>,
 }
 
-/// What a file says of rings that joins ask for.
+/// The pool for rings that joins ask for, as a file has it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PoolOptions {
     /// Their addresses.
@@ -48,7 +48,7 @@ pub struct PoolOptions {
 pub struct Ring {
     /// Its top: it orders the groups at and below this name.
     pub top: Arc<str>,
-    /// Where its multicasts go.
+    /// The address of its multicasts.
     pub multicast: SocketAddrV4,
     /// The protocol, with its settings.
     pub order: Order,
@@ -88,7 +88,7 @@ fn ring(table: &DeTable<'_>) -> Result<RingOptions, Wrong> {
     })
 }
 
-/// What the setting of RMP that is called `word` takes.
+/// The kind of value that RMP's setting `word` takes.
 fn setting(known: &[Key], word: &str) -> Option<Kind> {
     let dotted = order_key(&rmp::ORDER, word);
     let setting = known.iter().find(|key| key.name == dotted);
@@ -162,7 +162,7 @@ fn unknown(what: &str, word: &str, own: &[&str]) -> Wrong {
     }
 }
 
-/// A name that can be a top.
+/// Checks that a name can be a top.
 fn name(top: &str) -> Result<String, Wrong> {
     match top.parse::<DomainName>() {
         Ok(_) => Ok(top.to_owned()),
@@ -187,7 +187,7 @@ fn group(address: SocketAddrV4) -> Result<SocketAddrV4, Wrong> {
 }
 
 impl RingOptions {
-    /// The ring with defaults for what is not said.
+    /// The ring, with defaults for settings that the file does not have.
     ///
     /// # Errors
     /// The setting that contradicts others.
@@ -200,7 +200,7 @@ impl RingOptions {
     }
 }
 
-/// RMP with these settings, and defaults for what they do not say.
+/// RMP with these settings, and defaults for the others.
 ///
 /// # Errors
 /// The setting that contradicts others.
@@ -212,7 +212,7 @@ pub(super) fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigE
     let config = rmp::ORDER.daemon_config(preset);
     let mut config = config.expect("the words of the key are the presets");
     config.set_limits(OrderLimits {
-        // What clients may send is limited by the engine, whose own messages must pass too.
+        // The engine limits the messages of clients; its own messages must pass too.
         message_max: FRAME_MAX,
         ..config.limits()
     });
@@ -229,7 +229,7 @@ pub(super) fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigE
 }
 
 impl Ring {
-    /// Whether it is written as `other` is.
+    /// Whether the file has the same as `other`.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.top == other.top
             && self.multicast == other.multicast

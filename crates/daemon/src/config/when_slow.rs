@@ -1,4 +1,4 @@
-//! The rules of `[[when_slow]]`: what is done about members of which groups that are slow.
+//! The rules of `[[when_slow]]`: what the daemon does about slow members of which groups.
 
 use groupcast_core::settings::read::Wrong;
 use groupcast_core::settings::suggest::did_you_mean;
@@ -10,7 +10,7 @@ use super::file::{list, text, written};
 
 /// The keys of a rule.
 const KEYS: [&str; 2] = ["groups", "policy"];
-/// How one is written.
+/// An example of a rule, for errors.
 const EXAMPLE: &str = "{ groups = [\"ticks/*\"], policy = \"drop\" }";
 
 /// Reads all rules.

@@ -1,5 +1,5 @@
-//! No file that the daemon writes is one that it reads: the first line of a log would destroy a
-//! key.
+//! Checks that the daemon writes into no file that it reads: the first line of a log would destroy
+//! a key.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -78,7 +78,7 @@ fn is_named(other: &Option<PathBuf>, path: &Path) -> bool {
     other.as_ref().is_some_and(|other| is_same(other, path))
 }
 
-/// Whether two paths lead to one file: by name, if it is not there yet, or as links to it.
+/// Whether two paths lead to one file: by name if it does not exist yet, else also through links.
 fn is_same(one: &Path, other: &Path) -> bool {
     let absolute = |path: &Path| std::path::absolute(path).ok();
     let file = |path: &Path| fs::metadata(path).ok().filter(fs::Metadata::is_file);

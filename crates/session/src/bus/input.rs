@@ -1,4 +1,4 @@
-//! The program's text, cut into commands and messages.
+//! Cuts the program's text into commands and messages.
 
 use std::ops::Range;
 
@@ -8,12 +8,12 @@ use super::command::{Announcement, Command, Form, MessageHead, Parsed, parse};
 use super::words::Refusal;
 use super::{LINE_MAX, TEXT_MAX};
 
-/// Something that the program has said whole.
+/// A complete item of the program's text.
 #[derive(Debug)]
 pub(super) enum Item {
     Command(Command),
     Message(MessageHead, Body),
-    /// A command that is not carried out.
+    /// A command that is refused.
     Refused(Refusal),
 }
 
@@ -29,20 +29,20 @@ impl Item {
 /// A message's bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// Where they stand in the text; whether they are a list that was found by its parentheses.
+    /// Their range in the text, and whether they are a list that was found by its parentheses.
     There(Range<usize>, bool),
-    /// The bytes that a quoted string means.
+    /// The bytes that a quoted string stands for.
     Meant(Vec<u8>),
 }
 
 impl Body {
-    /// Whether it was written as a list.
+    /// Whether the message was written as a list.
     pub(super) fn is_list(&self) -> bool {
         matches!(self, Self::There(_, true))
     }
 }
 
-/// Where the next command begins is not known any more.
+/// The text cannot be cut any further: the start of the next command is not known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
     LineTooLong,
@@ -83,17 +83,17 @@ impl Fault {
     }
 }
 
-/// The text that came and was not carried out.
+/// The program's text that has come and is not carried out yet.
 ///
-/// Places in it are counted from where the next item begins.
+/// Offsets are counted from the start of the next item.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     text: Vec<u8>,
     start: usize,
     state: State,
-    /// The text that the item has which was given out.
+    /// The length of the item that was given out.
     item: usize,
-    /// A message that was given back.
+    /// The message that was given back.
     waiting: Option<(MessageHead, Body)>,
     message_max: u64,
     ended: bool,
@@ -102,12 +102,12 @@ pub(super) struct Input {
 /// The head of a message, or why the message is refused when it has come whole.
 type Head = Result<MessageHead, Refusal>;
 
-/// What of the next item has come.
+/// The part of the next item that has come.
 #[derive(Debug)]
 enum State {
-    /// Its line, of which so much was searched for its end.
+    /// A part of its line; this much was searched for the line's end.
     Line(usize),
-    /// The line of a message whose bytes begin here and are so many.
+    /// The line of a message: its head, and the offset and number of the message's bytes.
     Bytes(Head, usize, usize),
     /// A list that begins at the first offset, is known up to the second, and ends at the third, if
     /// that has come.
@@ -131,7 +131,7 @@ impl Input {
         self.text.extend_from_slice(bytes);
     }
 
-    /// No more comes. The last line may do without its end.
+    /// No more text comes. The last line may lack its line end.
     pub(super) fn end(&mut self) {
         if !self.ended {
             self.ended = true;
@@ -139,14 +139,14 @@ impl Input {
         }
     }
 
-    /// Forgets what is not carried out.
+    /// Forgets the text that is not carried out yet.
     pub(super) fn clear(&mut self) {
         self.text.clear();
         self.start = 0;
         self.state = State::default();
     }
 
-    /// Bytes of the text that are not carried out.
+    /// How many bytes are not carried out yet.
     pub(super) fn left(&self) -> usize {
         self.text.len() - self.start
     }
@@ -155,12 +155,12 @@ impl Input {
         self.ended
     }
 
-    /// Whether nothing more will be said.
+    /// Whether no more items will come.
     pub(super) fn is_over(&self) -> bool {
         self.ended && self.text.len() == self.start && self.waiting.is_none()
     }
 
-    /// Whether something may be whole that was not given out.
+    /// Whether there may be a complete item that was not given out.
     pub(super) fn has_item(&self) -> bool {
         self.waiting.is_some()
     }
@@ -202,7 +202,7 @@ impl Input {
         if self.start == self.text.len() {
             self.start = 0;
             self.text.clear();
-            // A long message is no reason to keep its memory.
+            // The memory of a long message is not kept.
             self.text.shrink_to(TEXT_MAX);
         }
     }

@@ -1,4 +1,4 @@
-//! A text of commands and messages, cut as the bus cuts it.
+//! Cuts a text of commands and messages as the bus cuts it.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub struct Script {
     len: usize,
 }
 
-/// Where a text cannot be cut any further.
+/// A place at which a text cannot be cut any further.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScriptError {
     /// The offset of the command that has no end.
@@ -25,7 +25,7 @@ impl Script {
     /// Cuts `text`, whose last line may do without its end.
     pub fn new(text: &[u8]) -> Self {
         let mut input = Input::default();
-        // The daemon's limit is for the daemon to hold.
+        // The daemon enforces its limit itself.
         input.set_message_max(u64::MAX);
         input.push(text);
         input.end();
@@ -36,11 +36,11 @@ impl Script {
         }
     }
 
-    /// Where the next command and what belongs to it stand; `None` after the last. Empty lines and
-    /// comments are passed over. What stands there may lack the end of its last line.
+    /// The range of the next command with its message; `None` after the last. Empty lines and
+    /// comments are passed over. The last line of the text may lack its line end.
     ///
     /// # Errors
-    /// A line or a list is too long, or the text ends inside a message.
+    /// If a line or a list is too long, or the text ends inside a message.
     pub fn next_command(&mut self) -> Result<Option<Range<usize>>, ScriptError> {
         let next = self.input.next();
         let at = self.len - self.input.left();

@@ -1,4 +1,4 @@
-//! What a connection has chosen, and what its messages are written in.
+//! The settings of a connection, and the syntax of its messages.
 
 use groupcast_core::Service;
 use groupcast_lmbl as lmbl;
@@ -8,7 +8,7 @@ use super::input::{Body, Input};
 use super::words::Refusal;
 use crate::frame::Syntax;
 
-/// What a connection has chosen.
+/// The settings of a connection.
 #[derive(Debug)]
 pub(super) struct Settings {
     pub(super) service: Service,
@@ -16,9 +16,9 @@ pub(super) struct Settings {
     pub(super) views: bool,
     pub(super) from: bool,
     pub(super) id: String,
-    /// Chosen by a command.
+    /// The syntax that a command has chosen.
     pub(super) syntax: Option<Syntax>,
-    /// That of its first list.
+    /// The syntax of the program's first list.
     pub(super) found: Option<Syntax>,
 }
 
@@ -45,7 +45,7 @@ impl Settings {
         }
     }
 
-    /// What its deliveries are written in.
+    /// The syntax of the deliveries to this connection.
     pub(super) fn own_syntax(&self) -> Syntax {
         self.syntax.or(self.found).unwrap_or(Syntax::Sexp)
     }

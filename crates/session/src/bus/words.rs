@@ -1,12 +1,12 @@
-//! The words of a line, and how one is written.
+//! Reads the words of a line, and writes words.
 
 use groupcast_core::text::is_visible;
 
-/// Why a command is not carried out.
+/// Why the bus refuses a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refusal {
     code: &'static str,
-    /// Where in the line, from 1; 0 for nowhere.
+    /// The column in the line, from 1; 0: no place.
     column: usize,
     text: String,
 }
@@ -31,7 +31,7 @@ impl Refusal {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Word {
     pub(super) text: String,
-    /// Where it begins, from 1.
+    /// The column at which it begins, from 1.
     pub(super) column: usize,
     pub(super) quoted: bool,
 }
@@ -48,7 +48,7 @@ impl<'a> Words<'a> {
         Self { line, at: 0 }
     }
 
-    /// Where the rest of the line begins, behind blanks.
+    /// The offset of the rest of the line, behind blanks.
     pub(super) fn rest_at(&mut self) -> usize {
         while matches!(self.line.get(self.at), Some(b' ' | b'\t')) {
             self.at += 1;
@@ -61,7 +61,7 @@ impl<'a> Words<'a> {
         &self.line[self.at..]
     }
 
-    /// Goes on behind `text`, if it comes next behind blanks; whether it does.
+    /// Skips `text`, if it comes next behind blanks; returns whether it does.
     pub(super) fn skip(&mut self, text: &[u8]) -> bool {
         self.rest_at();
         let comes = self.rest().starts_with(text);
@@ -71,7 +71,7 @@ impl<'a> Words<'a> {
         comes
     }
 
-    /// Where the next word begins, from 1.
+    /// The column at which the next word begins, from 1.
     pub(super) fn column(&mut self) -> usize {
         self.rest_at() + 1
     }
@@ -88,14 +88,14 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The next word, which `what` says must be there.
+    /// The next word, which has to be there; `what` names it in the refusal.
     pub(super) fn need(&mut self, what: &str) -> Result<Word, Refusal> {
         let column = self.column();
         self.next()?
             .ok_or_else(|| Refusal::new("usage", column, format!("{what} is missing")))
     }
 
-    /// Words with commas between and no blanks; a comma belongs to a word only in quotes.
+    /// The next words, with commas between and no blanks; a comma belongs to a word only in quotes.
     pub(super) fn list(&mut self, what: &str) -> Result<Vec<Word>, Refusal> {
         let column = self.column();
         if self.at == self.line.len() {
@@ -112,7 +112,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// That the line ends here.
+    /// Checks that the line ends here.
     pub(super) fn end(&mut self) -> Result<(), Refusal> {
         match self.rest_at() == self.line.len() {
             true => Ok(()),
@@ -128,7 +128,7 @@ impl<'a> Words<'a> {
         Refusal::new("word", self.at + 1, text)
     }
 
-    /// A word that begins here; a bare one ends before a comma, if it is one of a list.
+    /// Reads the word that begins here. In a list a bare word ends before a comma.
     fn item(&mut self, in_list: bool) -> Result<Word, Refusal> {
         let column = self.at + 1;
         let quoted = self.line.get(self.at) == Some(&b'"');

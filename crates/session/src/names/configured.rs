@@ -1,5 +1,6 @@
-//! The rings of daemons' configurations: each daemon says its own in the daemons' own order, so
-//! that one that lacks a ring, or has it at another address, notices. Nothing else follows from it.
+//! Compares the rings of daemons' configurations: each daemon says its rings in the daemons' own
+//! order, so that a daemon that lacks a ring, or has it at another address, notices. Differences
+//! are only told.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -16,25 +17,26 @@ use super::DomainName;
 use crate::frame::text::{put_name, take_name};
 use crate::groups::RINGS_PER_DAEMON_MAX;
 
-/// So many differences are told in the life of a daemon.
+/// The most differences that a daemon tells in its life.
 const TOLD_MAX: usize = 4 * RINGS_PER_DAEMON_MAX;
 
-/// A ring that another daemon has by its configuration, and this one has not.
+/// A ring that another daemon's configuration has, and this daemon's has not or has otherwise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingDifference {
     /// Its top.
     pub top: String,
-    /// Where the other daemon has it.
+    /// Its address at the other daemon.
     pub theirs: SocketAddrV4,
-    /// Where this one has it, if it has one of this top.
+    /// The address of the ring with this top at this daemon, if there is one.
     pub ours: Option<SocketAddrV4>,
 }
 
-/// What one daemon says of the rings of its configuration, and makes of what others say.
+/// The side of one daemon: says the rings of its configuration, and compares them with what others
+/// say.
 #[derive(Debug)]
 pub struct ConfiguredRings {
     own: BTreeMap<String, SocketAddrV4>,
-    /// It is to say them.
+    /// Whether the daemon has to say its rings.
     is_due: bool,
     told: BTreeSet<(String, SocketAddrV4)>,
 }
@@ -43,7 +45,7 @@ impl ConfiguredRings {
     /// The kind of the envelope.
     pub(crate) const KIND: u8 = 20;
 
-    /// Of a daemon with these rings.
+    /// The side of a daemon with the rings `own`.
     pub fn new(own: impl IntoIterator<Item = (String, SocketAddrV4)>) -> Self {
         Self {
             own: own.into_iter().collect(),
@@ -52,12 +54,12 @@ impl ConfiguredRings {
         }
     }
 
-    /// A regular configuration was installed: its daemons have to be told.
+    /// A regular configuration was installed: this daemon has to say its rings again.
     pub fn handle_regular(&mut self) {
         self.is_due = !self.own.is_empty();
     }
 
-    /// What to say next, as an agreed message; it stays the next until [`said`](Self::said).
+    /// The next statement, for an agreed message; it stays the next until [`said`](Self::said).
     pub fn next_statement(&self) -> Option<Vec<u8>> {
         self.is_due.then(|| {
             let mut bytes = Vec::new();
@@ -77,11 +79,11 @@ impl ConfiguredRings {
         self.is_due = false;
     }
 
-    /// A daemon said `envelope`: what of it differs here and was not told before. Nothing of an
-    /// envelope of another kind.
+    /// Takes in the statement of a daemon. Returns the differences that were not told before; none
+    /// for an envelope of another kind.
     ///
     /// # Errors
-    /// It is none that this side understands.
+    /// If the envelope cannot be read.
     pub fn handle_statement(
         &mut self,
         envelope: &[u8],
@@ -112,7 +114,7 @@ fn decode(envelope: &[u8]) -> Result<Vec<(String, SocketAddrV4)>, DecodeError> {
     for _ in 0..count {
         let top = take_name(reader, "top")?.to_owned();
         let len = top.len() as u64;
-        // It comes into the log.
+        // The name comes into the log: it has to be a valid one.
         top.parse::<DomainName>()
             .map_err(|_| reader.invalid("top", len))?;
         let ip = Ipv4Addr::from_bits(reader.u32("address")?);

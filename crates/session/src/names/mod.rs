@@ -1,9 +1,9 @@
 //! Names of groups as a forest, and which ring carries which part of it (000 ch. 8).
 //! `docs/names.md` is the specification.
 //!
-//! [`DomainName`] is a name of levels with dots between, root rightmost. A [`NameService`] is what
-//! knows the rings that joins have made, which the paper keeps across all name servers, and lets
-//! them be made; [`Implicit`] is ours.
+//! [`DomainName`] is a name of levels with dots between, the root rightmost. A [`NameService`]
+//! knows the rings that joins have made, which the paper keeps across all name servers, and makes
+//! rings; [`Implicit`] is ours.
 
 mod configured;
 mod implicit;
@@ -29,26 +29,26 @@ pub struct DomainName {
     path: String,
 }
 
-/// What is wrong with such a name.
+/// Why a text is no [`DomainName`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DomainError {
-    /// No group may be called so.
+    /// It is no name of a group.
     #[error(transparent)]
     Name(#[from] NameError),
-    /// There is nothing before, between or behind dots.
+    /// A level is empty: nothing stands before, between or behind dots.
     #[error(
         "the name {name:?} has an empty level in column {column}: between two dots stands a level"
     )]
     EmptyLevel {
         /// The name.
         name: String,
-        /// Where the level would be, in letters from 1 on.
+        /// The column of the empty level, in characters from 1.
         column: usize,
     },
 }
 
-/// A bug of names on purpose, to prove that the swarm sees it.
+/// A rule of names that is broken on purpose, to prove that the swarm sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Planted {
     /// A ring is made at once, without asking the others.
@@ -59,22 +59,22 @@ pub enum Planted {
     RingStays,
     /// Of two rings of one name, each daemon keeps its own.
     OwnStands,
-    /// The address of another ring is free.
+    /// A new ring may take the address of another one.
     AddressTwice,
-    /// After a change of the configuration the rings of who is gone stay.
+    /// After a change of the configuration, rings stay whose sites have all gone.
     TableStays,
     /// Clients stay where they are when another ring carries their group.
     NobodyMoves,
-    /// The first answer settles a question: the others are not waited for.
+    /// The first answer settles a question, without waiting for the others.
     FirstAnswers,
-    /// Who adds itself to a ring is a site of it for itself alone.
+    /// A daemon that adds itself to a ring is a site of it in its own table alone.
     NotAdded,
     /// After a change of the configuration a daemon forgets the rings that it alone is a site of.
     OwnForgotten,
 }
 
 impl Planted {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 10] = [
         Self::NobodyAsked,
         Self::Fragments,
@@ -95,7 +95,7 @@ impl DomainName {
         other.path.starts_with(&self.path)
     }
 
-    /// The name without its leftmost level; `None` of a root.
+    /// The name without its leftmost level; `None` if it has one level.
     pub fn parent(&self) -> Option<Self> {
         let path = &self.path[..self.path.len() - 1];
         let at = path.rfind('.')?;
@@ -147,7 +147,8 @@ impl fmt::Debug for DomainName {
     }
 }
 
-/// Which of `tops` carries the group `name`: the lowest that covers it. Private names are of none.
+/// The index of the top that carries the group `name`: of those in `tops` that cover it, the
+/// lowest. `None` for private names.
 pub fn lowest_top<T: AsRef<str>>(tops: &[T], name: &str) -> Option<usize> {
     if tops.is_empty() || is_private(name) {
         return None;

@@ -1,4 +1,4 @@
-//! What a name service is: who knows the rings that joins have made, and lets them be made.
+//! The interface of a name service, which knows the rings that joins have made, and makes rings.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -10,36 +10,37 @@ use super::DomainName;
 /// The most rings that joins have made at one time.
 pub const RINGS_MADE_MAX: usize = 64;
 
-/// A ring that a join has made: what all daemons agree on.
+/// A ring that a join has made, as all daemons agree on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingAddress {
     /// The name at its top: it carries the groups at and below it.
     pub top: DomainName,
-    /// Its number, which no other has: 64 random bits.
+    /// Its number: 64 random bits, which tell it from all other rings.
     pub number: u64,
-    /// Where its multicasts go.
+    /// The address of its multicasts.
     pub multicast: SocketAddrV4,
-    /// Where in the daemons' own order it was made.
+    /// The place in the daemons' own order at which it was made.
     pub since: OrderPlace,
 }
 
 impl RingAddress {
-    /// Whether of two rings of one name this one stands.
+    /// Whether this ring stands, and not `other`, if both have one name.
     pub(super) fn is_before(&self, other: &Self) -> bool {
         self.rank() < other.rank()
     }
 
-    /// The earlier is the lower; equal places are possible in two parts of a network.
+    /// Earlier rings rank lower. Two parts of a network can make rings at equal places: then the
+    /// number decides.
     pub(super) fn rank(&self) -> (u64, groupcast_core::ConfigId, u64) {
         (self.since.seq, self.since.config, self.number)
     }
 }
 
-/// Addresses for rings that joins make: all hosts of a network, at one port.
+/// Addresses for rings that joins make: all addresses of a network, at one port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pool {
     first: u32,
-    /// Bits of an address that are free.
+    /// The bits of an address that are not the network's.
     bits: u8,
     port: u16,
 }
@@ -55,28 +56,29 @@ impl Pool {
         (is_network && network.is_multicast() && port != 0).then_some(pool)
     }
 
-    /// How many addresses it has.
+    /// The number of addresses.
     pub fn len(&self) -> u32 {
         1 << self.bits
     }
 
-    /// Never: a network has an address.
+    /// Always false: a network has an address.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Whether `address` is one of them.
+    /// Whether `address` is in the pool.
     pub fn holds(&self, address: SocketAddrV4) -> bool {
         let network = address.ip().to_bits() & !(self.len() - 1);
         network == self.first && address.port() == self.port
     }
 
-    /// Its network, the bits of that, and the port.
+    /// The network, the length of its prefix in bits, and the port.
     pub fn parts(&self) -> (Ipv4Addr, u8, u16) {
         (Ipv4Addr::from_bits(self.first), 32 - self.bits, self.port)
     }
 
-    /// The address of the ring `top`: that of its name's hash, or the next that is not `taken`.
+    /// The address for the ring `top`: the one that its name's hash gives, or the next that is not
+    /// `taken`.
     pub fn address(
         &self,
         top: &DomainName,
@@ -88,7 +90,7 @@ impl Pool {
             let address = self.first | (hash.wrapping_add(step) & mask);
             SocketAddrV4::new(Ipv4Addr::from_bits(address), self.port)
         });
-        // So many are taken at most.
+        // At most [`RINGS_MADE_MAX`] addresses are taken.
         all.take(RINGS_MADE_MAX + 1).find(|it| !taken(*it))
     }
 }
@@ -109,12 +111,12 @@ pub enum Refusal {
         /// The group that is in use at or below it.
         in_use: InUse,
     },
-    /// There is a ring with a lower top.
+    /// A ring with a lower top exists.
     #[error("a ring {top} would be around the ring {below}: use a name that has no ring below it")]
     Below {
         /// The name of the ring that was asked for.
         top: DomainName,
-        /// The top of the other.
+        /// The top of that ring.
         below: DomainName,
     },
     /// There are as many rings as there may be.
@@ -122,14 +124,14 @@ pub enum Refusal {
         "there are {RINGS_MADE_MAX} rings that joins have made, as many as there may be: leave one first"
     )]
     Full,
-    /// Every address that was asked for is another ring's.
+    /// Every address of the pool is another ring's.
     #[error(
         "every address of the pool is a ring's: leave one first, or make the pool of this daemon larger"
     )]
     NoAddress,
 }
 
-/// A group in use, as a daemon answers who asks for a ring above it.
+/// A group in use: the answer of a daemon to another that asks for a ring above the group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InUse {
     /// Its name.
@@ -139,7 +141,7 @@ pub struct InUse {
 }
 
 impl InUse {
-    /// What carries the group, in words.
+    /// The order that carries the group, in words.
     fn carrier(&self) -> String {
         match self.ring.as_str() {
             "" => "the daemons' own order".to_owned(),
@@ -148,11 +150,11 @@ impl InUse {
     }
 }
 
-/// A name service, as one daemon has it: which rings joins have made, and how they are made.
+/// The name service of one daemon: it knows which rings joins have made, and makes rings.
 ///
-/// Sans-IO. The daemons' own order carries its words, one behind the other; so what it does at a
-/// word, the services of all daemons of the configuration do, and they know the same rings. A word
-/// counts in the configuration in which it was handed over and in no other.
+/// Sans-IO. Name services talk in *words*, which the daemons' own order carries. All daemons of a
+/// configuration see the same words in the same order and act alike, so they know the same rings. A
+/// word counts only in the configuration in which it was handed over.
 ///
 /// These are the paper's operations (000 ch. 8, Figs. 7 and 8), by the methods that carry them out:
 ///
@@ -165,45 +167,46 @@ impl InUse {
 /// | `RemoveSiteFromAddress` | [`remove_site`](Self::remove_site): with the last site the ring ends, and its address is free |
 /// | `AcquireLock`, `ReleaseLock` | within `ask`: one ring is made at a time, that whose question is first in the order |
 pub trait NameService: fmt::Debug {
-    /// All states of a configuration have come: from here on this daemon and `members` go on
-    /// together, and these are the rings that each of them [said](Self::said).
+    /// All states of a configuration have come. `members` go on together from here, this daemon
+    /// among them; `said` has what each of them [said](Self::said).
     fn reformed(&mut self, members: &[MemberId], said: &[(MemberId, Vec<u8>)]);
 
-    /// What this daemon says of itself in the state that it submits.
+    /// The part of the name service in the state that this daemon submits: the rings that it is a
+    /// site of.
     fn said(&self) -> Vec<u8>;
 
-    /// A client wants a ring of this name. [`NameEvent::Settled`] follows.
+    /// Asks for a ring with the top `top`, which a client wants. [`NameEvent::Settled`] follows.
     fn ask(&mut self, top: &DomainName, pool: Pool);
 
-    /// This daemon is to be in the ring.
+    /// Makes this daemon a site of the ring.
     fn add_site(&mut self, top: &DomainName);
 
-    /// It has left the ring.
+    /// Takes this daemon, which has left the ring, from its sites.
     fn remove_site(&mut self, top: &DomainName);
 
-    /// A word of the daemon `from` has come to its place.
+    /// Takes in a word of the daemon `from`, at its place in the order.
     ///
     /// # Errors
-    /// It makes no sense, and is skipped.
+    /// If the word makes no sense; it is skipped.
     fn handle_word(&mut self, from: MemberId, at: OrderPlace, word: &[u8]) -> Result<(), String>;
 
     /// The next word for the daemons' own order.
     fn poll_word(&mut self) -> Option<Vec<u8>>;
 
-    /// Whether there is one.
+    /// Whether there is a next word.
     fn has_words(&self) -> bool;
 
-    /// What has happened, for the host.
+    /// The next event for the host.
     fn poll_event(&mut self) -> Option<NameEvent>;
 
     /// The answer to [`NameEvent::IsFree`]: a group at or below `top` that has clients here, if
     /// there is one.
     fn answer(&mut self, top: &DomainName, in_use: Option<InUse>);
 
-    /// The rings that there are, in the order of their names.
+    /// All rings that joins have made, in the order of their names.
     fn rings(&self) -> Vec<RingAddress>;
 
-    /// Whether this daemon is a site of the ring, as far as all know.
+    /// Whether this daemon is a site of the ring, as all daemons agree.
     fn is_site(&self, top: &DomainName) -> bool;
 
     /// Whether that is about to change: [`add_site`](Self::add_site) or
@@ -214,10 +217,10 @@ pub trait NameService: fmt::Debug {
 /// What a name service tells its host.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NameEvent {
-    /// Another set of [`NameService::rings`].
+    /// [`NameService::rings`] has changed.
     Changed,
-    /// Somebody has the lock and asks for a ring of this name: [`NameService::answer`].
+    /// A daemon has the lock and asks for a ring with this top: call [`NameService::answer`].
     IsFree(DomainName),
-    /// What came of a question of this daemon. If there is a ring, the daemon is a site of it.
+    /// The result of a question of this daemon. If there is a ring, the daemon is a site of it.
     Settled(DomainName, Result<(), Refusal>),
 }

@@ -1,7 +1,8 @@
-//! Traces: what one connection of the bus sent and got, as its program asked with `tracefile`.
+//! Traces: records of everything that one connection of the bus sent and got, which its program
+//! starts with `tracefile`.
 //!
-//! Where a trace goes is the host's matter: the [`Bus`] hands each item to a [`Trace`], which a
-//! [`Tracer`] begins. [`record`] is the format, [`about`] what an item is about.
+//! The host decides where a trace is written: the [`Bus`] hands each item to a [`Trace`], which a
+//! [`Tracer`] begins. [`record`] has the format; [`about`] tells what an item is about.
 
 pub mod about;
 pub mod record;
@@ -18,36 +19,37 @@ pub const TRACE_NAME_MAX: usize = 64;
 
 /// Begins traces.
 pub trait Tracer: fmt::Debug {
-    /// Begins one called `name`, which [`is_trace_name`], of the client whose private name is
-    /// `client`. It ends when it is dropped.
+    /// Begins the trace `name` of the client whose private name is `client`. The trace ends when it
+    /// is dropped. [`is_trace_name`] holds for `name`.
     ///
     /// # Errors
-    /// [`TraceRefusal`]: nothing has begun.
+    /// [`TraceRefusal`]; nothing has begun then.
     fn begin(&mut self, name: &str, client: &str) -> Result<Box<dyn Trace>, TraceRefusal>;
 }
 
-/// A trace that goes on.
+/// A trace under way.
 pub trait Trace: fmt::Debug {
-    /// Takes the next item. What it costs is bounded by [`KEPT_MAX`].
+    /// Takes the next item. The trace keeps at most [`KEPT_MAX`] bytes of it, which bounds the
+    /// cost.
     fn take(&mut self, item: Item<'_>);
 
-    /// Why the trace has ended, if it has: nothing is taken any more.
+    /// Why the trace has ended, if it has. It takes no more items then.
     fn failure(&self) -> Option<String>;
 }
 
 /// Why no trace begins.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceRefusal {
-    /// A connection is traced under this name now.
+    /// Another connection is being traced under this name.
     InUse,
-    /// There are as many traces as there may be: so many.
+    /// There are as many traces as there may be; the number.
     TooMany(usize),
-    /// What the system said.
+    /// The error of the system.
     System(String),
 }
 
-/// Whether a trace may be called so: 1 to [`TRACE_NAME_MAX`] letters and digits of ASCII, `-` and
-/// `_`. `off` is the word for none.
+/// Whether `name` can be the name of a trace: 1 to [`TRACE_NAME_MAX`] ASCII letters, digits, `-`
+/// and `_`; but not `off`, which ends a trace.
 pub fn is_trace_name(name: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     (1..=TRACE_NAME_MAX).contains(&name.len()) && name.bytes().all(is_allowed) && name != "off"
@@ -69,9 +71,9 @@ pub(super) struct Tracing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told<'a> {
     Reply,
-    /// Nobody asked; it is what this client did.
+    /// Unasked: this client did something.
     Unasked(&'a str),
-    /// Nobody asked; it is about this client.
+    /// Unasked: it is about this connection's client itself.
     OfItself,
 }
 
@@ -115,14 +117,14 @@ impl Tracing {
 }
 
 impl Bus {
-    /// Traces that the program asks for are begun by `tracer`; without one they are refused.
+    /// Sets the tracer for the traces that the program asks for. Without a tracer they are refused.
     #[must_use]
     pub fn traced_by(mut self, tracer: Box<dyn Tracer>) -> Self {
         self.tracer = Some(tracer);
         self
     }
 
-    /// Tells the program if its trace has ended by itself meanwhile; whether it has.
+    /// Tells the program if its trace has ended by itself; returns whether it has.
     pub fn tend_trace(&mut self) -> bool {
         let failure = self.tracing.as_ref().and_then(|it| it.trace.failure());
         let Some(reason) = failure else {
@@ -134,9 +136,9 @@ impl Bus {
         true
     }
 
-    /// The trace becomes the one called `name`, or none; the reply to that.
+    /// Begins the trace `name`, or none, in place of the current one; returns the reply.
     pub(super) fn trace(&mut self, name: Option<&str>, column: usize) -> Vec<u8> {
-        // The reply belongs to the trace still: `end_trace` ends it.
+        // The reply still belongs to the trace: `end_trace` ends it afterwards.
         let Some(name) = name else {
             return b"ok\n".to_vec();
         };
@@ -173,7 +175,7 @@ impl Bus {
         refusal.line()
     }
 
-    /// Nothing more is traced.
+    /// Ends the trace.
     pub(super) fn end_trace(&mut self) {
         self.tracing = None;
     }
@@ -186,7 +188,7 @@ impl Bus {
         }
     }
 
-    /// Notes what the bus says, which stands in its text from `at` on.
+    /// Notes what the bus says: the bytes of its output from `at` on.
     pub(super) fn note_got(&mut self, told: Told<'_>, at: usize) {
         if let Some(tracing) = &mut self.tracing {
             tracing.got(told, &self.out[at..]);

@@ -13,25 +13,25 @@ use crate::bus::words::{Words, write_word};
 
 /// The version that the first line names.
 const VERSION: &str = "1";
-/// The most bytes of an item that a trace keeps: its first.
+/// The most bytes that a trace keeps of an item: its first ones.
 pub const KEPT_MAX: usize = 64 << 10;
-/// The most bytes of a line that says what follows.
+/// The most bytes of the line before an item's bytes.
 const LINE_MAX: usize = 4 << 10;
 
 /// The first line of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
-    /// What the trace is called.
+    /// The name of the trace.
     pub name: String,
-    /// The private name of the client whose connection it is of.
+    /// The private name of the client whose connection is traced.
     pub client: String,
-    /// Which of the trace's files it is, from 1.
+    /// The number of this file of the trace, from 1.
     pub part: u64,
     /// When the trace began, by the daemon's clock: since 1970, UTC. To microseconds in a file.
     pub start: Duration,
 }
 
-/// Whose item it is.
+/// The side that sent an item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The program's.
@@ -45,35 +45,36 @@ pub enum Side {
 pub struct Item<'a> {
     /// Who sent it.
     pub side: Side,
-    /// Which command of the trace it is, or is the reply to; 0 for what nobody asked for.
+    /// The number of the command, or of the command that this replies to; 0 for what the bus says
+    /// unasked.
     pub number: u64,
-    /// The private name of the client that did it; empty for the network.
+    /// The private name of the client whose act this is; empty for the network.
     pub client: &'a str,
-    /// As it went through the socket, ends of lines included.
+    /// The bytes as they went through the socket, with line ends.
     pub bytes: &'a [u8],
 }
 
 /// An item of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// When it was, since the trace began.
+    /// When the item was sent, since the trace began.
     pub at: Duration,
-    /// Whose it is.
+    /// The side that sent it.
     pub side: Side,
     /// As in [`Item`].
     pub number: u64,
     /// As in [`Item`].
     pub client: String,
-    /// The first [`KEPT_MAX`] bytes of it at most.
+    /// Its bytes, at most the first [`KEPT_MAX`].
     pub bytes: &'a [u8],
-    /// How many bytes it had.
+    /// How many bytes the whole item had.
     pub whole: usize,
 }
 
-/// Where a file is no trace.
+/// A place at which a file is no trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceError {
-    /// The offset of what cannot be read.
+    /// The offset of the bytes that cannot be read.
     pub at: usize,
     /// Why, for people.
     pub text: &'static str,
@@ -105,7 +106,7 @@ impl Head {
 }
 
 impl Item<'_> {
-    /// Writes the record of the item, which was `at` after the trace began.
+    /// Writes the record of the item, which was sent `at` after the trace began.
     ///
     /// # Errors
     /// Those of `out`.
@@ -137,10 +138,10 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader of `text`, a whole file or what there is of it so far.
+    /// A reader of `text`, a whole file or the part that has been written so far.
     ///
     /// # Errors
-    /// It does not begin as a trace does.
+    /// If `text` does not begin as a trace does.
     pub fn new(text: &'a [u8]) -> Result<Self, TraceError> {
         let error = TraceError {
             at: 0,
@@ -157,10 +158,10 @@ impl<'a> Reader<'a> {
         &self.head
     }
 
-    /// The next record; `None` at the end, and before one that is not all there.
+    /// The next record; `None` at the end, or if the next record is not complete yet.
     ///
     /// # Errors
-    /// What stands there is no record. Nothing more can be read.
+    /// If the bytes are no record. Nothing more can be read then.
     pub fn next_record(&mut self) -> Result<Option<Record<'a>>, TraceError> {
         let wrong = |text| TraceError { at: self.at, text };
         let Some(line) = line_at(self.text, self.at) else {
@@ -185,7 +186,7 @@ impl<'a> Reader<'a> {
         Ok(Some(record))
     }
 
-    /// How many bytes stand behind the last record that was read: of one that is not all there.
+    /// How many bytes follow the last record that was read: those of an incomplete record.
     pub fn left(&self) -> usize {
         self.text.len() - self.at
     }
@@ -199,7 +200,7 @@ fn line_at(text: &[u8], at: usize) -> Option<&[u8]> {
     Some(&rest[..end])
 }
 
-/// The record of a line without its bytes, and how many those are.
+/// The record that a line announces, without its bytes, and how many bytes follow.
 fn read_line(line: &[u8]) -> Option<(Record<'static>, usize)> {
     let mut words = Words::new(line);
     let mut next = || words.next().ok().flatten().map(|word| word.text);
