@@ -1,7 +1,7 @@
 //! Sans-IO client protocol and process groups of groupcast.
 //!
-//! A daemon stands between its clients and the ring. This crate is what both ends of a client's
-//! connection do, without any I/O:
+//! A daemon stands between its clients and the ring. This crate has both ends of a client's
+//! connection and the daemon's groups, without any I/O:
 //!
 //! - [`frame`]: the protocol between a client and its daemon, both directions, both sides;
 //! - [`bus`]: the message bus, lines of text for a client of the daemon;
@@ -9,9 +9,9 @@
 //! - [`groups`]: the engine of a daemon: clients and their credit, groups and their views, what
 //!   goes to the ring and what comes from it;
 //! - [`guests`]: requests to groups, handlers and locks, for whatever host has an agreed order;
-//! - [`name`] and [`view`]: what groups and clients are called, and what a group looks like at a
-//!   moment of its history;
-//! - [`names`]: which ring carries which groups, where there are several;
+//! - [`name`] and [`view`]: the names of groups and clients, and the members of a group at a moment
+//!   of its history;
+//! - [`names`]: which ring carries which groups, if there are several;
 //! - [`rekey`]: how daemons change the cluster's key together while they run.
 //!
 //! Sockets, processes and time belong to the daemon and to the client library; ordering belongs to

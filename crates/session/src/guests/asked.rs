@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::GuestId;
 
-/// The most that one member may leave unanswered; of more, it cannot answer the oldest any more.
+/// The most requests that one member may leave unanswered. Beyond, it cannot answer its oldest any
+/// more.
 pub const ASKED_MAX: usize = 4_096;
-/// The most that all members of this host may leave unanswered; of more, whoever has most of them
-/// cannot answer its oldest any more.
+/// The most requests that all members of this host may leave unanswered. Beyond, the member with
+/// the most cannot answer its oldest any more.
 pub const ASKED_ALL_MAX: usize = 262_144;
 
 /// A request that a member was given.
@@ -18,14 +19,14 @@ pub(super) struct Given {
     pub(super) handler: Option<u16>,
 }
 
-/// What members were given.
+/// The requests that members were given and have not answered.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// By client and place in the order.
     given: BTreeMap<u64, BTreeMap<u64, Given>>,
-    /// How many that are for each client.
+    /// The clients by their number of requests.
     by_count: BTreeSet<(usize, u64)>,
-    /// How many that are.
+    /// The number of all requests.
     all: usize,
 }
 
@@ -53,17 +54,18 @@ impl Asked {
         self.change(client, |of_client| of_client.insert(seq, given));
     }
 
-    /// The client answers what it was given at `seq`; `None` if there is nothing to be answered.
+    /// Takes the request that the client was given at `seq` and answers now; `None` if it has no
+    /// such request.
     pub(super) fn take(&mut self, client: u64, seq: u64) -> Option<Given> {
         self.change(client, |of_client| of_client.remove(&seq))
     }
 
-    /// The client is gone.
+    /// Forgets the requests of a client that is gone.
     pub(super) fn forget(&mut self, client: u64) {
         self.change(client, BTreeMap::clear);
     }
 
-    /// Changes what a client was given, and counts it anew.
+    /// Changes the requests of a client, and counts them anew.
     fn change<T>(&mut self, client: u64, change: impl FnOnce(&mut BTreeMap<u64, Given>) -> T) -> T {
         let of_client = self.given.entry(client).or_default();
         let before = of_client.len();

@@ -1,4 +1,4 @@
-//! What daemons say about keys.
+//! The statements of daemons about keys.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -10,7 +10,7 @@ use std::fmt;
 
 use groupcast_core::wire::{DecodeError, Reader};
 
-/// Tells one key from another, and says nothing about it.
+/// Tells one key from another without revealing it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 16]);
 
@@ -26,22 +26,22 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// How far a daemon is with a key.
+/// How far a daemon has come with a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Step {
-    /// It opens datagrams under it, beside those under the old one.
+    /// It opens datagrams under the key, and those under the old one.
     Known = 1,
-    /// It seals under it, and opens under both.
+    /// It seals under the key, and opens under both.
     Used = 2,
-    /// It has no other.
+    /// It has no other key.
     Done = 3,
-    /// It knew it, and does not any more.
+    /// It knew the key, and has given it up.
     GivenUp = 4,
 }
 
 impl Step {
-    /// The statement for it.
+    /// The word for the step.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Known => "known",
@@ -52,12 +52,12 @@ impl Step {
     }
 }
 
-/// How far the sender is with which key.
+/// A statement: how far its sender has come with a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Statement {
     /// The key.
     pub key: Fingerprint,
-    /// How far.
+    /// How far the sender has come.
     pub step: Step,
 }
 
@@ -65,7 +65,7 @@ impl Statement {
     /// The kind of the envelope.
     pub(crate) const KIND: u8 = 8;
 
-    /// Its envelope.
+    /// The envelope of the statement.
     pub fn encode(self) -> Vec<u8> {
         [&[Self::KIND, self.step as u8][..], &self.key.0].concat()
     }
@@ -73,7 +73,7 @@ impl Statement {
     /// The statement in an envelope; `None` if it is an envelope of another kind.
     ///
     /// # Errors
-    /// It is none that this side understands.
+    /// If the envelope cannot be read.
     pub fn decode(envelope: &[u8]) -> Result<Option<Self>, DecodeError> {
         if envelope.first() != Some(&Self::KIND) {
             return Ok(None);
