@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What a daemon does when a client takes the messages of a group too slowly. The order is that of
-/// patience: where two say something, the later one holds.
+/// The daemon's policy for a client that takes the messages of a group too slowly. Variants are
+/// ordered by falling patience: of two policies the greater one holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub enum WhenSlow {
     /// Publishers at the same daemon wait for it.
@@ -11,9 +11,11 @@ pub enum WhenSlow {
     Block,
     /// Nobody waits for it: what comes waits on the daemon's disk, up to a bound.
     Spill,
-    /// Nobody waits for it: it misses unreliable messages as soon as publishers would have waited.
+    /// Nobody waits for the client: it misses unreliable messages as soon as publishers would have
+    /// waited.
     Drop,
-    /// Nobody waits for it: it is disconnected where it would have missed unreliable messages.
+    /// Nobody waits for the client: it is disconnected as soon as it would have missed unreliable
+    /// messages.
     Disconnect,
 }
 
@@ -41,7 +43,7 @@ impl WhenSlow {
         }
     }
 
-    /// What a name or a code stands for; `None` if it stands for nothing.
+    /// The first policy for which `is` holds, if there is one.
     pub fn find(is: impl Fn(Self) -> bool) -> Option<Self> {
         Self::ALL.into_iter().find(|policy| is(*policy))
     }

@@ -241,8 +241,7 @@ impl Root {
         Ok(())
     }
 
-    /// Removes what is called `last` in this directory, and all below it; that nothing is there is
-    /// no error.
+    /// Removes the entry `last` of this directory, and everything below it, if it exists.
     pub(crate) fn remove(&self, last: &[u8]) -> io::Result<()> {
         let removed = calls::unlink(self.directory.as_fd(), name(last), AtFlags::empty());
         match removed {

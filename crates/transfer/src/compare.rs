@@ -22,7 +22,7 @@ use crate::content::{FilePlace, FilePlaces};
 use crate::manifest::Manifest;
 use crate::moved::{Bounds, Missing, Source, Sources, Wanted};
 
-/// What changes with a file's content, as far as the file system says.
+/// The metadata of a file that change with its content.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp {
     identity: FileIdentity,
@@ -71,7 +71,7 @@ pub(crate) struct Found {
     places: FilePlaces,
 }
 
-/// Bytes that have a hash of their own, from the start of each file.
+/// The size of a block: each block of a file, from its start, has a hash.
 pub(crate) const BLOCK: u64 = Layout::CHUNK as u64;
 
 /// How many blocks the files of `manifest` have.
@@ -137,7 +137,7 @@ impl Found {
         target: &Root,
         block: &mut [u8],
     ) -> bool {
-        // One that cannot be read here is one that is not here.
+        // A file that cannot be read counts as missing.
         let Some((file, stamp)) = open(target, path) else {
             return false;
         };
@@ -164,8 +164,8 @@ impl Found {
         is_whole
     }
 
-    /// The bytes of the chunk that is `content` of the content, if they are here: `None` if a part
-    /// is missing, no bytes if all of it lies in files that are kept.
+    /// The bytes of the chunk that is the range `content`, each with its place: without those in
+    /// kept files. `None` if a part of the chunk is missing.
     pub(crate) fn chunk(
         &mut self,
         content: &Range<u64>,
@@ -208,7 +208,7 @@ impl Found {
     }
 }
 
-/// The file at `path`, if it is one of this user alone.
+/// Opens the file at `path`, if it is one of this user alone.
 fn open(target: &Root, path: &[u8]) -> Option<(File, Stamp)> {
     let file = target.read(path).ok()?;
     let stamp = stamp_of(&file).ok()?;

@@ -16,8 +16,8 @@
 //! - `spool.rs`, `stage.rs`, `publish.rs`, `beneath.rs`: what is kept for resuming, the staging
 //!   tree, the moves into place, paths that lead nowhere else.
 //! - `arrival.rs`: the command that a receiver runs then.
-//! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management too.
-//! - [`relay`](fn@relay): from one group into another, with the account of who got it.
+//! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management, too.
+//! - [`relay`](fn@relay): from one group into another, with every receiver in the sender's account.
 //! - [`census`](fn@census): who is there to receive.
 //! - [`request`](fn@request) and [`answer`](fn@answer): a request to a group, and what each member
 //!   replies (003 5.3.2).

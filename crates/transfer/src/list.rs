@@ -7,8 +7,8 @@
 //! receivers say what they hold when they register, as those do that resume: what all hold is not
 //! sent.
 //!
-//! Receivers of releases that do not know this refuse the first of the two, and get everything, as
-//! does everybody if nobody holds anything. Nothing is read for the hashes before somebody asks.
+//! Receivers of older releases refuse the first transfer, and get everything. If no receiver holds
+//! anything, all get everything, and no file is read for hashes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -33,7 +33,7 @@ const TRACE_REST: Duration = Duration::from_millis(5);
 const PATTERN_COST: usize = READ_TOTAL;
 /// Who had one compiled rests for so long: three times what that takes at most.
 pub(super) const PATTERN_REST: Duration = Duration::from_millis(3);
-/// Bytes that one client is written in one turn; the last call may exceed it.
+/// The most bytes that are written to one client in one turn; the last call may exceed it.
 pub(super) const WRITE_SHARE: usize = 512 << 10;
 /// The most slices that are written in one call.
 const SLICES: usize = 64;
@@ -90,7 +90,7 @@ impl Clients {
                         self.held.insert(id);
                         continue;
                     }
-                    // The kernel gives all that there is: the next event tells of more.
+                    // The read has emptied the socket: the next event tells of more.
                     if len < room && stream.is_plain() && !self.ended.contains(&id) {
                         return share;
                     }

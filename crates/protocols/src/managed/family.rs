@@ -91,7 +91,7 @@ fn plants_early_marks(_situation: &Situation) -> bool {
     false
 }
 
-/// A policy and settings of its own for each seed.
+/// Another policy and other settings for each seed.
 fn vary(rng: Rng, situation: &Situation) -> Factory {
     let mut own = rng.fork("managed");
     let bulk = bulk::varied(rng, situation);

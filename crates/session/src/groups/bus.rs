@@ -1,10 +1,11 @@
 //! Clients of the bus: their patterns, their ids, and the question who would get a message.
 //!
 //! A client that *accepts* a group with a pattern is a member of it, and gets those messages whose
-//! tag matches one of its patterns; with its last pattern for the group it leaves. A group whose
-//! name begins with `*.` stands, for who accepts it, for all groups below the rest of its name; who
-//! joins it without a pattern is in the group of that name and nothing else. A client's *id* is a
-//! name that reaches it as a destination, whatever the tag; it makes it a member of nothing.
+//! tag matches one of its patterns. When it takes its last pattern for the group back, it leaves
+//! the group. For a client that accepts a group whose name begins with `*.`, that group stands for
+//! all groups below the rest of the name; a client that joins it without a pattern is in the group
+//! of that name and nothing else. A client's *id* is a name that reaches it as a destination,
+//! whatever the tag; an id makes it a member of nothing.
 //!
 //! All of this is agreed, as joins are, and is part of the daemons' state; a question who would get
 //! a message is asked in the order and answered at its place. So it is exact there, and equal at

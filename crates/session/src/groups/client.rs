@@ -119,11 +119,11 @@ pub(super) struct ClientLink {
     pub(super) frame_since: Option<Time>,
     /// A part of a TLS record has come, which cannot be read before the rest.
     pub(super) in_record: bool,
-    /// What its output was last counted for among that of all clients.
+    /// The share of this client in the sum of all clients' output memory.
     pub(super) counted: usize,
     /// What it had on a disk when that was last counted.
     pub(super) counted_on_disk: u64,
-    /// Bytes that its socket has taken since it got more time to take what holds publishers back.
+    /// Bytes that its socket has taken since its deadline as a slow client was last extended.
     pub(super) taken: usize,
     /// The log has said that what comes for it goes to a disk.
     pub(super) spill_told: bool,

@@ -70,8 +70,8 @@ impl Engine {
     }
 
     fn welcome(&mut self, id: ClientId, hello: &Hello, name: Arc<str>) {
-        // Later clients get less when many share the memory for input; windows never take more than
-        // half of it.
+        // When many clients share the memory for input, later ones get a smaller window, so that
+        // windows never take more than half of it.
         let features = match self.spills {
             true => hello.features & FEATURES,
             false => hello.features & FEATURES & !SPILL,

@@ -6,7 +6,8 @@
 //! order:
 //!
 //! 1. [`Engine::pump`]: messages for the order and for bimodal groups;
-//! 2. [`Engine::poll_question`]: what clients ask about the daemon, answered by [`Engine::answer`];
+//! 2. [`Engine::poll_question`]: questions of clients about the daemon, answered by
+//!    [`Engine::answer`];
 //! 3. [`Engine::poll_output`]: clients that have something to be sent, from [`Engine::slices`] to
 //!    the client's socket, and how much it took to [`Engine::consumed`];
 //! 4. [`Engine::poll_close`]: connections to close;
@@ -14,8 +15,8 @@
 //! 6. [`Engine::poll_observation`] and [`Engine::poll_fact`]: history and log;
 //! 7. [`Engine::poll_timeout`].
 //!
-//! Several inputs may come before the draining; each client then gets one report of all, which is
-//! cheaper.
+//! Several inputs may come before the draining. Each client then gets one report for all of them,
+//! which is cheaper.
 //!
 //! # What is agreed
 //! Joins, leaves and disconnects travel as agreed messages, and a message to several groups is one

@@ -11,8 +11,8 @@ use regex_automata::{Anchored, MatchKind};
 
 /// The pattern that every tag matches.
 pub(super) const ALL: &str = "*";
-/// The memory that a compiled pattern may take. It is a table with a row a state, so that a tag
-/// costs a step a byte, whatever the pattern is.
+/// The memory that a compiled pattern may take. It is a table with one row for each state, so that
+/// a tag costs one step for each byte, whatever the pattern is.
 const COMPILED_MAX: usize = 32 << 10;
 /// The memory that the parts of one may take, from which its table is made, and the memory that
 /// making it may take. Together they bound the time: a millisecond or so, where the sets of
@@ -185,9 +185,9 @@ impl Patterns {
         !self.known.contains_key(text) && text != ALL && text.contains(is_special)
     }
 
-    /// Whether one of `texts` matches `tag`. A text that is no pattern here, which another daemon
-    /// took, matches nothing. `None` if more than `work` of them are not known: then so many are
-    /// from now on.
+    /// Whether one of `texts` matches `tag`. A text that another daemon took for a pattern, and
+    /// that is none here, matches nothing. `None` if more than `work` of them are not known: then
+    /// so many are from now on.
     pub(super) fn any_matches<'a>(
         &mut self,
         texts: impl IntoIterator<Item = &'a Arc<str>>,

@@ -13,7 +13,7 @@ use super::congestion::Congestion;
 pub(super) struct Schedule {
     /// Clients with output, or with reports that become output when it is asked for.
     pub(super) ready: BTreeSet<ClientId>,
-    /// Those that are too slow, and the publishers that are held back for them.
+    /// Clients that are too slow, and the publishers that are held back for them.
     pub(super) congestion: Congestion,
     /// Their disk may have something to do.
     pub(super) spilling: BTreeSet<ClientId>,

@@ -251,7 +251,7 @@ pub(crate) fn last_name(path: &[u8]) -> &[u8] {
     }
 }
 
-/// What speaks against `path` as the place of an entry, whatever it is.
+/// Why `path` cannot be the path of an entry, of any kind.
 fn path_problem(path: &[u8]) -> Option<&'static str> {
     if path.len() > Manifest::PATH_MAX {
         return Some("a path longer than 4095 bytes");

@@ -11,12 +11,12 @@
 //! sender's order; in the place of a message that the gossip reports as lost they get a gap.
 //! Numbers count all messages that one daemon sent to the group, its announcements included.
 //!
-//! **Slow subscribers.** Publishers are not held back for a subscriber that does not take its
-//! messages: from [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes on it
-//! misses messages, and gets gaps in their place, once half of what waits has been taken.
+//! **Slow subscribers.** No publisher is held back for a slow subscriber. From
+//! [`drop_unreliable_at`](super::EngineConfig::drop_unreliable_at) bytes of output on it misses
+//! messages, and gets gaps in their place when it has taken half of its output.
 //!
-//! **Members** are approximate; `members` has the rules. Who sends: `envelope` has the bytes. What
-//! clients of the bus accept: `bus`.
+//! **Members** are approximate; `members` has the rules, and `envelope` the bytes. What clients of
+//! the bus accept: `bus`.
 
 mod bus;
 mod envelope;
