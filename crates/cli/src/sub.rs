@@ -72,7 +72,8 @@ pub(crate) struct Args {
     #[arg(long)]
     once: bool,
     /// What the daemon does when this program takes messages too slowly: `block`, publishers wait;
-    /// `spill`, they wait on its disk; `drop`, unreliable messages are missed; `disconnect` [default: what the daemon's rules say]
+    /// `spill`, they wait on its disk; `drop`, unreliable messages are missed; `disconnect`
+    /// [default: what the daemon's rules say]
     #[arg(long, value_name = "POLICY", value_parser = policy)]
     when_slow: Option<WhenSlow>,
     /// End after N messages

@@ -21,8 +21,8 @@ pub enum Event {
         /// The id of the message.
         id: MessageId,
     },
-    /// All of a message is here, which may be delivered only when all of its receivers hold it. Only
-    /// of messages that are sent so.
+    /// All of a message is here, which may be delivered only when all of its receivers hold it.
+    /// Only of messages that are sent so.
     Held {
         /// The id of the message.
         id: MessageId,

@@ -81,7 +81,8 @@ pub enum Observation {
         /// The id of the message.
         id: MessageId,
     },
-    /// The member holds all of a message that it may deliver only when all of its receivers hold it.
+    /// The member holds all of a message that it may deliver only when all of its receivers hold
+    /// it.
     Held {
         /// The id of the message.
         id: MessageId,

@@ -1,5 +1,5 @@
-//! The disk on which messages wait for clients that are slow: a file for each, in the directory that
-//! `spill_dir` names.
+//! The disk on which messages wait for clients that are slow: a file for each, in the directory
+//! that `spill_dir` names.
 //!
 //! A thread of its own does what the engine asks for, one piece after the other: a disk may take as
 //! long as it likes, and a token may not. It has no more to do than a piece for each client that is

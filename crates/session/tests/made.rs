@@ -272,8 +272,8 @@ fn a_daemon_that_is_killed_while_it_asks_leaves_nothing() {
     assert_eq!(tops(&world, bo.0), ["wb.cb"]);
 }
 
-/// A word about rings is of the daemons' own order: one that comes on a ring, or that makes no sense,
-/// is counted, and changes nothing.
+/// A word about rings is of the daemons' own order: one that comes on a ring, or that makes no
+/// sense, is counted, and changes nothing.
 #[test]
 fn words_about_rings_of_who_may_not_say_them_are_counted_and_dropped() {
     let (mut world, mut rng, [al, bo]) = cluster(config());

@@ -1,8 +1,8 @@
-//! Messages on a connection that stays (003 5.5.2): one sender, the receivers that were there when it
-//! began, and for each message the sender's knowledge that all have it, a round trip later.
+//! Messages on a connection that stays (003 5.5.2): one sender, the receivers that were there when
+//! it began, and for each message the sender's knowledge that all have it, a round trip later.
 //!
-//! A request ([`request`](fn@crate::request)) opens a transfer of its own each time; who has something
-//! to say again and again opens a connection once.
+//! A request ([`request`](fn@crate::request)) opens a transfer of its own each time; who has
+//! something to say again and again opens a connection once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

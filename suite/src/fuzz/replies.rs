@@ -1,6 +1,6 @@
-//! A request of bulk to two members that reply, or a connection for messages to them, under a network that the script controls: every
-//! datagram delivered, lost, repeated, held back or damaged by choice, time that goes on, users
-//! that say more, end, give up or read nothing.
+//! A request of bulk to two members that reply, or a connection for messages to them, under a
+//! network that the script controls: every datagram delivered, lost, repeated, held back or damaged
+//! by choice, time that goes on, users that say more, end, give up or read nothing.
 //!
 //! Whatever happens: no panic, bounded answers, and no more of the replies than the budget waits
 //! for the sender's user. As long as no datagram was damaged or invented, what the sender's user

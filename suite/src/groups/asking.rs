@@ -1,5 +1,5 @@
-//! Requests, handlers and locks in the simulation: what clients ask and answer. The verdict on it is
-//! that of [`crate::asking`].
+//! Requests, handlers and locks in the simulation: what clients ask and answer. The verdict on it
+//! is that of [`crate::asking`].
 
 use groupcast_core::{MemberId, Rng};
 

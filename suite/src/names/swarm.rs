@@ -1,9 +1,9 @@
 //! The swarm of names: clients at daemons that make rings, over the datagrams of RMP.
 //!
-//! Clients join names with and without asking for a ring, leave, vanish and publish; they ask groups
-//! and holders of handlers, answer, and claim and release roles; meanwhile daemons crash and start
-//! again, part and meet, and datagrams are lost. Then all meet, come to rest, and are judged by the
-//! rules of 000 ch. 8:
+//! Clients join names with and without asking for a ring, leave, vanish and publish; they ask
+//! groups and holders of handlers, answer, and claim and release roles; meanwhile daemons crash and
+//! start again, part and meet, and datagrams are lost. Then all meet, come to rest, and are judged
+//! by the rules of 000 ch. 8:
 //!
 //! 1. All daemons know the same rings, each name once.
 //! 2. Who is in a group is in it on the one order that carries its name, sees the view of all

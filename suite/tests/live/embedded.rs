@@ -1,5 +1,6 @@
 //! The library's example without a daemon, as programs on hosts of their own: the replica that has
-//! the handler is killed and the other goes on, while a file of 5 MB of two senders is in one order.
+//! the handler is killed and the other goes on, while a file of 5 MB of two senders is in one
+//! order.
 
 use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::embedded::run;

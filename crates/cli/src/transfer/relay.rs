@@ -65,8 +65,8 @@ pub(crate) struct Args {
     /// The class of service that datagrams of the side of --to ask for, 0 to 63 [default: 0, none]
     #[arg(long, value_name = "DSCP", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=63))]
     dscp: u8,
-    /// The rate into the group of --to, as for `groupcast send`: megabits a second, auto, background,
-    /// max or window
+    /// The rate into the group of --to, as for `groupcast send`: megabits a second, auto,
+    /// background, max or window
     #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
     /// Print events, one JSON object a line

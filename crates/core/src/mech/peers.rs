@@ -185,8 +185,8 @@ impl Peers {
         }
     }
 
-    /// `member`, which was excluded, is slow: its last quarantine, be it over or not, is to last for
-    /// `longest`, or until it is released.
+    /// `member`, which was excluded, is slow: its last quarantine, be it over or not, is to last
+    /// for `longest`, or until it is released.
     pub fn note_slow(&mut self, member: MemberId, longest: Duration) {
         self.quarantine.prolong(member, longest);
     }

@@ -261,8 +261,8 @@ pub enum Notice {
         /// The bytes that begin at the offset.
         bytes: Bytes,
     },
-    /// Receiver: with the bytes that were handed over last a message ends. An empty message has been
-    /// handed over too, as no bytes.
+    /// Receiver: with the bytes that were handed over last a message ends. An empty message has
+    /// been handed over too, as no bytes.
     MessageEnded {
         /// In which transfer.
         id: TransferId,

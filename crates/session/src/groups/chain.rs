@@ -1,5 +1,5 @@
-//! Bytes that wait for a client, in blocks: short frames are gathered, and the payloads of long ones
-//! are passed on without a copy.
+//! Bytes that wait for a client, in blocks: short frames are gathered, and the payloads of long
+//! ones are passed on without a copy.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

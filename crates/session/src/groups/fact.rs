@@ -49,7 +49,8 @@ pub enum Fact {
         /// Bytes that wait for it.
         backlog: usize,
     },
-    /// What comes for a client that does not take its messages goes to the disk, for the first time.
+    /// What comes for a client that does not take its messages goes to the disk, for the first
+    /// time.
     Spills {
         /// Its private name.
         client: Arc<str>,

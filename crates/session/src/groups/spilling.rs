@@ -1,5 +1,5 @@
-//! The disk on which messages for slow clients wait: what it is asked for, what becomes of that, and
-//! what all clients have there together.
+//! The disk on which messages for slow clients wait: what it is asked for, what becomes of that,
+//! and what all clients have there together.
 //!
 //! The disk is the caller's, and slower than the engine may be: it is asked, and answers when it
 //! has done it ([`spill`](super::spill) has the rules for one client). A disk that fails costs the

@@ -63,8 +63,8 @@ struct Options {
     /// What orders the daemons' messages, in failover, exclusion and rings: ring or rmp
     #[arg(long, value_parser = [RING, RMP], default_value = RING)]
     protocol: String,
-    /// How long all members flood, chaos lasts, rings are made, clients of the bus come and go, or a
-    /// holder of the key does his worst with each protocol, in minutes
+    /// How long all members flood, chaos lasts, rings are made, clients of the bus come and go, or
+    /// a holder of the key does his worst with each protocol, in minutes
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
     /// How many hosts there are in chaos, with rings and with clients of the bus

@@ -3,8 +3,8 @@
 //! A run is rounds. In each, clients at all daemons join names with and without asking for a ring,
 //! leave, vanish, publish, ask, answer, and claim and release roles; the names in use change, so
 //! that rings end and are made again; and faults come and go (`chaos`). At its end all is healed:
-//! within some seconds the daemons know the same rings, each of them has a daemon in it, all who are
-//! in a group see one view of it on its ring, and get what every host publishes there, once; no
+//! within some seconds the daemons know the same rings, each of them has a daemon in it, all who
+//! are in a group see one view of it on its ring, and get what every host publishes there, once; no
 //! request is open, carried out twice or answered by two handlers, and a role has one holder. Then
 //! all clients go, and soon no daemon knows a ring, and no host listens to an address of the pool.
 //! At the end of the run `groupcast check` judges the histories of all orders, and memory and open

@@ -129,8 +129,8 @@ impl Store {
         }
     }
 
-    /// The same for a stream of messages, which are handed over in their order, and of which nothing
-    /// is here before.
+    /// The same for a stream of messages, which are handed over in their order, and of which
+    /// nothing is here before.
     pub(super) fn of_messages(packet: u32, buffer_max: usize) -> Self {
         let acceptance = Acceptance {
             held: Vec::new(),

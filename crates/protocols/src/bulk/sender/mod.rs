@@ -19,9 +19,9 @@
 //! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
 //! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
-//! the others, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
-//! `required.rs` who has to stay, `marks.rs` says how far receivers deliver, `returns.rs` takes in
-//! what their users reply.
+//! the others, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list,
+//! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
+//! receivers deliver, `returns.rs` takes in what their users reply.
 
 mod attendance;
 mod behind;
