@@ -185,17 +185,6 @@ impl Peers {
         }
     }
 
-    /// `member`, which was excluded, is slow: its last quarantine, be it over or not, is to last
-    /// for `longest`, or until it is released.
-    pub fn note_slow(&mut self, member: MemberId, longest: Duration) {
-        self.quarantine.prolong(member, longest);
-    }
-
-    /// Whether `member` was slow when it was in quarantine not long ago.
-    pub fn was_slow(&self, now: Time, member: MemberId) -> bool {
-        self.quarantine.was_slow(now, member)
-    }
-
     /// The quarantine of `member` is over. The next one is longer, if it is soon.
     pub fn release(&mut self, now: Time, member: MemberId) {
         self.quarantine.end(now, member);
@@ -284,19 +273,6 @@ struct Delay {
     length: Duration,
     /// It only answers what the member has done.
     answers: bool,
-    /// The member is slow.
-    slow: bool,
-}
-
-impl Delay {
-    /// Whether it ended not so long ago that the next one could be as short.
-    fn is_remembered(&self, now: Time) -> bool {
-        let lasted = match self.slow {
-            true => self.until.since(self.begun),
-            false => self.length,
-        };
-        now.since(self.until) < lasted * Delays::REMEMBERED
-    }
 }
 
 impl Delays {
@@ -313,12 +289,8 @@ impl Delays {
         if self.delays.len() >= Peers::MAX && before.is_none() {
             return false;
         }
-        let recent = before.filter(|it| it.is_remembered(now));
-        let length = match recent {
-            None => min,
-            Some(before) if before.slow => max,
-            Some(before) => (before.length * 2).min(max),
-        };
+        let recent = before.filter(|it| now.since(it.until) < it.length * Self::REMEMBERED);
+        let length = recent.map_or(min, |before| (before.length * 2).min(max));
         let until = now + length;
         let begun = now;
         let delay = Delay {
@@ -326,7 +298,6 @@ impl Delays {
             until,
             length,
             answers: false,
-            slow: false,
         };
         self.delays.insert(member, delay);
         true
@@ -351,27 +322,10 @@ impl Delays {
         delay.is_some_and(|it| it.answers && now.since(it.begun) >= min)
     }
 
-    /// The delay of `member`, which is slow and whose delay may be over already, is to last for
-    /// `longest` from its beginning.
-    fn prolong(&mut self, member: MemberId, longest: Duration) {
-        if let Some(delay) = self.delays.get_mut(&member) {
-            delay.until = delay.until.max(delay.begun + longest);
-            delay.answers = false;
-            delay.slow = true;
-        }
-    }
-
-    /// Whether the last delay of `member` was prolonged because it is slow, and ended not long ago.
-    fn was_slow(&self, now: Time, member: MemberId) -> bool {
-        let delay = self.delays.get(&member).filter(|it| it.slow);
-        delay.is_some_and(|it| it.is_remembered(now))
-    }
-
     /// `member` is delayed no longer.
     pub fn end(&mut self, now: Time, member: MemberId) {
         if let Some(delay) = self.delays.get_mut(&member) {
             delay.until = delay.until.min(now);
-            delay.slow = false;
         }
     }
 
@@ -392,30 +346,6 @@ mod tests {
             node: NodeId(node),
             incarnation: Incarnation(node),
         }
-    }
-
-    #[test]
-    fn a_slow_member_is_kept_out_for_long_each_time_until_it_is_released() {
-        let mut peers = Peers::default();
-        let (min, max) = (Duration::from_millis(300), Duration::from_secs(20));
-        let longest = max * 3;
-        let at = Time::from_millis;
-        peers.quarantine(at(1_000), member(1), min, max);
-        // Its quarantine is over when it shows that it is slow.
-        assert!(!peers.is_quarantined(at(1_400), member(1)));
-        peers.note_slow(member(1), longest);
-        assert!(peers.is_quarantined(at(60_999), member(1)));
-        assert!(!peers.is_quarantined(at(61_000), member(1)));
-        assert!(peers.was_slow(at(70_000), member(1)));
-        peers.quarantine(at(70_000), member(1), min, max);
-        assert!(
-            peers.is_quarantined(at(89_999), member(1)),
-            "at once as long as others can get"
-        );
-        peers.note_slow(member(1), longest);
-        peers.release(at(95_000), member(1));
-        assert!(!peers.was_slow(at(95_000), member(1)));
-        assert!(!peers.is_quarantined(at(95_000), member(1)));
     }
 
     #[test]

@@ -6,11 +6,6 @@
 //! quarantine can be long, as a fault that lasts needs it, and a group is whole soon after the
 //! fault is gone. A few answers that are lost, as on any network, are no sign of a closed way:
 //! taken for one, they would end the quarantine of a member that cannot be in the configuration.
-//!
-//! Probes that are sent at once also show how long the member takes for a datagram: by the time
-//! between its answers, whatever the way takes. A member that is slow answers all, and it falls
-//! behind again as soon as it is let in. So its quarantine is to be long, until its answers come
-//! quicker. Members should not all ask at the same time: they would measure each other.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -40,29 +35,6 @@ struct Probed {
     failed: bool,
     /// How many times in a row it has answered enough of them.
     rounds: u32,
-    /// The answers that came last, in time or not, to probes of one number.
-    last: Answered,
-    /// How many times in a row its answers came slowly after each other.
-    slow: u32,
-    /// How many times its answers were judged.
-    judged: u32,
-}
-
-/// Answers to probes of one number.
-#[derive(Clone, Copy, Hash, Debug)]
-struct Answered {
-    number: u64,
-    first: Time,
-    count: u32,
-}
-
-/// What the answers of a member show.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The way was closed, or the member slow, and something was repaired.
-    Repaired(MemberId),
-    /// The member takes too long for a datagram.
-    Slow(MemberId),
 }
 
 impl Probed {
@@ -73,48 +45,20 @@ impl Probed {
             missed: 0,
             failed: false,
             rounds: 0,
-            last: Answered {
-                number: 0,
-                first: now,
-                count: 0,
-            },
-            slow: 0,
-            judged: 0,
-        }
-    }
-
-    /// An answer to probes of this number, which came in time or not.
-    fn note_pace(&mut self, now: Time, number: u64, patience: Duration) {
-        if self.last.number != number || self.last.count == 0 {
-            self.last = Answered {
-                number,
-                first: now,
-                count: 0,
-            };
-        }
-        self.last.count += 1;
-        if self.last.count == PACED {
-            let slow = now.since(self.last.first) > patience / QUICK_PART;
-            self.slow = if slow { self.slow + 1 } else { 0 };
         }
     }
 
     /// The time for answers is over. Whether the way was repaired.
     fn judge(&mut self) -> bool {
-        self.judged += 1;
-        if self.answers < ENOUGH || self.slow > 0 {
+        if self.answers < ENOUGH {
             self.missed += Probes::BURST.saturating_sub(self.answers);
             self.rounds = 0;
         } else {
             self.missed = 0;
             self.rounds += 1;
         }
-        self.failed |= self.missed >= MISSED || self.is_slow();
+        self.failed |= self.missed >= MISSED;
         self.failed && self.rounds >= ROUNDS
-    }
-
-    fn is_slow(&self) -> bool {
-        self.slow >= SLOW
     }
 }
 
@@ -128,21 +72,10 @@ const ENOUGH: u32 = 6;
 const MISSED: u32 = Probes::BURST;
 /// So many times in a row, after they failed to come, answers show that something was repaired.
 const ROUNDS: u32 = 5;
-/// Between the first and this one of the answers to probes of one time a member shows how long it
-/// takes for a datagram. Not the last: some may be lost.
-const PACED: u32 = 5;
-/// That may be this part of the time in which probes are answered: of which four datagrams then
-/// take an eighth, and what a burst of a group brings takes no more than all.
-const QUICK_PART: u32 = 8;
-/// A member whose answers were slow so many times in a row is slow, and not interrupted once.
-const SLOW: u32 = 2;
 
 impl Probes {
     /// So many probes are sent at once: a slow host does not answer them all at once.
     pub const BURST: u32 = 8;
-    /// The quarantine of a slow member lasts so many times the longest that others get: it changes
-    /// the configuration two or three times in each attempt.
-    pub const SLOW_QUARANTINES: u32 = 3;
 
     /// The number that probes which are sent now carry.
     pub fn number(&self) -> u64 {
@@ -165,43 +98,31 @@ impl Probes {
 
     /// An answer of `from` to the probes of this number, which are answered within `patience`.
     pub fn answered(&mut self, now: Time, from: MemberId, number: u64, patience: Duration) {
-        let Some(probed) = self.given_up.get_mut(&from) else {
-            return;
-        };
-        if number == self.number && now.since(probed.asked) <= patience {
+        if number == self.number
+            && let Some(probed) = self.given_up.get_mut(&from)
+            && now.since(probed.asked) <= patience
+        {
             probed.answers += 1;
-        }
-        // One that is far behind answers the probes of before.
-        if number <= self.number {
-            probed.note_pace(now, number, patience);
         }
     }
 
     /// Judges the answers that came within `patience`: the members that answer again, after they
-    /// had not, and those that are slow.
-    pub fn judge(&mut self, now: Time, patience: Duration) -> Vec<Verdict> {
-        let mut verdicts = Vec::new();
+    /// had not.
+    pub fn judge(&mut self, now: Time, patience: Duration) -> Vec<MemberId> {
+        let mut repaired = Vec::new();
         for (member, probed) in &mut self.given_up {
             // One that was given up just now had no time yet.
-            if now.since(probed.asked) < patience {
-                continue;
-            }
-            if probed.judge() {
-                verdicts.push(Verdict::Repaired(*member));
-            } else if probed.is_slow() {
-                verdicts.push(Verdict::Slow(*member));
+            if now.since(probed.asked) >= patience && probed.judge() {
+                repaired.push(*member);
             }
         }
-        verdicts
+        repaired
     }
 
     /// Forgets all members but those that `keeps` says to keep; they are to be asked now, with the
-    /// next number. `keeps` is told whether a member is new, which is not judged in full: as long
-    /// as it is no member of the configuration it should be kept, although its quarantine is over.
-    pub fn next(&mut self, now: Time, keeps: impl Fn(MemberId, bool) -> bool) -> Vec<MemberId> {
-        let new = |probed: &Probed| probed.judged < ROUNDS;
-        self.given_up
-            .retain(|member, probed| keeps(*member, new(probed)));
+    /// next number.
+    pub fn next(&mut self, now: Time, keeps: impl Fn(MemberId) -> bool) -> Vec<MemberId> {
+        self.given_up.retain(|member, _| keeps(*member));
         self.number += 1;
         for probed in self.given_up.values_mut() {
             (probed.asked, probed.answers) = (now, 0);
@@ -214,13 +135,6 @@ impl Probes {
 mod tests {
     use super::*;
     use crate::id::{Incarnation, NodeId};
-
-    fn member(node: u64) -> MemberId {
-        MemberId {
-            node: NodeId(node),
-            incarnation: Incarnation(node),
-        }
-    }
 
     /// Whether a member that answers so many probes each time counts as repaired in the end.
     fn repaired(answers: &[u32]) -> bool {
@@ -249,6 +163,10 @@ mod tests {
 
     #[test]
     fn answers_count_for_the_last_probes_in_time_and_the_table_is_bounded() {
+        let member = |node| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        };
         let patience = Duration::from_millis(20);
         let mut probes = Probes::default();
         let begun = (0..40).filter(|node| probes.begin(Time::ZERO, member(*node)));
@@ -263,7 +181,7 @@ mod tests {
                     .into_iter()
                     .map(|it| (round, it)),
             );
-            let asked = probes.next(now, |it, _| it.node.0 < 3);
+            let asked = probes.next(now, |it| it.node.0 < 3);
             assert_eq!(asked, [member(0), member(1), member(2)]);
             let number = probes.number();
             for _ in 0..Probes::BURST {
@@ -272,67 +190,6 @@ mod tests {
                 probes.answered(now + patience * 2, member(2), number, patience);
             }
         }
-        let repaired = Verdict::Repaired(member(0));
-        assert_eq!(ends, [(6, repaired), (7, repaired), (8, repaired)]);
-    }
-
-    /// A member that takes so long for each probe, all of which it answers, `latency` after each
-    /// burst: what its answers show, every 200 ms.
-    fn shown(latency: Duration, takes: &[Duration]) -> Vec<Option<Verdict>> {
-        let (member, patience) = (member(1), Duration::from_millis(31));
-        let mut probes = Probes::default();
-        probes.begin(Time::ZERO, member);
-        let mut shown = Vec::new();
-        for (round, takes) in takes.iter().enumerate() {
-            let asked = Time::from_millis(round as u64 * 200);
-            let number = probes.number();
-            for index in 1..=Probes::BURST {
-                let now = asked + latency + *takes * index;
-                probes.answered(now, member, number, patience);
-            }
-            let now = asked + Duration::from_millis(200);
-            shown.push(probes.judge(now, patience).pop());
-            probes.next(now, |_, _| true);
-        }
-        shown
-    }
-
-    #[test]
-    fn a_member_that_takes_long_for_a_datagram_is_slow_until_its_answers_come_quicker() {
-        let (slow, quick) = (Duration::from_micros(2_300), Duration::from_micros(100));
-        let takes = [slow, slow, slow, quick, quick, quick, quick, quick];
-        for latency in [Duration::ZERO, Duration::from_millis(60)] {
-            let shown = shown(latency, &takes);
-            let is_slow = Some(Verdict::Slow(member(1)));
-            assert_eq!(shown[..4], [None, is_slow, is_slow, None], "{latency:?}");
-            // Where all come late, nothing shows that the way is as it should be.
-            let repaired = latency.is_zero().then_some(Verdict::Repaired(member(1)));
-            assert_eq!(shown[7], repaired, "{latency:?}");
-        }
-        assert!(
-            shown(Duration::ZERO, &[slow, quick, slow, quick, slow, quick])
-                .iter()
-                .all(Option::is_none)
-        );
-    }
-
-    #[test]
-    fn a_member_that_was_stopped_and_answers_all_at_once_is_not_slow() {
-        let (member, patience) = (member(1), Duration::from_millis(31));
-        let mut probes = Probes::default();
-        probes.begin(Time::ZERO, member);
-        for round in 1..10 {
-            let now = Time::from_millis(round * 200);
-            assert!(probes.judge(now, patience).is_empty());
-            probes.next(now, |_, _| true);
-        }
-        let goes_on = Time::from_millis(1_900);
-        for number in 0..=probes.number() {
-            for _ in 0..Probes::BURST {
-                probes.answered(goes_on, member, number, patience);
-            }
-        }
-        let now = Time::from_millis(2_000);
-        assert!(probes.judge(now, patience).is_empty());
+        assert_eq!(ends, [(6, member(0)), (7, member(0)), (8, member(0))]);
     }
 }

@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use groupcast_core::mech::probes::{Probes, Verdict};
+use groupcast_core::mech::probes::Probes;
 use groupcast_core::{MemberId, Time};
 
 use super::wire::Message;
@@ -17,7 +17,8 @@ impl Ring {
             self.ask(member);
         }
         if self.timers.due(Timer::Probe).is_none() {
-            self.plan_probe(now);
+            self.timers
+                .set(Timer::Probe, now + self.config.announce_interval);
         }
     }
 
@@ -30,43 +31,27 @@ impl Ring {
         }
     }
 
-    /// Asks those that were given up, and lets in those that answer again. Those that are slow wait
-    /// longer.
+    /// Asks those that were given up, and lets in those that answer again.
     pub(super) fn probe(&mut self, now: Time) {
         let patience = self.answered_within();
-        let longest = self.config.quarantine_max * Probes::SLOW_QUARANTINES;
         // Its quarantine begins when the others agree.
         let failing = match &self.state {
             State::Gather(gather) => Some(&gather.fail),
             _ => None,
         };
         let begins = |member| failing.is_some_and(|fail| fail.contains(&member));
-        for verdict in self.probes.judge(now, patience) {
-            match verdict {
-                Verdict::Repaired(member) => self.peers.release(now, member),
-                Verdict::Slow(member) if self.state.is_together_with(member) => {}
-                Verdict::Slow(member) => self.peers.note_slow(member, longest),
-            }
+        for member in self.probes.judge(now, patience) {
+            self.peers.release(now, member);
         }
-        let (peers, state) = (&self.peers, &self.state);
-        let keeps = |member, new| {
-            let waits = begins(member) || peers.is_quarantined(now, member);
-            waits || new && !state.is_together_with(member)
-        };
+        let peers = &self.peers;
+        let keeps = |member| begins(member) || peers.is_quarantined(now, member);
         for member in self.probes.next(now, keeps) {
             self.ask(member);
         }
         if !self.probes.is_empty() {
-            self.plan_probe(now);
+            self.timers
+                .set(Timer::Probe, now + self.config.announce_interval);
         }
-    }
-
-    /// Members ask at random times, so that their probes do not wait for each other at the one that
-    /// is asked.
-    fn plan_probe(&mut self, now: Time) {
-        let interval = self.config.announce_interval;
-        let delay = self.rng.duration(interval / 2, interval * 3 / 2);
-        self.timers.set(Timer::Probe, now + delay);
     }
 
     /// A probe, which is answered, or the answer to one.

@@ -48,12 +48,6 @@ impl State {
         }
     }
 
-    /// Whether `member` is in the last installed ring.
-    pub(super) fn is_together_with(&self, member: MemberId) -> bool {
-        let installed = self.installed();
-        installed.is_some_and(|ordering| ordering.members.contains(&member))
-    }
-
     pub(super) fn installed_mut(&mut self) -> Option<&mut Ordering> {
         match self {
             Self::Gather(gather) => gather.old.as_mut(),

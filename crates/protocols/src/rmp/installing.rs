@@ -160,10 +160,7 @@ impl Rmp {
             events.extend(numbers.into_iter().map(|number| refused(local, number)));
         }
         config.plants().restart(&mut self.queue, &own_early);
-        let mut excluded = recovering.excluded();
-        // A slow one that came to nothing does not try again at once.
-        let missing = recovering.missing.iter().copied();
-        excluded.extend(missing.filter(|member| self.peers.was_slow(now, *member)));
+        let excluded = recovering.excluded();
         let (min, max) = (config.quarantine_min, config.quarantine_max);
         for member in excluded {
             self.peers.quarantine(now, member, min, max);

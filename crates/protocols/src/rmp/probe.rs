@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use groupcast_core::mech::probes::{Probes, Verdict};
+use groupcast_core::mech::probes::Probes;
 use groupcast_core::{MemberId, Time};
 
 use super::wire::Message;
@@ -18,7 +18,8 @@ impl Rmp {
             self.ask_whether_heard(member);
         }
         if self.timers.due(Timer::Probe).is_none() {
-            self.plan_probe(now);
+            self.timers
+                .set(Timer::Probe, now + self.config.announce_interval);
         }
     }
 
@@ -33,36 +34,21 @@ impl Rmp {
         }
     }
 
-    /// Asks those in quarantine, and lets in those that answer again. Those that are slow wait
-    /// longer.
+    /// Asks those in quarantine, and lets in those that answer again.
     pub(super) fn probe(&mut self, now: Time) {
         let patience = self.answered_within();
-        let longest = self.config.quarantine_max * Probes::SLOW_QUARANTINES;
-        for verdict in self.probes.judge(now, patience) {
-            match verdict {
-                Verdict::Repaired(member) => self.peers.release(now, member),
-                Verdict::Slow(member) if self.state.is_together_with(member) => {}
-                Verdict::Slow(member) => self.peers.note_slow(member, longest),
-            }
+        for member in self.probes.judge(now, patience) {
+            self.peers.release(now, member);
         }
-        let (peers, state) = (&self.peers, &self.state);
-        let keeps = |member, new| {
-            peers.is_quarantined(now, member) || new && !state.is_together_with(member)
-        };
+        let peers = &self.peers;
+        let keeps = |member| peers.is_quarantined(now, member);
         for member in self.probes.next(now, keeps) {
             self.ask_whether_heard(member);
         }
         if !self.probes.is_empty() {
-            self.plan_probe(now);
+            self.timers
+                .set(Timer::Probe, now + self.config.announce_interval);
         }
-    }
-
-    /// Members ask at random times, so that their probes do not wait for each other at the one that
-    /// is asked.
-    fn plan_probe(&mut self, now: Time) {
-        let interval = self.config.announce_interval;
-        let delay = self.rng.duration(interval / 2, interval * 3 / 2);
-        self.timers.set(Timer::Probe, now + delay);
     }
 
     /// A probe, which is answered, or the answer to one.

@@ -37,8 +37,6 @@ pub(super) struct Recovering {
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// Who said good-bye meanwhile.
     pub(super) gone: BTreeSet<MemberId>,
-    /// Who was to be in the next configuration, as far as was known here, and is not.
-    pub(super) missing: BTreeSet<MemberId>,
 }
 
 /// A member that did not accept this many proposals in a row is left out: polls reach it, other
@@ -59,14 +57,6 @@ impl Recovering {
                 own.is_some() && config_of(&proposal, *member) == own && fits(inventory, own)
             })
             .collect();
-        let mut missing = match &before {
-            State::Polling(polling) => polling.wanted.clone(),
-            State::Standby(standby) => standby.wanted.clone(),
-            _ => BTreeSet::new(),
-        };
-        for (member, _) in &proposal.members {
-            missing.remove(member);
-        }
         Self {
             old: before.into_installed(),
             proposal,
@@ -78,7 +68,6 @@ impl Recovering {
             accepted: BTreeSet::new(),
             unaccepted: BTreeMap::new(),
             gone: BTreeSet::new(),
-            missing,
         }
     }
 

@@ -65,12 +65,6 @@ impl State {
         }
     }
 
-    /// Whether `member` is in the last installed configuration.
-    pub(super) fn is_together_with(&self, member: MemberId) -> bool {
-        let installed = self.installed();
-        installed.is_some_and(|order| order.members.contains(&member))
-    }
-
     /// Whether `member` is of the last configuration, or wanted in the next.
     pub(super) fn knows(&self, member: MemberId) -> bool {
         let of_old = |order: &Order| order.index_of(member).is_some();

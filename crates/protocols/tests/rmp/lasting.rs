@@ -155,27 +155,15 @@ fn chat_but(cluster: &mut Cluster<Rmp>, silent: usize, times: u32) {
     }
 }
 
-/// Seeds of the swarm with a host that takes 2.3 to 3 ms for a datagram: it falls behind bursts, is
-/// excluded, and answers probes. It came back within a second or two, 8 to 23 configurations a
-/// minute.
-#[test]
-fn a_host_that_is_slow_is_tried_seldom_as_long_as_it_is() {
-    clean(&[201_424, 202_430, 203_549, 206_571, 400_547]);
-}
-
 /// Seeds of the swarm in which a group with a lasting fault stood still, or was reformed again and
 /// again: for marks that never came (92, 99), for token passes of which the one in two was repeated
 /// too late (364), with unicast NACKs that went nowhere (768), and because a declaration or an
 /// answer was not heard (401,405, 401,974).
 #[test]
 fn groups_with_a_lasting_fault_stand_still_no_more() {
-    clean(&[92, 99, 364, 768, 401_405, 401_974]);
-}
-
-fn clean(seeds: &[u64]) {
     let swarm = Swarm::of(&FAMILY, None, SwarmConfig::of(&FAMILY));
-    for seed in seeds {
-        let violations = swarm.run_seed(*seed).violations.join("\n");
+    for seed in [92, 99, 364, 768, 401_405, 401_974] {
+        let violations = swarm.run_seed(seed).violations.join("\n");
         assert!(violations.is_empty(), "seed {seed}: {violations}");
     }
 }
