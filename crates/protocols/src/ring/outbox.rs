@@ -84,9 +84,14 @@ impl Outbox {
             if begun && !buf.accepts(len) {
                 break;
             }
-            // A packet that is a little short is made as long as the first: one send for both.
+            // A packet that is a little short is made as long as the first, if there is room: one
+            // send for both.
             let more = matches!(self.queue.get(1), Some(Out::Data { .. }));
-            let missing = if begun && more { first - len } else { 0 };
+            let missing = if begun && more && buf.accepts(first) {
+                first - len
+            } else {
+                0
+            };
             if missing > 0 && missing <= (first / 8).min(PADDING_MAX) {
                 let end = PaddingEnd::of(missing);
                 let zeros = &ZEROS[..missing - end.as_bytes().len()];
@@ -101,5 +106,56 @@ impl Outbox {
             self.queue.pop_front();
         }
         (!buf.is_empty()).then_some(TO_ALL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{ConfigId, Incarnation, NodeId};
+
+    use super::super::numbers::{Index, Round, Seq};
+    use super::super::wire::{Packet, RingKey};
+    use super::*;
+
+    fn data(outbox: &mut Outbox, body: usize) {
+        let representative = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let ring = RingKey::from(ConfigId {
+            counter: 1,
+            representative,
+        });
+        let packet = Packet {
+            origin: Index(0),
+            round: Round(1),
+            recovered: None,
+            body: vec![1; body].into(),
+        };
+        let header = DataHeader::new(ring.tag(), Seq(1), true, &packet);
+        outbox.data(header, packet.body);
+    }
+
+    /// Seed 703009 of the swarm: a packet that fits into what is left of a send, and would not with
+    /// its padding, was padded.
+    #[test]
+    fn a_packet_is_padded_only_where_there_is_room_for_the_padding() {
+        const PACKETS: usize = 70;
+        for full in (1_000..9_000).step_by(7) {
+            for short in [1, full / 16, full / 8 - 3] {
+                let mut outbox = Outbox::default();
+                data(&mut outbox, full);
+                for _ in 1..PACKETS {
+                    data(&mut outbox, full - short);
+                }
+                let mut buf = TransmitBuf::new(64, 25, 16);
+                let mut sent = 0;
+                while outbox.poll_transmit(&mut buf).is_some() {
+                    sent += buf.segments();
+                    buf.clear();
+                }
+                assert_eq!(sent, PACKETS, "{full} bytes, then {short} fewer");
+            }
+        }
     }
 }
