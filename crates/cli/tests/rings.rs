@@ -360,7 +360,7 @@ fn rings_at_one_address_are_told_apart_by_their_labels() {
         members.map_or(0, Vec::len)
     };
     eventually("both are in both rings", || {
-        let all = names.map(|name| rings(name)).concat();
+        let all = names.map(&rings).concat();
         all.len() == 4 && all.iter().all(|ring| members(ring) == 2)
     });
     for group in groups {

@@ -111,6 +111,8 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec;
+
     use groupcast_core::{ConfigId, Incarnation, NodeId};
 
     use super::super::numbers::{Index, Round, Seq};
