@@ -19,7 +19,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId};
 
 use super::numbers::{Marks, Number};
-use super::order::{Heard, Order, Site, Slot};
+use super::order::{Heard, Order, STAMP_JUMP_MAX, Site, Slot};
 use super::stream::Stream;
 use super::wire::{Ack, List, ListAck, Passed, Start};
 
@@ -302,7 +302,9 @@ impl Order {
             .roster
             .get(members)
             .is_none_or(|it| !self.roster.contains(it));
-        let unordered = self.top.stamp < ack.stamp && heard.at() <= self.top.last;
+        let ahead = self.top.stamp < ack.stamp;
+        let unordered = ahead == (heard.at() <= self.top.last);
+        let too_far = ack.stamp.0 > self.top.stamp.0 + STAMP_JUMP_MAX;
         let follows = ack.stamp == self.top.stamp.next();
         let in_turn = !follows || ack.issuer == self.top.next && ack.first == self.top.last.next();
         list.ring == ring
@@ -312,6 +314,7 @@ impl Order {
             && list.roster.starts_with(&self.roster)
             && is_new
             && !unordered
+            && !too_far
             && in_turn
     }
 
@@ -327,8 +330,8 @@ impl Order {
 
     /// An ACK that names such members: all before it was given out.
     pub(super) fn hear_unlisted(&mut self, ack: &Ack) -> Heard {
-        let newer = ack.stamp > self.top.stamp && ack.first < self.room();
-        if newer && self.lists.version < VERSION_MAX {
+        let newer = ack.stamp > self.top.stamp && ack.first > self.top.last;
+        if newer && ack.first < self.room() && self.lists.version < VERSION_MAX {
             self.heard_of = self.heard_of.max(ack.first.before());
         }
         Heard::Beyond

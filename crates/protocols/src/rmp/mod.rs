@@ -59,6 +59,8 @@ mod catching_up;
 mod config;
 mod daemon;
 mod delivery;
+#[cfg(test)]
+mod false_claims;
 mod family;
 #[cfg(test)]
 mod fig10;

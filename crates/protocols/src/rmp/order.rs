@@ -164,7 +164,7 @@ fn capacity(gap_max: u64) -> usize {
 }
 
 /// ACKs that may be missed before one is taken for a peer's bug.
-const STAMP_JUMP_MAX: u64 = 1 << 20;
+pub(super) const STAMP_JUMP_MAX: u64 = 1 << 20;
 /// How many issuers of ACKs are remembered.
 const ISSUERS: usize = 8;
 
@@ -402,16 +402,21 @@ impl Order {
         self.raise_top(ack, ack.last())
     }
 
-    /// Whether the members of `ack`, its timestamp and its place fit the newest one.
+    /// Whether the members of `ack`, its timestamp and its place fit the newest one. An older ACK
+    /// gives out no position above those that are given out.
     pub(super) fn is_plausible(&self, ack: &Ack) -> bool {
         let (top, members) = (self.top, self.roster.len());
         let follows = ack.stamp == top.stamp.next();
         usize::from(ack.issuer) < members
             && usize::from(ack.next) < members
             && ack.stamp.0 > 0
+            && ack.first > Seq::ZERO
             && ack.stamp.0 <= top.stamp.0 + STAMP_JUMP_MAX
             && (!follows || ack.issuer == top.next && ack.first == top.last.next())
-            && (ack.stamp <= top.stamp || ack.first > top.last)
+            && match ack.stamp > top.stamp {
+                true => ack.first > top.last,
+                false => ack.last() <= top.last,
+            }
     }
 
     /// An ACK that fits, which gives out positions up to `last`.
@@ -466,8 +471,10 @@ impl Order {
                 .get(seq.0)
                 .is_none_or(|known| (known.origin, known.number) == (origin, number));
             let same_packet = site.placed.get(number.0).is_none_or(|known| *known == seq);
-            let again = seq.0 >= self.places.base() && number.0 < site.placed.base();
-            if !same_place || !same_packet || again {
+            // What is forgotten of the positions is forgotten of the packets, and only that.
+            let forgotten = seq.0 < self.places.base();
+            let same_age = forgotten == (number.0 < site.placed.base());
+            if !same_place || !same_packet || !same_age {
                 return Heard::Malformed;
             }
         }

@@ -1,0 +1,154 @@
+//! What a member with the key may say, and cannot be true, is not believed where that can be seen.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use groupcast_core::mech::seq::Seq;
+use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+
+use super::config::RmpConfig;
+use super::numbers::{Marks, Number, Packets, Stamp};
+use super::order::{Heard, Order, Packet};
+use super::wire::{Ack, List, ListAck, Start};
+
+fn member(site: u64) -> MemberId {
+    MemberId {
+        node: NodeId(site),
+        incarnation: Incarnation(site),
+    }
+}
+
+fn config(counter: u64) -> ConfigId {
+    ConfigId {
+        counter,
+        representative: member(0),
+    }
+}
+
+/// The order of member 2 of three, whose positions begin above `start`; member 1 has sent four
+/// packets, and nothing is ordered.
+fn order_above(start: u64) -> Order {
+    let members = (0..3).map(member).collect();
+    let lan = RmpConfig::lan();
+    let mut order = Order::new(config(1), members, member(2), Seq(start), 1431, &lan);
+    for number in 1..=4 {
+        let packet = Packet {
+            version: 0,
+            body: Bytes::from_static(b"packet"),
+        };
+        order.insert(1, Number(number), packet);
+    }
+    order
+}
+
+/// An ACK for packet `number` of `origin`, at position `seq`; they are issued in turn.
+fn ack(stamp: u64, seq: u64, origin: u8, number: u64) -> Ack {
+    Ack {
+        again: false,
+        issuer: ((stamp - 1) % 3) as u8,
+        next: (stamp % 3) as u8,
+        tag: order_above(0).tag,
+        stamp: Stamp(stamp),
+        first: Seq(seq),
+        marks: Marks::default(),
+        packets: vec![Packets {
+            origin,
+            first: Number(number),
+            count: 1,
+        }],
+    }
+}
+
+/// Packets 1 to `count` of member 1 stand from 101 on.
+fn ordered(count: u64) -> Order {
+    let mut order = order_above(100);
+    for number in 1..=count {
+        let ack = ack(number, 100 + number, 1, number);
+        assert_eq!(order.take_ack(&ack), Heard::Newest);
+    }
+    order
+}
+
+#[test]
+fn an_older_ack_gives_out_no_position_above_the_newest() {
+    let mut order = ordered(2);
+    let forged = Ack {
+        stamp: Stamp(1),
+        ..ack(1, 110, 1, 4)
+    };
+    assert_eq!(order.take_ack(&forged), Heard::Malformed);
+    // The token site does, and is believed.
+    assert_eq!(order.take_ack(&ack(3, 103, 1, 3)), Heard::Newest);
+    assert_eq!(order.take_ack(&ack(4, 104, 1, 4)), Heard::Newest);
+    assert_eq!(order.held, Seq(104));
+}
+
+#[test]
+fn no_packet_that_has_no_place_gets_one_that_is_forgotten() {
+    let mut order = ordered(2);
+    for index in [0, 1] {
+        let marks = Marks {
+            known: Number(2),
+            ready: Seq(102),
+        };
+        order.note_marks(index, marks);
+    }
+    order.deliver(&mut |_| {});
+    order.discard();
+    assert_eq!(order.places.base(), 103);
+    let forged = Ack {
+        stamp: Stamp(1),
+        ..ack(1, 101, 1, 3)
+    };
+    assert_eq!(order.take_ack(&forged), Heard::Malformed);
+    assert_eq!(order.take_ack(&ack(3, 103, 1, 3)), Heard::Newest);
+}
+
+#[test]
+fn an_ack_at_no_position_says_nothing_of_others() {
+    let mut order = ordered(1);
+    // Member 9 may be in a list that was not heard.
+    let forged = Ack {
+        issuer: 9,
+        ..ack(5, 0, 1, 2)
+    };
+    assert_eq!(order.take_ack(&forged), Heard::Beyond);
+    assert_eq!(order.heard_of, Seq(100));
+    assert_eq!(order.take_ack(&ack(1, 0, 1, 2)), Heard::Malformed);
+}
+
+/// Member 0 lets member 7 in, at position 101; it says that it sent `cut` packets before.
+fn joins(cut: u64) -> ListAck {
+    ListAck {
+        ack: Ack {
+            next: 3,
+            packets: Vec::new(),
+            ..ack(1, 101, 0, 1)
+        },
+        list: List {
+            version: 1,
+            config: config(2),
+            body_max: 1431,
+            max_n: 4,
+            cut: Number(cut),
+            gone: List::NOBODY,
+            ring: vec![0, 3, 1, 2],
+            roster: [0, 1, 2, 7].map(member).to_vec(),
+            floor: Seq(100),
+            starts: vec![Start::default(); 3],
+        },
+    }
+}
+
+#[test]
+fn a_list_has_a_timestamp_and_a_place_near_the_newest() {
+    let mut far = joins(0);
+    far.ack.stamp = Stamp(1 << 40);
+    far.ack.first = Seq(102);
+    assert_eq!(order_above(100).take_list(&far), Heard::Malformed);
+    let mut order = ordered(1);
+    let mut older = joins(0);
+    older.ack.first = Seq(105);
+    assert_eq!(order.take_list(&older), Heard::Malformed);
+}
