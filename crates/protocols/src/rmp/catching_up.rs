@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use groupcast_core::{ConfigId, Event, MemberId};
 
 use super::numbers::{Number, Packets};
-use super::order::Order;
+use super::order::{Order, Site};
 use super::repair::{add_packet, runs};
 use super::wire::{Inventory, Nack, Passed};
 
@@ -27,13 +27,25 @@ pub(super) fn comes_from<'a>(
 }
 
 impl Order {
+    /// Whether a member that comes from this configuration may have `passed` this: it lies where
+    /// positions and packets can be kept here. A false claim is not looked for.
+    pub(super) fn may_be(&self, passed: &Passed) -> bool {
+        let kept = |(site, cut): (&Site, &Number)| {
+            let packets = &site.packets;
+            cut.0 < packets.base() + packets.capacity() as u64
+        };
+        passed.from == self.id
+            && passed.at < self.room()
+            && self.sites.iter().zip(&passed.cuts).all(kept)
+    }
+
     /// Passes the list that others have `passed`, which go along: what they delivered before it may
     /// be delivered here. False if something is missing.
     pub(super) fn catch_up(&mut self, passed: &Passed, emit: &mut dyn FnMut(Event)) -> bool {
         if self.lists.pending() != Some(passed.at) || self.held < passed.at {
             return false;
         }
-        if !self.lacks_cut(&passed.cuts).is_empty() {
+        if !self.may_be(passed) || !self.lacks_cut(&passed.cuts).is_empty() {
             return false;
         }
         let me = self.members.binary_search(&self.roster[self.me.at()]);
@@ -49,9 +61,7 @@ impl Order {
             emit(event);
         };
         self.deliver_to_list(&passed.cuts, &mut early);
-        for (index, cut) in passed.cuts.iter().enumerate() {
-            self.note_cut(index as u8, self.lists.version + 1, *cut);
-        }
+        self.take_cuts(&passed.cuts);
         self.pass(&mut early);
         self.lists.own_early.append(&mut own);
         true

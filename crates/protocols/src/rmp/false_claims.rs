@@ -10,7 +10,7 @@ use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::order::{Heard, Order, Packet};
-use super::wire::{Ack, List, ListAck, Start};
+use super::wire::{Ack, List, ListAck, Passed, Start};
 
 fn member(site: u64) -> MemberId {
     MemberId {
@@ -151,4 +151,62 @@ fn a_list_has_a_timestamp_and_a_place_near_the_newest() {
     let mut older = joins(0);
     older.ack.first = Seq(105);
     assert_eq!(order.take_list(&older), Heard::Malformed);
+}
+
+fn passed(cuts: [u64; 4]) -> Passed {
+    Passed {
+        from: config(1),
+        at: Seq(101),
+        gone: None,
+        cuts: cuts.map(Number).to_vec(),
+    }
+}
+
+#[test]
+fn who_catches_up_declares_nothing_that_it_was_told_falsely_of_a_list() {
+    let mut order = order_above(100);
+    assert_eq!(order.take_list(&joins(1 << 40)), Heard::Newest);
+    let honest = passed([0, 4, 0, 0]);
+    assert!(order.catch_up(&honest, &mut |_| {}));
+    assert_eq!(order.id, config(2));
+    assert_eq!(order.lists.passed, Some(honest), "as the others say");
+    assert_eq!(order.inventory().members[0].early, Number(0));
+    // And if all have been told so: it declares what it can bring.
+    let mut order = order_above(100);
+    assert_eq!(order.take_list(&joins(1 << 40)), Heard::Newest);
+    order.take_cuts(&passed([1 << 40, 4, 0, 0]).cuts);
+    order.pass(&mut |_| {});
+    let declared = order.inventory().members;
+    assert_eq!(
+        [declared[0].early, declared[1].early],
+        [Number(0), Number(4)]
+    );
+}
+
+#[test]
+fn a_newcomer_says_nothing_of_the_configuration_before_its_list() {
+    let mut order = order_above(100);
+    assert_eq!(order.take_list(&joins(0)), Heard::Newest);
+    for (index, cut) in [(1, 4), (2, 0), (3, 1 << 40)] {
+        order.note_cut(index, 1, Number(cut));
+    }
+    order.deliver(&mut |_| {});
+    assert!(!order.lacks_cuts());
+    order.pass(&mut |_| {});
+    assert_eq!(order.lists.passed, Some(passed([0, 4, 0, 0])));
+}
+
+#[test]
+fn a_list_that_cannot_have_been_passed_is_not_looked_for() {
+    let mut order = order_above(100);
+    assert_eq!(order.take_list(&joins(0)), Heard::Newest);
+    let packets_far = passed([1 << 46, 4, 0, 0]);
+    let list_far = Passed {
+        at: Seq(1 << 46),
+        ..passed([0, 4, 0, 0])
+    };
+    for claim in [&packets_far, &list_far] {
+        assert!(!order.may_be(claim) && !order.catch_up(claim, &mut |_| {}));
+    }
+    assert!(order.may_be(&passed([0, 4, 0, 0])));
 }

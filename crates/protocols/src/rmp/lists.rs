@@ -337,14 +337,25 @@ impl Order {
         Heard::Beyond
     }
 
-    /// Another member has heard the list, and sent `cut` packets before.
+    /// Another member has heard the list, and sent `cut` packets before. The newcomer did not: it
+    /// is in no configuration before.
     pub(super) fn note_cut(&mut self, index: u8, version: u8, cut: Number) {
         let next = self.lists.version + 1;
         if let Some(change) = &mut self.lists.change
             && version == next
+            && self.present.contains(&index)
             && let Some(known) = change.cuts.get_mut(usize::from(index))
         {
             known.get_or_insert(cut);
+        }
+    }
+
+    /// What others say that have passed the pending list counts, whatever was heard here of it.
+    pub(super) fn take_cuts(&mut self, cuts: &[Number]) {
+        if let Some(change) = &mut self.lists.change {
+            for (known, cut) in change.cuts.iter_mut().zip(cuts) {
+                *known = Some(*cut);
+            }
         }
     }
 

@@ -210,10 +210,13 @@ impl Order {
     }
 
     fn declared(&self) -> Vec<Declared> {
+        // What others said that they sent before a list counts as far as it is here: who declares
+        // it is asked for it.
         let cut = |index: usize| {
             let passed = self.lists.passed.as_ref();
             let cut = passed.and_then(|passed| passed.cuts.get(index).copied());
-            cut.unwrap_or_default()
+            let held = Number(self.sites[index].packets.aru());
+            cut.unwrap_or_default().min(held)
         };
         let of = |index: usize| Declared {
             known: self.known(index as u8),

@@ -141,11 +141,9 @@ impl Recovering {
         let Some(old) = &mut self.old else { return };
         if old.id != from {
             // Behind a list that another has passed: this member passes it first.
-            let id = old.id;
             let answers = self.inventories.values();
             let mut passed = answers.filter_map(|it| it.passed.as_ref());
-            let passed = passed.find(|passed| passed.from == id);
-            if !passed.is_some_and(|passed| old.catch_up(passed, emit)) || old.id != from {
+            if !passed.any(|passed| old.catch_up(passed, emit)) || old.id != from {
                 return;
             }
         }
@@ -171,7 +169,7 @@ impl Recovering {
     /// turn, another one.
     fn request_to_list(&self, old: &Order, tries: u32) -> Option<Nack> {
         let ahead = self.inventories.iter().filter_map(|(member, it)| {
-            let passed = it.passed.as_ref().filter(|passed| passed.from == old.id)?;
+            let passed = it.passed.as_ref().filter(|passed| old.may_be(passed))?;
             Some((old.index_of(*member)?, passed))
         });
         let ahead: Vec<_> = ahead.collect();
