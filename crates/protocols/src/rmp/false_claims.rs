@@ -1,16 +1,20 @@
 //! What a member with the key may say, and cannot be true, is not believed where that can be seen.
 
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use groupcast_core::mech::closing::Holding;
+use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
 
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::order::{Heard, Order, Packet};
-use super::wire::{Ack, List, ListAck, Passed, Start};
+use super::plan::Plan;
+use super::wire::{Ack, Declared, Inventory, List, ListAck, Passed, Start};
 
 fn member(site: u64) -> MemberId {
     MemberId {
@@ -209,4 +213,51 @@ fn a_list_that_cannot_have_been_passed_is_not_looked_for() {
         assert!(!order.may_be(claim) && !order.catch_up(claim, &mut |_| {}));
     }
     assert!(order.may_be(&passed([0, 4, 0, 0])));
+}
+
+/// A declaration of a member of the configuration of `order_above`.
+fn inventory(aru: u64, safe: u64) -> Inventory {
+    Inventory {
+        holding: Holding {
+            config: config(1),
+            aru: Seq(aru),
+            high: Seq(aru),
+            safe: Seq(safe),
+            obligations: Indices::default(),
+        },
+        max_n: 3,
+        members: vec![Declared::default(); 3],
+        passed: None,
+        size: None,
+        held: Vec::new(),
+    }
+}
+
+#[test]
+fn nothing_is_forgotten_that_one_who_goes_along_lacks() {
+    let mut order = ordered(4);
+    let marks = Marks {
+        known: Number(4),
+        ready: Seq(100),
+    };
+    order.note_marks(1, marks);
+    order.deliver(&mut |_| {});
+    assert_eq!(order.cursor.delivered(), Seq(104));
+    let inventories = BTreeMap::from([
+        (member(0), inventory(104, 104)),
+        (member(1), inventory(101, 100)),
+        (member(2), order.inventory()),
+    ]);
+    let plan = Plan::new(&inventories, member(2), &mut order, &mut |_| {});
+    assert_eq!(plan.closing.safe, Seq(101));
+    assert_eq!(order.places.base(), 102, "member 1 will ask for the others");
+}
+
+#[test]
+fn a_member_that_says_that_it_lacks_all_is_not_counted_up_to() {
+    let mut order = order_above(1 << 46);
+    let inventories =
+        BTreeMap::from([(member(0), inventory(0, 0)), (member(2), order.inventory())]);
+    let plan = Plan::new(&inventories, member(2), &mut order, &mut |_| {});
+    assert!(plan.together.held.is_empty() && plan.lacks(&order).is_empty());
 }

@@ -69,11 +69,16 @@ impl Plan {
             })
             .collect();
         let mut closing = Closing::new(&holdings, local, &old.roster);
+        // Nobody knows that all hold what one of these lacks: who says so is wrong, and what it
+        // lacks must not be forgotten.
+        closing.safe = closing.safe.min(closing.low);
         old.plants.safe_shared(&mut closing.safe, old);
         old.deliver_safe(closing.safe, emit);
         old.discard();
-        // More than there is room for is a peer's bug, and is held by nobody.
+        // More than there is room for is a peer's bug, and is held by nobody. What is forgotten
+        // here is held, whatever another one says that it lacks.
         closing.high = closing.high.min(old.room().before());
+        closing.low = closing.low.max(Seq(old.places.base()).before());
         let members = members(inventories, old);
         let mut together = Together {
             low: closing.low,
