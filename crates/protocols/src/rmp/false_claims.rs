@@ -1,4 +1,5 @@
-//! What a member with the key may say, and cannot be true, is not believed where that can be seen.
+//! What a member with the key may say, and cannot be true, is not believed where that can be seen;
+//! and where it cannot, nobody waits for ever for what follows from it.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -7,14 +8,19 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::Attempt;
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
+use groupcast_core::{ConfigId, Event, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time};
 
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
+use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
 use super::plan::Plan;
-use super::wire::{Ack, Declared, Inventory, List, ListAck, Passed, Start};
+use super::wire::{
+    Ack, Answer, Data, Declared, Inventory, List, ListAck, Message, Passed, Poll, Proposal, Start,
+};
+use super::{Rmp, State};
 
 fn member(site: u64) -> MemberId {
     MemberId {
@@ -260,4 +266,98 @@ fn a_member_that_says_that_it_lacks_all_is_not_counted_up_to() {
         BTreeMap::from([(member(0), inventory(0, 0)), (member(2), order.inventory())]);
     let plan = Plan::new(&inventories, member(2), &mut order, &mut |_| {});
     assert!(plan.together.held.is_empty() && plan.lacks(&order).is_empty());
+}
+
+/// Member 2 of three, operational.
+fn operational() -> Rmp {
+    let now = Time::from_millis(1);
+    let mut rmp = Rmp::new(RmpConfig::lan(), member(2), Rng::new(1), now).expect("it is valid");
+    rmp.timers.cancel_all();
+    rmp.outbox = super::outbox::Outbox::default();
+    rmp.state = State::Operational(Operational::new(ordered(2)).into());
+    rmp
+}
+
+/// Member 0 polls, and proposes all three. Members 0 and 1 hold up to 103, as they say, and bring
+/// nothing of that; one `brings` something else. Time goes on until this member ends the recovery.
+fn recovers_in_vain(rmp: &mut Rmp, attempt: u64, now: &mut Time, brings: bool) {
+    let attempt = Attempt(attempt);
+    let hears = |rmp: &mut Rmp, now: Time, from: u64, message: &Message| {
+        rmp.handle_datagram(now, member(from), message.encode());
+    };
+    let poll = Message::Poll(Poll {
+        attempt,
+        counter: 1,
+        wanted: (0..3).map(member).collect(),
+        failed: Vec::new(),
+        left: Vec::new(),
+        heard: vec![member(2)],
+    });
+    hears(rmp, *now, 0, &poll);
+    for from in [0, 1] {
+        let answer = Message::Answer(Answer {
+            poller: member(0),
+            attempt,
+            counter: 1,
+            body_max: 1431,
+            inventory: inventory(103, 100),
+        });
+        hears(rmp, *now, from, &answer);
+    }
+    let proposal = Message::Proposal(Proposal {
+        attempt,
+        config: config(1 + attempt.0),
+        start: Seq(103),
+        body_max: 1431,
+        max_n: 3,
+        left: Vec::new(),
+        members: (0..3).map(|it| (member(it), config(1))).collect(),
+    });
+    hears(rmp, *now, 0, &proposal);
+    if brings {
+        let packet = Message::Data(Data {
+            again: true,
+            origin: 0,
+            tag: order_above(0).tag,
+            number: Number(attempt.0),
+            version: 0,
+            marks: Marks::default(),
+            body: Bytes::from_static(b"packet"),
+        });
+        hears(rmp, *now, 0, &packet);
+    }
+    while let State::Recovering(recovering) = &rmp.state {
+        assert!(!recovering.complete, "it lacks 103");
+        *now = rmp.poll_timeout().expect("it goes on");
+        rmp.handle_timeout(*now);
+    }
+}
+
+#[test]
+fn a_member_to_which_nobody_brings_what_it_lacks_goes_on_alone() {
+    let (mut rmp, mut now) = (operational(), Time::from_millis(2));
+    for attempt in 1..3 {
+        recovers_in_vain(&mut rmp, attempt, &mut now, false);
+        assert_eq!(rmp.state.name(), "standby", "others may bring it yet");
+    }
+    while rmp.poll_event().is_some() {}
+    recovers_in_vain(&mut rmp, 3, &mut now, false);
+    assert_eq!(rmp.state.name(), "operational");
+    let mut configurations = Vec::new();
+    while let Some(event) = rmp.poll_event() {
+        if let Event::Configuration(it) = event {
+            configurations.push((it.id == config(1), it.members));
+        }
+    }
+    let alone = vec![member(2)];
+    assert_eq!(configurations, [(true, alone.clone()), (false, alone)]);
+}
+
+#[test]
+fn a_member_to_which_something_is_brought_waits_for_the_rest() {
+    let (mut rmp, mut now) = (operational(), Time::from_millis(2));
+    for attempt in 1..9 {
+        recovers_in_vain(&mut rmp, attempt, &mut now, true);
+        assert_eq!(rmp.state.name(), "standby");
+    }
 }

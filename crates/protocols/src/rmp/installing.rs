@@ -78,6 +78,9 @@ impl Rmp {
                 {
                     // It goes along with another proposal, and cannot with this one.
                     self.counters.polls_aborted += 1;
+                    if self.ends_stranded(now) {
+                        return;
+                    }
                     let longest = self.config.abort_delay_max;
                     let delay = self.rng.duration(longest / 4, longest);
                     self.wait(now, "a member accepted another list", delay, None);

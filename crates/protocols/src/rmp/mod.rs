@@ -91,6 +91,7 @@ mod repair;
 mod standby;
 mod state;
 mod status;
+mod stranded;
 mod strangers;
 mod stream;
 mod timing;

@@ -16,6 +16,7 @@ use super::config::{OrderRule, RmpConfig};
 use super::lists::Lists;
 use super::numbers::{Marks, Number, Packets, Stamp, Tag};
 use super::planted::Plants;
+use super::stranded::Vain;
 use super::stream::Stream;
 use super::wire::Ack;
 use crate::packing::Record;
@@ -75,6 +76,8 @@ pub(super) struct Order {
     /// Own packets above this one are sent again, whatever place of them is heard of now: others
     /// may have installed the next configuration relying on it.
     pub(super) places_end: Option<Number>,
+    /// Recoveries that brought nothing.
+    pub(super) vain: Vain,
     pub(super) plants: Plants,
 }
 
@@ -246,6 +249,7 @@ impl Order {
             message_max: config.message_max,
             obligations: Indices::default(),
             places_end: None,
+            vain: Vain::default(),
             plants: config.plants(),
             present: (0..roster.len() as u8).collect(),
             ring: (0..roster.len() as u8).collect(),

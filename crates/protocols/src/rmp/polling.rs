@@ -216,7 +216,10 @@ impl Rmp {
                 }
             }
             State::Recovering(recovering) if fresh && recovering.has(from) => {
-                if recovering.is_proposer(self.local) {
+                let proposes = recovering.is_proposer(self.local);
+                if self.ends_stranded(now) {
+                    self.counters.polls_stale += 1;
+                } else if proposes {
                     self.abort(now, from, &poll);
                 } else {
                     self.stand_by(now, "newer poll", from, &poll);

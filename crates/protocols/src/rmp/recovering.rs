@@ -29,6 +29,8 @@ pub(super) struct Recovering {
     pub(super) tries: u32,
     /// What others told of members that are not heard here.
     pub(super) hearsay: Hearsay,
+    /// Since when.
+    pub(super) begun: Time,
     /// This member holds all that it must.
     pub(super) complete: bool,
     /// Who has accepted, as far as it was heard here.
@@ -64,6 +66,7 @@ impl Recovering {
             plan: None,
             tries: 0,
             hearsay: Hearsay::default(),
+            begun: Time::ZERO,
             complete: false,
             accepted: BTreeSet::new(),
             unaccepted: BTreeMap::new(),
@@ -197,6 +200,7 @@ impl Rmp {
     pub(super) fn begin_recovery(&mut self, now: Time) {
         let wait = self.config.recover_wait;
         self.timers.set(Timer::Deadline, now + wait);
+        self.state.expect_recovering().begin(now);
         self.recover(now);
         if matches!(self.state, State::Recovering(_)) {
             self.repeat_recovery(now);
@@ -288,6 +292,9 @@ impl Rmp {
     /// The proposal came to nothing: the proposer polls at once, without those who did not accept
     /// twice; the others after a random delay.
     pub(super) fn recovery_failed(&mut self, now: Time) {
+        if self.ends_stranded(now) {
+            return;
+        }
         let local = self.local;
         let recovering = self.state.expect_recovering();
         let mut seed = Polling::default();

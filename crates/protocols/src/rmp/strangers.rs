@@ -189,7 +189,7 @@ impl Rmp {
     }
 
     /// Whomever this member was together with, or about to be.
-    fn together(&self) -> alloc::vec::Vec<MemberId> {
+    pub(super) fn together(&self) -> alloc::vec::Vec<MemberId> {
         let mut members = alloc::vec::Vec::new();
         if let Some(old) = self.state.installed() {
             members.extend(&old.members);
