@@ -131,8 +131,7 @@ fn what_a_bimodal_domain_has_not_is_refused() {
             "{heard}"
         );
     }
-    assert!(
-        one.engine.groups()[0].members.is_empty(),
-        "nothing was joined"
-    );
+    let groups = one.engine.groups();
+    let joined = groups.iter().any(|group| !group.members.is_empty());
+    assert!(!joined, "{groups:?}");
 }
