@@ -74,22 +74,35 @@ impl Drop for Nc {
     }
 }
 
+/// Connects to a host's bus: the number of that client.
+fn next_number(cluster: &Cluster, host: usize) -> Outcome<u64> {
+    let path = cluster.path(&format!("host-{host}.bus"));
+    let socket = UnixStream::connect(path)?;
+    let mut greeting = String::new();
+    BufReader::new(socket).read_line(&mut greeting)?;
+    let number = greeting
+        .strip_prefix("bus 1 c")
+        .and_then(|rest| rest.split_once('@'))
+        .and_then(|(number, _)| number.parse().ok());
+    Ok(number.ok_or_else(|| format!("no greeting: {greeting:?}"))?)
+}
+
+/// A number that the next client of each host can have, once those before it are used up.
+fn free_number(cluster: &Cluster) -> Outcome<u64> {
+    let mut highest = 0;
+    for host in HOSTS {
+        highest = highest.max(next_number(cluster, host)?);
+    }
+    Ok(highest + 2)
+}
+
 /// Takes the next numbers of a host's clients, up to `last`.
 fn use_up(cluster: &Cluster, host: usize, last: u64) -> Outcome {
     loop {
-        let path = cluster.path(&format!("host-{host}.bus"));
-        let socket = UnixStream::connect(path)?;
-        let mut greeting = String::new();
-        BufReader::new(socket).read_line(&mut greeting)?;
-        let number = greeting
-            .strip_prefix("bus 1 c")
-            .and_then(|rest| rest.split_once('@'))
-            .and_then(|(number, _)| number.parse::<u64>().ok())
-            .ok_or_else(|| format!("no greeting: {greeting:?}"))?;
-        match number.cmp(&last) {
+        match next_number(cluster, host)?.cmp(&last) {
             std::cmp::Ordering::Less => {}
             std::cmp::Ordering::Equal => return Ok(()),
-            std::cmp::Ordering::Greater => return Err(format!("{greeting} came too late").into()),
+            std::cmp::Ordering::Greater => return Err(format!("{last} is used up").into()),
         }
     }
 }
@@ -151,10 +164,10 @@ fn every_session_of_the_book_is_typed_with_nc_at_three_hosts() -> Outcome {
         }
         cluster.await_members(&HOSTS)?;
         let sessions = BOOK.split("```session\n").skip(1);
-        // Every command of a tool that asks a daemon is one of its clients too.
-        for (number, block) in (200..).step_by(10).zip(sessions) {
+        for block in sessions {
             let session = block.split("```").next().unwrap_or_default();
-            play(&cluster, session, number)?;
+            // Every command of a tool that asks a daemon is one of its clients too.
+            play(&cluster, session, free_number(&cluster)?)?;
             let nobody = "the clients of the session before are gone";
             until(LIMIT, nobody, || {
                 let status = cluster.status(1)?.unwrap_or_default();
