@@ -15,8 +15,8 @@ fn rings_are_made_and_given_back_under_faults() -> Outcome {
             hosts: 5,
             protocol: RING,
             length: Duration::from_millis(1),
-            round: Duration::from_secs(3),
-            seed: 1,
+            round: Duration::from_secs(10),
+            seed: 1_001,
         };
         let report = run(making, |line| println!("{line}"))?;
         println!("{report}");
