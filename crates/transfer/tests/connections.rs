@@ -44,13 +44,16 @@ enum Told {
     Broken(String),
 }
 
+/// What the sender was told that all have, its end, and what each receiver was told.
+type Talk = (Vec<u64>, Connected, Vec<Vec<Told>>);
+
 /// Sends these messages to all receivers, of which the first takes messages of `message_max` bytes
-/// at most; what the sender was told that all have, the end, and what each receiver was told.
+/// at most.
 fn talk(
     messages: &[Vec<u8>],
     settings: BulkConfig,
     message_max: usize,
-) -> Result<(Vec<u64>, Connected, Vec<Vec<Told>>), TransferError> {
+) -> Result<Talk, TransferError> {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = port.local_addr().unwrap().port();
     let (stop, listening) = (&AtomicBool::new(false), &AtomicUsize::new(0));
