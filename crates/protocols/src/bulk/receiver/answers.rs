@@ -93,6 +93,15 @@ impl Receiver {
         self.report(context, Purpose::Nak, false);
     }
 
+    /// Whether it was counted in by a sender that does not know its receivers, and misses what was
+    /// sent. If such a sender drops it, that was released, though this receiver has not heard so.
+    pub(super) fn misses_what_was_sent(&self) -> bool {
+        let State::Receiving(store) = &self.state else {
+            return false;
+        };
+        self.control().is_some() && store.next() < self.top
+    }
+
     /// Answers the request with this stamp in its slot. The sender keeps packets from `kept` on, if
     /// that is known.
     pub(super) fn answer(

@@ -395,10 +395,12 @@ impl Receiver {
                 id,
                 failure: Failure::Cancelled(reason),
             },
-            Finish::Dropped if self.answers.is_outrun() => Notice::Failed {
-                id,
-                failure: Failure::Outrun,
-            },
+            Finish::Dropped if self.answers.is_outrun() || self.misses_what_was_sent() => {
+                Notice::Failed {
+                    id,
+                    failure: Failure::Outrun,
+                }
+            }
             Finish::Dropped => Notice::Failed {
                 id,
                 failure: Failure::Dropped,
