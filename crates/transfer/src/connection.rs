@@ -161,7 +161,8 @@ pub fn connect(
     next: &mut dyn FnMut(u64) -> Next,
     tell: &mut dyn FnMut(ConnectionEvent<'_>),
 ) -> Result<Connected, TransferError> {
-    let host = BulkHost::open(&connecting.link)?;
+    let mut host = BulkHost::open(&connecting.link)?;
+    host.count_group(&connecting.audience, stop)?;
     let mut connector = Connector::begin(host, connecting)?;
     loop {
         connector.take_notices(tell);

@@ -5,6 +5,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use groupcast_core::node::AdmissionConfig;
@@ -18,13 +19,14 @@ use groupcast_protocols::channel::{BULK, RELAY, XGM};
 use groupcast_protocols::managed::Glue;
 use groupcast_protocols::relay::{AccountEvent, Accounts, Word};
 use groupcast_protocols::xgm::{
-    Key as MemberKey, Membership, Subgroups, WatchFrom, Xgm, XgmConfig,
+    CensusRequest, Key as MemberKey, Membership, Subgroups, WatchFrom, Xgm, XgmConfig,
 };
 use mio::unix::SourceFd;
 use mio::{Interest, Token, Waker};
 
 use crate::content::ReadError;
 use crate::instance::{Instance, InstanceEvent};
+use crate::send::Audience;
 use crate::spool::SpoolError;
 
 /// A thread that reads or writes has woken the loop.
@@ -103,6 +105,13 @@ impl TransferError {
         move |source| Self::System { what, source }
     }
 }
+
+/// How long the census before a transfer may take. If it is not complete by then, the size of the
+/// group is not known.
+const COUNT_WITHIN: Duration = Duration::from_secs(2);
+
+/// How late a stop request is seen while the group is counted.
+const COUNT_PATIENCE: Duration = Duration::from_millis(100);
 
 /// The key of a receiver's only member in group management.
 const MEMBER: MemberKey = MemberKey(1);
@@ -259,6 +268,34 @@ impl BulkHost {
             set.expect("it has just joined, and is in a subgroup");
         }
         self.follow_subgroups();
+    }
+
+    /// Counts the hosts that receive, where the settings follow the size of the group and the
+    /// audience does not say it; takes less than 1 s for few hosts. Notices that come meanwhile are
+    /// of others' transfers.
+    pub(crate) fn count_group(
+        &mut self,
+        audience: &Audience,
+        stop: &AtomicBool,
+    ) -> Result<(), TransferError> {
+        let follows_size = self.bulk().config().policy.follows_size();
+        if !follows_size || *audience != Audience::Anybody {
+            return Ok(());
+        }
+        let now = self.now();
+        let request = CensusRequest {
+            timeout: COUNT_WITHIN,
+            ..CensusRequest::default()
+        };
+        self.xgm().census(now, request)?;
+        while self.xgm().is_asking() && !stop.load(Ordering::Relaxed) {
+            self.turn(COUNT_PATIENCE)?;
+            while self.poll_event().is_some() {}
+        }
+        let now = self.now();
+        let (glue, bulk, xgm) = self.managed();
+        glue.follow(now, bulk, xgm);
+        Ok(())
     }
 
     /// Monitors a transfer that this host sends: a receiver whose entity falls silent is given up,

@@ -181,7 +181,8 @@ pub fn send(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<SendReport, TransferError> {
-    let host = BulkHost::open(&sending.link)?;
+    let mut host = BulkHost::open(&sending.link)?;
+    host.count_group(&sending.audience, stop)?;
     let mut sender = match Sender::begin(host, sending, stop, tell)? {
         Begun::Sending(sender) => sender,
         Begun::Nobody(report) => return Ok(report),

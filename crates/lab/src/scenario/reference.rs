@@ -70,24 +70,31 @@ mod tests {
             Kind::Time { .. } => Value::Time(Duration::from_millis(10)),
             Kind::Bandwidth { least } => Value::Integer(least),
             Kind::Flag => Value::Flag(true),
-            Kind::Word(words) => Value::Word(words[0]),
+            Kind::Word(words) | Kind::WordOr(words, _) => Value::Word(words[0]),
             other => panic!("{}: a value of {other:?}", setting.name),
         })
     }
 
     /// A line with a setting, after lines with the settings that it needs.
     fn keys(setting: &SettingState, all: &BTreeMap<&str, SettingState>) -> String {
-        let needed = match setting.needs {
+        let needed = needed(setting.needs, all);
+        let value = setting.spec.kind.toml(value(setting));
+        format!("{needed}{} = {value}\n", setting.name)
+    }
+
+    /// Lines with these needs, and with what they need themselves.
+    fn needed(needs: Option<&str>, all: &BTreeMap<&str, SettingState>) -> String {
+        match needs {
             // Of several values any will do.
-            Some(needed) if needed.contains('=') => {
-                let first = needed.split(" or ").next().unwrap_or(needed);
-                format!("{first}\n")
+            Some(needs) if needs.contains('=') => {
+                let first = needs.split(" or ").next().unwrap_or(needs);
+                let name = first.split(" = ").next().unwrap_or(first);
+                let before = all.get(name).and_then(|setting| setting.needs);
+                format!("{}{first}\n", needed(before, all))
             }
             Some(name) => keys(&all[name], all),
             None => String::new(),
-        };
-        let value = setting.spec.kind.toml(value(setting));
-        format!("{needed}{} = {value}\n", setting.name)
+        }
     }
 
     #[test]

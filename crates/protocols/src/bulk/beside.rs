@@ -39,6 +39,18 @@ impl Bulk {
         }
     }
 
+    /// So many hosts receive, beside this one, as group management has counted (003 4.5.1: a cached
+    /// estimate of the group's size). Slots of the transfers that begin from now on
+    /// [follow](super::Slot::ForEach) it.
+    pub fn set_group_size(&mut self, hosts: Option<usize>) {
+        self.shared.group_size = hosts;
+    }
+
+    /// What group management has counted, if it has.
+    pub fn group_size(&self) -> Option<usize> {
+        self.shared.group_size
+    }
+
     /// Whether a transfer that is sent here is under way.
     pub fn is_sending(&self, id: TransferId) -> bool {
         self.sender(id).is_some()

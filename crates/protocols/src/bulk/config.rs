@@ -22,7 +22,7 @@ pub use self::multidriver::PlantedInRounds;
 pub use self::multidriver::{Multidriver, Partial};
 #[cfg(any(test, feature = "planted-bugs"))]
 pub use self::xtp::PlantedInBuckets;
-pub use self::xtp::{Control, Damping, Xtp};
+pub use self::xtp::{Control, Damping, Slot, Xtp};
 use super::cauchy::SIDE;
 use super::wire::{DATA_HEADER, DataHeader, VECTOR};
 
@@ -78,6 +78,19 @@ impl Policy {
             | Self::Collectors(_)
             | Self::Cp(_) => None,
         }
+    }
+
+    /// The same in a group of so many receivers, if that is known: slots follow it.
+    pub(super) fn in_group_of(mut self, receivers: Option<usize>) -> Self {
+        if let Self::Xtp(xtp) = &mut self {
+            xtp.control.slot = xtp.control.slot.in_group_of(receivers);
+        }
+        self
+    }
+
+    /// Whether the size of the group changes anything.
+    pub fn follows_size(&self) -> bool {
+        matches!(self, Self::Xtp(xtp) if matches!(xtp.control.slot, Slot::ForEach(_)))
     }
 
     /// Whether round trips are those of each receiver by itself, which a rate needs that yields to
@@ -210,7 +223,7 @@ groupcast_core::settings! {
         /// Who acknowledges what. With NAK the default is to poll eight times a window.
         pub policy: Policy = Policy::Nak { poll: 128 }, keys [
             keys::POLICY, keys::POLL, keys::HEIGHT, xtp::EVERY, xtp::CONTROL, xtp::DAMPING, xtp::SLOT,
-            xtp::BUCKETS, xtp::AGREE, xtp::UNANSWERED, multidriver::EVERY, multidriver::PARTIAL,
+            xtp::SLOT_EACH, xtp::BUCKETS, xtp::AGREE, xtp::UNANSWERED, multidriver::EVERY, multidriver::PARTIAL,
             multidriver::BACKOFF, multidriver::USE_BACKOFF, collectors::EVERY, collectors::COUNT,
             collectors::WAIT, cp::THRESHOLD, cp::MINIMUM,
         ];
@@ -429,9 +442,12 @@ impl BulkConfig {
             let allowed = format!("at most the window, {}", self.window);
             return Err(self.refuse("request_every", allowed));
         }
-        let slot = xtp.control.slot.unwrap_or_default();
+        let (key, slot) = match xtp.control.slot {
+            Slot::ForEach(each) => ("slot_each", each),
+            fixed => ("slot", fixed.longest()),
+        };
         if slot > Duration::from_micros(Xtp::SLOT_MAX_US) {
-            return Err(self.refuse("slot", "at most 1 s"));
+            return Err(self.refuse(key, "at most 1 s"));
         }
         if self.window >= u32::from(DataHeader::KEPT_UNKNOWN) {
             let allowed = "fewer than 65535 with the policy xtp: requests say how many are kept";

@@ -25,6 +25,8 @@ pub(super) struct Shared {
     pub(super) arrived: Time,
     /// Those that this endpoint is in as a receiver.
     pub(super) subgroups: Subgroups,
+    /// Hosts that receive, as group management has counted.
+    pub(super) group_size: Option<usize>,
     pub(super) known: KnownMembers,
     pub(super) rng: Rng,
     pub(super) outbox: Outbox,
@@ -43,6 +45,7 @@ impl Shared {
             config,
             arrived: Time::ZERO,
             subgroups: Subgroups::ALL,
+            group_size: None,
             known: KnownMembers::default(),
             rng,
             outbox: Outbox::default(),
@@ -62,6 +65,7 @@ impl Shared {
             local: self.local,
             config: &self.config,
             subgroups: self.subgroups,
+            group_size: self.group_size,
             known: &mut self.known,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
@@ -83,6 +87,7 @@ pub(super) struct Context<'a> {
     pub(super) local: MemberId,
     pub(super) config: &'a BulkConfig,
     pub(super) subgroups: Subgroups,
+    pub(super) group_size: Option<usize>,
     pub(super) known: &'a mut KnownMembers,
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,

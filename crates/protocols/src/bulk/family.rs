@@ -14,7 +14,7 @@ use groupcast_core::{Incarnation, Instrumented, MemberId, NodeId, Rng, Service, 
 
 use super::{
     BulkConfig, Control, Damping, Messages, MessagesConfig, Multidriver, NakRule, Partial, Policy,
-    RateControl, Repair, SlowPolicy, Xtp, inspect,
+    RateControl, Repair, Slot, SlowPolicy, Xtp, inspect,
 };
 #[cfg(any(test, feature = "planted-bugs"))]
 use super::{PlantedInBuckets, PlantedInRounds};
@@ -342,10 +342,16 @@ fn vary_xtp(rng: &mut Rng, window: u32) -> Xtp {
             1 => Damping::Request,
             _ => Damping::Rseq,
         },
-        slot: rng
-            .chance(0.7)
-            .then(|| Duration::from_micros(rng.range(100..20_000))),
+        slot: match rng.chance(0.7) {
+            true => Slot::UpTo(Duration::from_micros(rng.range(100..20_000))),
+            false => Slot::None,
+        },
     };
+    let mut by_size = rng.fork("slots by size");
+    if by_size.chance(0.3) {
+        let each = Duration::from_micros(by_size.range(20..2_000));
+        xtp.control.slot = Slot::ForEach(each);
+    }
     xtp.buckets = rng.range(1..17) as u32;
     xtp.agree = rng.range(1..6) as u32;
     xtp.unanswered = rng.range(10..30) as u32;

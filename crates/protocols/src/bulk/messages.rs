@@ -153,13 +153,7 @@ impl Messages {
     pub fn new(local: MemberId, config: MessagesConfig, rng: Rng) -> Result<Self, ConfigError> {
         let bulk = Bulk::new(local, config.bulk.clone(), rng)?;
         // So that `submit` need not say why no message can be sent.
-        let receivers = match &config.receivers {
-            Wanted::Count(count) => *count,
-            Wanted::Members(nodes) => nodes.len(),
-            Wanted::Listed(listed) => listed.len(),
-            Wanted::Between { max, .. } => *max,
-            Wanted::Open | Wanted::Present => 1,
-        };
+        let receivers = config.receivers.size().unwrap_or(1);
         let ring = config.bulk.policy == Policy::Ring;
         if receivers < 1
             || receivers > config.bulk.receivers_max

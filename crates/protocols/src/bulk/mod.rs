@@ -130,7 +130,7 @@ use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
 pub(crate) use self::config::PlantedInCollectors;
 pub use self::config::{
     BulkConfig, Collectors, ConfigError, Control, Cp, Damping, Multidriver, NakRule, Partial,
-    Policy, RateControl, Repair, Share, SlowPolicy, Xtp,
+    Policy, RateControl, Repair, Share, Slot, SlowPolicy, Xtp,
 };
 #[cfg(any(test, feature = "planted-bugs"))]
 pub use self::config::{PlantedInBuckets, PlantedInRounds};
@@ -266,16 +266,13 @@ impl Bulk {
         if transfer.replies && !matches!(config.policy, Policy::Multidriver(_)) {
             return Err(SendError::Replies);
         }
-        let count = match &transfer.receivers {
-            Wanted::Count(count) => *count,
-            Wanted::Members(nodes) => nodes.len(),
-            Wanted::Listed(listed) => listed.len(),
-            Wanted::Between { min, max } if min > max => {
-                let (min, max) = (*min, *max);
-                return Err(SendError::Between { min, max });
-            }
-            Wanted::Between { max, .. } => *max,
-            Wanted::Open | Wanted::Present => return Ok(()),
+        if let Wanted::Between { min, max } = transfer.receivers
+            && min > max
+        {
+            return Err(SendError::Between { min, max });
+        }
+        let Some(count) = transfer.receivers.size() else {
+            return Ok(());
         };
         let max = config.receivers_max;
         if count == 0 || count > max {

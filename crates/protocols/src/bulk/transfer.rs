@@ -108,6 +108,19 @@ pub enum Wanted {
     Present,
 }
 
+impl Wanted {
+    /// How many receivers it names or counts; `None`: it depends on who is there.
+    pub(super) fn size(&self) -> Option<usize> {
+        match self {
+            Self::Count(count) => Some(*count),
+            Self::Members(nodes) => Some(nodes.len()),
+            Self::Listed(listed) => Some(listed.len()),
+            Self::Between { max, .. } => Some(*max),
+            Self::Open | Self::Present => None,
+        }
+    }
+}
+
 /// A receiver on a transfer list (003 5.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listed {

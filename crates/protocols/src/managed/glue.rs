@@ -131,9 +131,13 @@ impl Glue {
         }
     }
 
-    /// Tells the entity how far each transfer has come, and forgets those that are over. To be
-    /// called after the notices and the events are taken, and before anything is sent.
-    pub fn follow(&mut self, now: Time, bulk: &Bulk, xgm: &mut Xgm) {
+    /// Tells the entity how far each transfer has come, and the endpoint how many hosts were
+    /// counted; forgets the transfers that are over. To be called after the notices and the events
+    /// are taken, and before anything is sent.
+    pub fn follow(&mut self, now: Time, bulk: &mut Bulk, xgm: &mut Xgm) {
+        // A census counts this host too, if it has a member. It does not receive what it sends.
+        let own = usize::from(xgm.members() > 0);
+        bulk.set_group_size(xgm.size().map(|hosts| hosts.saturating_sub(own)));
         for (id, held) in bulk.receiving() {
             self.enter(now, id, xgm);
             xgm.advance(now, connection(id), held);

@@ -195,7 +195,8 @@ impl ManagedMessages {
         if let Some(subgroups) = self.xgm.subgroups(Self::KEY) {
             self.messages.bulk_mut().set_subgroups(subgroups);
         }
-        self.glue.follow(now, self.messages.bulk(), &mut self.xgm);
+        self.glue
+            .follow(now, self.messages.bulk_mut(), &mut self.xgm);
         let is_open = |it: Checkpoint| self.xgm.is_open(it.number, it.place);
         while let Some(event) = self.accounts.next(is_open) {
             self.events.push_back(event);

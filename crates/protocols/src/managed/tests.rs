@@ -429,7 +429,7 @@ fn what_came_last_before_the_end_counts() {
                 };
                 let accepted = receiver.accept(now, id, &acceptance);
                 accepted.expect("it was announced");
-                glue.follow(now, &receiver, &mut xgm);
+                glue.follow(now, &mut receiver, &mut xgm);
             }
             notices.push(notice);
         }

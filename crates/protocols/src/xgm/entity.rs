@@ -161,6 +161,11 @@ impl Xgm {
         Ok(number)
     }
 
+    /// Whether a census is under way.
+    pub fn is_asking(&self) -> bool {
+        self.asking.is_some()
+    }
+
     /// The members of the group that are in one of `from` leave these, and each draws one of `to`
     /// (003 4.5.1: partition). With the reliability of a datagram: asking again does no harm.
     ///

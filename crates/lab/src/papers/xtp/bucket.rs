@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use groupcast_core::{Rng, Time};
 use groupcast_protocols::bulk::{
-    BulkConfig, Control, Counters, Damping, DeliverTo, Notice, Outcome, Policy, RateControl,
+    BulkConfig, Control, Counters, Damping, DeliverTo, Notice, Outcome, Policy, RateControl, Slot,
     SlowPolicy, Transfer, Wanted, Xtp,
 };
 use groupcast_protocols::xgm::Subgroups;
@@ -93,7 +93,7 @@ impl BucketPoint {
             control: Control {
                 multicast: true,
                 damping: Damping::Off,
-                slot: None,
+                slot: Slot::None,
             },
             buckets: 64,
             agree: self.agree,

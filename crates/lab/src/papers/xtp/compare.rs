@@ -8,7 +8,7 @@ use groupcast_core::trace::Inspect;
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 use groupcast_protocols::bulk::{
     self, BulkConfig, Collectors, Control, Cp, Damping, Messages, MessagesConfig, Multidriver,
-    Policy, Repair, Wanted, Xtp,
+    Policy, Repair, Slot, Wanted, Xtp,
 };
 use groupcast_protocols::mtp::{self, Mtp, MtpConfig};
 use groupcast_protocols::vmtp::{self, Vmtp, VmtpConfig};
@@ -33,6 +33,8 @@ const WINDOW: u32 = 256;
 const POLL: u32 = 217;
 const HEIGHT: u32 = 6;
 const EVERY: u32 = 16;
+/// How long XTP's answers wait at most.
+const SLOT: Duration = Duration::from_millis(2);
 /// Receivers that collect.
 const COLLECTORS: u32 = 4;
 /// Of all: a bucket of XTP lives as long.
@@ -107,9 +109,14 @@ impl System {
 
     /// Its policy, if it is one of bulk transfers.
     fn policy(self) -> Option<Policy> {
+        let usual = Xtp::for_window(WINDOW);
         let ours = Xtp {
             every: EVERY,
-            ..Xtp::for_window(WINDOW)
+            control: Control {
+                slot: Slot::UpTo(SLOT),
+                ..usual.control
+            },
+            ..usual
         };
         let rounds = Multidriver {
             every: EVERY,
@@ -132,7 +139,7 @@ impl System {
             Self::XtpPlain => Policy::Xtp(Xtp {
                 control: Control {
                     damping: Damping::Off,
-                    slot: None,
+                    slot: Slot::None,
                     ..ours.control
                 },
                 ..ours

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use groupcast_core::{Service, Time};
 use groupcast_protocols::bulk::{
-    self, BulkConfig, Control, Damping, Messages, MessagesConfig, Policy, RateControl, SlowPolicy,
-    Wanted, Xtp,
+    self, BulkConfig, Control, Damping, Messages, MessagesConfig, Policy, RateControl, Slot,
+    SlowPolicy, Wanted, Xtp,
 };
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
@@ -156,7 +156,10 @@ impl DampingPoint {
                 } else {
                     Damping::Off
                 },
-                slot: slotted.then_some(Duration::from_secs_f64(SLOT / 1e3)),
+                slot: match slotted {
+                    true => Slot::UpTo(Duration::from_secs_f64(SLOT / 1e3)),
+                    false => Slot::None,
+                },
             },
             buckets: 1_024,
             ..Xtp::for_window(4_096)

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use groupcast_core::settings::{Needs, Setting, SettingField as _, Spec, Value};
+use groupcast_core::settings::{Kind, Needs, Setting, SettingField as _, Spec, Value};
 
 use super::{BulkConfig, Policy};
 
@@ -46,9 +46,47 @@ pub struct Control {
     pub multicast: bool,
     /// Which answers are not sent because another's was heard.
     pub damping: Damping,
-    /// An answer waits for a random time up to this, so that another's may be heard first
-    /// (slotting). `None`: it leaves at once, and nothing is damped.
-    pub slot: Option<Duration>,
+    /// How long answers wait, so that another's may be heard first (slotting).
+    pub slot: Slot,
+}
+
+/// How long an answer waits at most: for a random time up to its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Slot {
+    /// It leaves at once, and nothing is damped.
+    None,
+    /// Up to this, however many receivers there are.
+    UpTo(Duration),
+    /// Up to so much for each receiver, so that few answers come to a request however many there
+    /// are: for each that the transfer names or counts, else for each host that group management
+    /// [has counted](crate::bulk::Bulk::set_group_size), else up to [`UNKNOWN`](Self::UNKNOWN).
+    ForEach(Duration),
+}
+
+impl Slot {
+    /// The slot where nobody knows how many receivers there are.
+    pub const UNKNOWN: Duration = Duration::from_millis(2);
+
+    /// The slot in a group of so many receivers, if that is known.
+    pub(in crate::bulk) fn in_group_of(self, receivers: Option<usize>) -> Self {
+        let Self::ForEach(each) = self else {
+            return self;
+        };
+        let longest = match receivers.filter(|receivers| *receivers > 0) {
+            Some(receivers) => each.saturating_mul(u32::try_from(receivers).unwrap_or(u32::MAX)),
+            None => Self::UNKNOWN,
+        };
+        Self::UpTo(longest.min(Duration::from_micros(Xtp::SLOT_MAX_US)))
+    }
+
+    /// The longest wait.
+    pub(in crate::bulk) fn longest(self) -> Duration {
+        match self {
+            Self::None => Duration::ZERO,
+            Self::UpTo(longest) => longest,
+            Self::ForEach(_) => Self::UNKNOWN,
+        }
+    }
 }
 
 /// Which answers that wait are dropped when another receiver's is heard.
@@ -72,15 +110,19 @@ impl Xtp {
     /// The longest slot, in microseconds.
     pub(in crate::bulk) const SLOT_MAX_US: u64 = 1_000_000;
 
+    /// A slot for each receiver: about twice what an answer takes to the others on a LAN, so that
+    /// one or two come to a request.
+    const SLOT_EACH: Duration = Duration::from_micros(200);
+
     /// The policy's defaults for a window of so many packets: answers by multicast, damped within a
-    /// request, slots of 2 ms.
+    /// request, slots of 200 µs for each receiver.
     pub fn for_window(window: u32) -> Self {
         Self {
             every: usual_every(window),
             control: Control {
                 multicast: true,
                 damping: Damping::Request,
-                slot: Some(Duration::from_millis(2)),
+                slot: Slot::ForEach(Self::SLOT_EACH),
             },
             buckets: 16,
             agree: 4,
@@ -168,18 +210,65 @@ pub(super) const DAMPING: Setting<BulkConfig> = Setting {
 
 pub(super) const SLOT: Setting<BulkConfig> = Setting {
     name: "slot",
-    text: "The longest random wait of an answer; 0: none, and nothing is damped. A bucket lives that much longer.",
-    spec: Spec::time().rule("at most 1 s").unset("2 ms"),
+    text: "The longest random wait of an answer, whatever the size of the group, or `by-size`: `slot_each` for each \
+           receiver, if anything says how many there are, and else 2 ms. 0: none, and nothing is damped. A bucket lives \
+           that much longer.",
+    spec: Spec::of(Kind::WordOr(
+        &[BY_SIZE],
+        &Kind::Time {
+            least: Duration::ZERO,
+            most: Duration::MAX,
+        },
+    ))
+    .rule("at most 1 s")
+    .unset("by-size"),
     wrong: "Shorter than what an answer takes to the others: nothing is damped. Too large: all buckets live longer.",
-    get: |config| xtp(config)?.control.slot.unwrap_or_default().to_value(),
+    get: |config| match xtp(config)?.control.slot {
+        Slot::None => Duration::ZERO.to_value(),
+        Slot::UpTo(longest) => longest.to_value(),
+        Slot::ForEach(_) => Some(Value::Word(BY_SIZE)),
+    },
     set: |config, value| {
-        if let Some(slot) = Duration::from_value(value) {
+        let slot = match Duration::from_value(value) {
+            Some(Duration::ZERO) => Slot::None,
+            Some(longest) => Slot::UpTo(longest),
+            None => Slot::ForEach(Xtp::SLOT_EACH),
+        };
+        set(config, |xtp| xtp.control.slot = slot);
+    },
+    needs: NEEDS,
+};
+
+/// The word for slots that follow the size of the group.
+const BY_SIZE: &str = "by-size";
+
+fn slot_each(config: &BulkConfig) -> Option<Duration> {
+    match xtp(config)?.control.slot {
+        Slot::ForEach(each) => Some(each),
+        Slot::None | Slot::UpTo(_) => None,
+    }
+}
+
+pub(super) const SLOT_EACH: Setting<BulkConfig> = Setting {
+    name: "slot_each",
+    text: "The slot for each receiver; of all together at most 1 s.",
+    spec: Spec::interval().rule("at most 1 s").unset("200 us"),
+    wrong: "Shorter than half of what an answer takes to the others: many answers come to a request. Too large: all \
+            buckets live longer.",
+    get: |config| slot_each(config)?.to_value(),
+    set: |config, value| {
+        if let Some(each) = Duration::from_value(value) {
             set(config, |xtp| {
-                xtp.control.slot = (!slot.is_zero()).then_some(slot);
+                if let Slot::ForEach(slot_each) = &mut xtp.control.slot {
+                    *slot_each = each;
+                }
             });
         }
     },
-    needs: NEEDS,
+    needs: Some(Needs {
+        what: "slot = \"by-size\"",
+        is_met: |config| slot_each(config).is_some(),
+    }),
 };
 
 pub(super) const BUCKETS: Setting<BulkConfig> = Setting {

@@ -123,7 +123,7 @@ impl Receiver {
         if is_late {
             return;
         }
-        let slot = control.slot.unwrap_or_default();
+        let slot = control.slot.longest();
         let answer = Answer {
             stamp,
             came: context.now,

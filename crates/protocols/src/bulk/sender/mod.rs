@@ -63,7 +63,7 @@ use self::required::Required;
 use self::returns::Returns;
 use self::state::{Announcing, State};
 use self::stream::Stream;
-use super::config::RateControl;
+use super::config::{Policy, RateControl};
 use super::context::Context;
 use super::numbers::PacketNumber;
 use super::rate::{Path, Rate};
@@ -86,6 +86,8 @@ pub(super) enum Carries {
 pub(super) struct Sender {
     id: TransferId,
     transfer: Transfer,
+    /// That of the settings, for a group of the size that was known at the start.
+    policy: Policy,
     state: State,
     /// Receivers that are not settled.
     peers: BTreeMap<MemberId, Peer>,
@@ -207,10 +209,12 @@ impl Sender {
             | Wanted::Open
             | Wanted::Between { .. } => config.register_within,
         };
-        let set_size = Self::set_size(&transfer.receivers, context.known.members().count());
+        let named = transfer.receivers.size();
+        let set_size = Self::set_size(named.unwrap_or_else(|| context.known.members().count()));
         timers.set(Timer::Begin, context.now + patience);
         Self {
             id,
+            policy: config.policy.in_group_of(named.or(context.group_size)),
             state: State::Announcing(Announcing {
                 since: context.now,
                 present_over: false,

@@ -340,15 +340,8 @@ impl Sender {
         true
     }
 
-    /// How many receivers are expected: those that the transfer waits for, or those that are known.
-    pub(super) fn set_size(transfer: &Wanted, known: usize) -> u16 {
-        let size = match transfer {
-            Wanted::Count(count) => *count,
-            Wanted::Members(nodes) => nodes.len(),
-            Wanted::Listed(listed) => listed.len(),
-            Wanted::Between { max, .. } => *max,
-            Wanted::Open | Wanted::Present => known,
-        };
+    /// How many receivers are expected, as it is announced.
+    pub(super) fn set_size(size: usize) -> u16 {
         size.min(usize::from(u16::MAX)) as u16
     }
 

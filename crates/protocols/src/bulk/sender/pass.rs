@@ -259,7 +259,7 @@ impl Sender {
         let first = needed.next_from(PacketNumber::ZERO);
         let base = first.map_or(PacketNumber::ZERO, |range| range.start);
         self.stream.begin(needed);
-        let gate = match context.config.policy {
+        let gate = match self.policy {
             // A later pass is for receivers that have said what they miss.
             Policy::Xtp(rule) if self.pass_number() == PassNumber::FIRST => {
                 let room = self.gating().map(|peer| peer.limit).min();

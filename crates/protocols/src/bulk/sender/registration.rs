@@ -157,7 +157,7 @@ impl Sender {
             NakRule::Multicast { delay_max } => Some((delay_max.as_micros() as u64).max(1)),
         };
         let announce = Announce {
-            policy: config.policy,
+            policy: self.policy,
             set_size: match config.policy.rounds() {
                 Some(_) => self.set_size,
                 None => 0,

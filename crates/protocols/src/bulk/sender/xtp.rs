@@ -67,7 +67,7 @@ impl Sender {
     /// that nobody has answered, and the time that answers wait for their slots. So a slot is
     /// always shorter.
     fn wait_interval(&self, config: &BulkConfig) -> Duration {
-        let slot = self.buckets().and_then(|it| it.rule().control.slot);
+        let slot = self.buckets().map(|it| it.rule().control.slot.longest());
         self.time_out(config) + slot.unwrap_or_default()
     }
 

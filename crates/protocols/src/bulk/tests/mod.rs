@@ -18,6 +18,7 @@ mod port;
 mod rate;
 mod replies;
 mod resume;
+mod slots;
 mod strict;
 mod transitions;
 mod xtp;

@@ -13,7 +13,7 @@ use super::net::{Net, accepting, file, member};
 use crate::bulk::config::PlantedInBuckets;
 use crate::bulk::{
     BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy, RateControl,
-    Repair, Transfer, Wanted, Xtp,
+    Repair, Slot, Transfer, Wanted, Xtp,
 };
 
 /// A request every so many packets, undamped, at once and by multicast.
@@ -23,7 +23,7 @@ fn plain(every: u32) -> Xtp {
         control: Control {
             multicast: true,
             damping: Damping::Off,
-            slot: None,
+            slot: Slot::None,
         },
         buckets: 64,
         ..Xtp::for_window(1024)
@@ -77,7 +77,7 @@ fn answers_a_request(receivers: usize, slot: Duration) -> f64 {
         control: Control {
             multicast: true,
             damping: Damping::Request,
-            slot: Some(slot),
+            slot: Slot::UpTo(slot),
         },
         ..plain(1)
     };
@@ -109,6 +109,14 @@ fn slotted_damping_leaves_as_many_answers_as_slot_and_delay_say() {
             (0.95..1.05).contains(&ratio),
             "{receivers} receivers, {slot_ms} ms: {measured} instead of {expected}"
         );
+    }
+}
+
+/// No slot, or one of some milliseconds.
+fn some_slot(rng: &mut Rng) -> Slot {
+    match rng.chance(0.6) {
+        true => Slot::UpTo(Duration::from_millis(rng.range(1..10))),
+        false => Slot::None,
     }
 }
 
@@ -150,9 +158,7 @@ fn early_release(seed: u64) -> Net {
                 1 => Damping::Request,
                 _ => Damping::Rseq,
             },
-            slot: rng
-                .chance(0.6)
-                .then(|| Duration::from_millis(rng.range(1..10))),
+            slot: some_slot(&mut rng),
         },
         buckets: rng.range(1..20) as u32,
         agree: rng.range(1..5) as u32,
@@ -229,9 +235,7 @@ fn without_loss(seed: u64) -> bool {
                 true => Damping::Off,
                 false => Damping::Request,
             },
-            slot: rng
-                .chance(0.6)
-                .then(|| Duration::from_millis(rng.range(1..10))),
+            slot: some_slot(&mut rng),
         },
         agree: rng.range(1..5) as u32,
         ..plain(1)
@@ -310,7 +314,7 @@ fn unanswered_without_loss(planted: Option<PlantedInBuckets>) -> u64 {
         control: Control {
             multicast: true,
             damping: Damping::Request,
-            slot: Some(Duration::from_millis(20)),
+            slot: Slot::UpTo(Duration::from_millis(20)),
         },
         planted,
         ..plain(4)

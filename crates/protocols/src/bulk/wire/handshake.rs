@@ -8,7 +8,7 @@ use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use super::super::config::{
-    BulkConfig, Collectors, Control, Cp, Damping, Multidriver, Policy, Xtp,
+    BulkConfig, Collectors, Control, Cp, Damping, Multidriver, Policy, Slot, Xtp,
 };
 use super::super::numbers::PassNumber;
 use super::super::transfer::DeliverTo;
@@ -182,7 +182,10 @@ fn control(reader: &mut Reader<'_>, flags: u8) -> Result<Control, DecodeError> {
             (false, true) => Damping::Rseq,
             (false, false) => Damping::Off,
         },
-        slot: (slot > 0).then(|| Duration::from_micros(slot.min(Xtp::SLOT_MAX_US))),
+        slot: match slot {
+            0 => Slot::None,
+            slot => Slot::UpTo(Duration::from_micros(slot.min(Xtp::SLOT_MAX_US))),
+        },
     })
 }
 
@@ -235,7 +238,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     writer.varint(one_more(announce.length));
     writer.varint(announce.nak_delay_us.unwrap_or(0));
     if let Some(control) = control {
-        writer.varint(control.slot.unwrap_or_default().as_micros() as u64);
+        writer.varint(control.slot.longest().as_micros() as u64);
     }
     if let Some(rule) = announce.policy.rounds() {
         writer.varint(rule.backoff.as_micros() as u64);

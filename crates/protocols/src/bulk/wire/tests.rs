@@ -7,7 +7,7 @@ use core::time::Duration;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
-use super::super::config::{Collectors, Control, Damping, Multidriver, Policy, Xtp};
+use super::super::config::{Collectors, Control, Damping, Multidriver, Policy, Slot, Xtp};
 use super::super::transfer::DeliverTo;
 use super::*;
 
@@ -74,7 +74,7 @@ fn examples() -> Vec<Message> {
             control: Control {
                 multicast: true,
                 damping: Damping::Rseq,
-                slot: Some(Duration::from_micros(700)),
+                slot: Slot::UpTo(Duration::from_micros(700)),
             },
             ..Xtp::for_window(1024)
         }),
