@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use groupcast_transfer::bulk::{BulkConfig, Multidriver, Outcome, Policy, Xtp};
+use groupcast_transfer::bulk::{BulkConfig, Multidriver, Opening, Outcome, Policy, Xtp};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Connecting, ListenEvent, Listening, Next, TransferLink, connect, listen,
@@ -196,6 +196,7 @@ fn on_a_connection(
         .map(|(name, _)| (name.clone(), Subgroups::ALL));
     let connecting = Connecting {
         audience: Audience::Listed(listed.collect()),
+        opening: Opening::AtStart,
         subgroups: Subgroups::ALL,
         link: link(
             "sender",

@@ -1,5 +1,6 @@
 //! Messages on a connection that stays (003 5.5.2): one sender, the receivers that were there when
-//! it began, and for each message the sender's knowledge that all have it, a round trip later.
+//! it began or have joined it, and for each message the sender's knowledge that all have it, a
+//! round trip later.
 //!
 //! A request ([`request`](fn@crate::request)) opens a transfer of its own each time; who has
 //! something to say again and again opens a connection once.
@@ -14,8 +15,8 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    Acceptance, BulkConfig, DeliverTo, Failure, Multidriver, Notice, OfferError, Order, Outcome,
-    Policy, STOPPED, Transfer, TransferId,
+    Acceptance, BulkConfig, DeliverTo, Failure, Multidriver, Notice, OfferError, Opening, Order,
+    Outcome, Policy, STOPPED, Transfer, TransferId,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -29,8 +30,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// A connection to be opened.
 #[derive(Clone, Debug)]
 pub struct Connecting {
-    /// Which receivers it begins with. Who comes later is refused.
+    /// Which receivers it begins with.
     pub audience: Audience,
+    /// Whether who comes later is refused, or joins from the next message on. Joining needs the
+    /// policy `xtp`.
+    pub opening: Opening,
     /// Only receivers in one of these subgroups take part. Of all 64: everybody.
     pub subgroups: Subgroups,
     /// Over which network, by which settings: see [`settings`](Self::settings). A message has at
@@ -79,12 +83,20 @@ pub enum ConnectionEvent<'a> {
         /// Receivers that it begins with.
         receivers: usize,
     },
+    /// A receiver that came late has joined.
+    Joined {
+        /// The name of the receiver.
+        receiver: &'a str,
+        /// The number of its first message.
+        number: u64,
+    },
     /// All receivers that are left have the message with this number, from 1, and those before it.
     AllHave {
         /// Its number.
         number: u64,
     },
-    /// It is known what became of a receiver. One that is complete has every message.
+    /// It is known what became of a receiver. One that is complete has every message, one that has
+    /// joined all from its first on.
     Settled {
         /// The name of the receiver.
         receiver: &'a str,
@@ -119,11 +131,13 @@ pub struct Connected {
 /// use std::sync::atomic::AtomicBool;
 ///
 /// use groupcast_transfer::xgm::Subgroups;
+/// use groupcast_transfer::bulk::Opening;
 /// use groupcast_transfer::{Audience, Connecting, Key, Next, TransferLink, connect};
 ///
 /// # fn main() -> Result<(), Box<dyn Error>> {
 /// let connecting = Connecting {
 ///     audience: Audience::Count(3),
+///     opening: Opening::AtStart,
 ///     subgroups: Subgroups::ALL,
 ///     link: TransferLink {
 ///         name: "console".into(),
@@ -215,7 +229,7 @@ impl Connector {
             strict: false,
         };
         let now = host.now();
-        let id = host.bulk().open(now, transfer)?;
+        let id = host.bulk().open(now, transfer, connecting.opening)?;
         Ok(Self {
             host,
             id,
@@ -279,6 +293,14 @@ impl Connector {
                     self.names.insert(receiver, name);
                 }
                 Notice::Started { receivers, .. } => tell(ConnectionEvent::Started { receivers }),
+                Notice::Joined {
+                    id,
+                    receiver: Some(receiver),
+                    number,
+                } if id == self.id => {
+                    let receiver = &self.name_of(receiver, b"");
+                    tell(ConnectionEvent::Joined { receiver, number });
+                }
                 Notice::AllHave { id, number } if id == self.id => {
                     self.connected.all_have = number;
                     tell(ConnectionEvent::AllHave { number });
@@ -336,7 +358,15 @@ pub enum ListenEvent<'a> {
         /// What the sender is called. It is what it says, so it may be anybody.
         sender: &'a str,
     },
-    /// A message: all of each connection, in their order, each once.
+    /// The connection ran already: its first message here is the one with this number, and those
+    /// before it do not come.
+    Joined {
+        /// What the sender is called.
+        sender: &'a str,
+        /// The number of the first message.
+        number: u64,
+    },
+    /// A message: all of each connection from the first on, in their order, each once.
     Message {
         /// What the sender is called.
         sender: &'a str,
@@ -345,7 +375,7 @@ pub enum ListenEvent<'a> {
         /// The message.
         bytes: &'a [u8],
     },
-    /// A connection was closed, and every message has come.
+    /// A connection was closed, and every message has come from the first on.
     Closed {
         /// What the sender is called.
         sender: &'a str,
@@ -412,6 +442,15 @@ impl Listener {
                 Notice::Enrolled { id } => {
                     if let Some(Open { sender, .. }) = self.open.get(&id) {
                         tell(ListenEvent::Opened { sender });
+                    }
+                }
+                Notice::Joined {
+                    id,
+                    receiver: None,
+                    number,
+                } => {
+                    if let Some(Open { sender, .. }) = self.open.get(&id) {
+                        tell(ListenEvent::Joined { sender, number });
                     }
                 }
                 Notice::Data { id, bytes, .. } => self.take(id, &bytes),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use groupcast_transfer::bulk::{BulkConfig, OfferError, Outcome, Policy, Xtp};
+use groupcast_transfer::bulk::{BulkConfig, OfferError, Opening, Outcome, Policy, Xtp};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Connected, Connecting, ConnectionEvent, ListenEvent, Listening, Next, TransferError,
@@ -91,6 +91,7 @@ fn talk(
         }
         let connecting = Connecting {
             audience: Audience::Count(RECEIVERS),
+            opening: Opening::AtStart,
             subgroups: Subgroups::ALL,
             link: link("sender", port, settings),
         };
@@ -181,4 +182,107 @@ fn a_message_that_never_finds_room_is_an_error() {
         panic!("it was taken, or another error: {refused:?}");
     };
     assert!(matches!(error, OfferError::TooLong { len: told, .. } if told == len));
+}
+
+#[test]
+fn a_receiver_that_comes_late_joins_and_both_ends_know_from_which_message_on() {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let stop = &AtomicBool::new(false);
+    let (listening, has_joined) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
+    let all_have = &AtomicUsize::new(0);
+    let listen_as = |name: &'static str| {
+        let listener = Listening {
+            link: link(name, port, BulkConfig::lan()),
+            message_max: 1 << 20,
+            subgroups: None,
+        };
+        let (mut first, mut numbers, mut is_closed) = (1, Vec::new(), false);
+        listen(listener, stop, &mut |event| match event {
+            ListenEvent::Listening => {
+                listening.fetch_add(1, Ordering::Relaxed);
+            }
+            ListenEvent::Joined { number, sender } => {
+                assert_eq!((sender, numbers.len()), ("sender", 0));
+                first = number;
+            }
+            ListenEvent::Message { number, bytes, .. } => {
+                assert_eq!(bytes, number.to_string().as_bytes());
+                numbers.push(number);
+            }
+            ListenEvent::Closed { .. } => is_closed = true,
+            ListenEvent::Broken { reason, .. } => panic!("{name}: {reason}"),
+            _ => {}
+        })
+        .unwrap();
+        (first, numbers, is_closed)
+    };
+    let connected = thread::scope(|scope| {
+        let early = scope.spawn(|| listen_as("early"));
+        while listening.load(Ordering::Relaxed) < 1 {
+            thread::yield_now();
+        }
+        let sender = scope.spawn(move || {
+            let settings = BulkConfig {
+                policy: Policy::Xtp(Xtp::for_window(64)),
+                ..Connecting::settings()
+            };
+            let connecting = Connecting {
+                // Nobody says how many there are, so it counts them first.
+                audience: Audience::Anybody,
+                opening: Opening::AtAnyTime,
+                subgroups: Subgroups::ALL,
+                link: link("sender", port, settings),
+            };
+            let (mut sent, mut after) = (0u64, 0);
+            let mut next = |all: u64| {
+                all_have.store(all as usize, Ordering::Relaxed);
+                if has_joined.load(Ordering::Relaxed) > 0 {
+                    after += 1;
+                }
+                if after > 50 {
+                    return Next::Close;
+                }
+                // One after the other, until somebody has joined.
+                if all < sent {
+                    return Next::Wait;
+                }
+                sent += 1;
+                Next::Message(sent.to_string().into())
+            };
+            connect(
+                connecting,
+                &AtomicBool::new(false),
+                &mut next,
+                &mut |event| {
+                    if let ConnectionEvent::Joined { receiver, number } = event {
+                        assert_eq!(receiver, "late");
+                        has_joined.store(number as usize, Ordering::Relaxed);
+                    }
+                },
+            )
+            .unwrap()
+        });
+        while all_have.load(Ordering::Relaxed) < 10 {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let late = scope.spawn(|| listen_as("late"));
+        let connected = sender.join().unwrap();
+        thread::sleep(Duration::from_millis(300));
+        stop.store(true, Ordering::Relaxed);
+        let (early, late) = (early.join().unwrap(), late.join().unwrap());
+        let number = has_joined.load(Ordering::Relaxed) as u64;
+        assert!(number > 10);
+        assert_eq!(early, (1, (1..=connected.sent).collect(), true));
+        assert_eq!(late, (number, (number..=connected.sent).collect(), true));
+        let mut outcomes = connected.receivers.clone();
+        outcomes.sort_by(|one, other| one.0.cmp(&other.0));
+        let expected = [
+            ("early".to_owned(), Outcome::Complete),
+            ("late".to_owned(), Outcome::Joined { number }),
+        ];
+        assert_eq!(outcomes, expected);
+        connected
+    });
+    assert_eq!(connected.all_have, connected.sent);
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, Protocol as _, Rng, Time, TransmitBuf};
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, BulkConfig, DeliverTo, Multidriver, Notice, Order, Outcome, Policy,
+    Acceptance, Bulk, BulkConfig, DeliverTo, Multidriver, Notice, Opening, Order, Outcome, Policy,
     RateControl, Transfer, TransferId, Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
@@ -115,7 +115,7 @@ impl FuzzStage {
             strict: false,
         };
         let id = match is_connection {
-            true => members[0].open(now, transfer),
+            true => members[0].open(now, transfer, Opening::AtStart),
             false => members[0].send(now, transfer),
         };
         Self {

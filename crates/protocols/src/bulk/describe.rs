@@ -35,6 +35,8 @@ pub fn describe(body: &[u8]) -> String {
             Attendance::StandsBy => "is to stand by".to_string(),
             Attendance::LooksIn => "is to look in".to_string(),
         },
+        Message::Join(it) => format!("joins from message {}", it.number),
+        Message::Joined(number) => format!("has joined from message {number}"),
         Message::Composite(it) => format!("{} rows of a collector", it.rows.len()),
         Message::Finish(finish) => finished(&finish).to_string(),
         Message::Refuse(_) => "refuses".to_string(),

@@ -377,6 +377,7 @@ impl Messages {
             Notice::Registered { .. }
             | Notice::Started { .. }
             | Notice::Outrun { .. }
+            | Notice::Joined { .. }
             | Notice::AllHold { .. }
             | Notice::AllHave { .. }
             | Notice::MessageEnded { .. }

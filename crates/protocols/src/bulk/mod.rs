@@ -147,9 +147,9 @@ pub use self::messages::{Messages, MessagesConfig};
 use self::receiver::Receiver;
 use self::sender::{Carries, Sender};
 pub use self::transfer::{
-    Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Order,
-    Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Transfer, TransferId,
-    UnknownTransfer, Wanted,
+    Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Opening,
+    Order, Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Transfer,
+    TransferId, UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Message};
 
@@ -209,8 +209,9 @@ impl Bulk {
     }
 
     /// Opens a connection for messages, and begins to announce it: a transfer that stays until it
-    /// is [finished](Self::finish), with the receivers that it begins with. It has no length, is
-    /// not rewindable, so who is late or slow is given up, and delivers at once.
+    /// is [finished](Self::finish), with the receivers that it begins with, and with those that
+    /// come later if `opening` says so. It has no length, is not rewindable, so who is slow is
+    /// given up, and delivers at once.
     ///
     /// A message is offered whole ([`offer_message`](Self::offer_message)). The sender is told when
     /// all receivers have it ([`Notice::AllHave`]); under the policy `xtp`, that so many requests
@@ -219,13 +220,22 @@ impl Bulk {
     ///
     /// # Errors
     /// Nothing is begun then.
-    pub fn open(&mut self, now: Time, transfer: Transfer) -> Result<TransferId, SendError> {
+    pub fn open(
+        &mut self,
+        now: Time,
+        transfer: Transfer,
+        opening: Opening,
+    ) -> Result<TransferId, SendError> {
         self.check(&transfer)?;
         let is_open = transfer.length.is_none() && !transfer.rewindable;
         if !is_open || transfer.deliver_to != DeliverTo::AtOnce {
             return Err(SendError::Messages);
         }
-        Ok(self.start(now, transfer, Carries::Messages))
+        let is_xtp = matches!(self.shared.config.policy, Policy::Xtp(_));
+        if opening == Opening::AtAnyTime && (!is_xtp || transfer.strict) {
+            return Err(SendError::Opening);
+        }
+        Ok(self.start(now, transfer, Carries::Messages(opening)))
     }
 
     fn start(&mut self, now: Time, transfer: Transfer, carries: Carries) -> TransferId {
@@ -571,11 +581,15 @@ impl Protocol for Bulk {
             | Message::Mark(_)
             | Message::Attend(_)
             | Message::Returned(_)
+            | Message::Join(_)
             | Message::Acknowledgement(_)
             | Message::Finish(_) => {
                 self.handle_from_sender(now, id, message);
             }
-            Message::Report(_) | Message::Refuse(_) | Message::Composite(_) => {
+            Message::Report(_)
+            | Message::Refuse(_)
+            | Message::Composite(_)
+            | Message::Joined(_) => {
                 self.handle_from_receiver(now, from, number, message);
             }
         }

@@ -121,6 +121,18 @@ impl Wanted {
     }
 }
 
+/// How receivers come to a connection for messages ([`open`](super::Bulk::open)).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Opening {
+    /// Before the first message. Who comes later is [`Outcome::Late`].
+    #[default]
+    AtStart,
+    /// At any time (policy `xtp`; not of strict transfers). Who comes late joins from the next
+    /// message on, and is told which one that is ([`Notice::Joined`]): the first of which nothing
+    /// has been sent yet, or the first of all, if nothing that it misses is released.
+    AtAnyTime,
+}
+
 /// A receiver on a transfer list (003 5.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Listed {
@@ -202,6 +214,16 @@ pub enum Notice {
         id: TransferId,
         /// Sender: which one. `None`: this one.
         receiver: Option<MemberId>,
+    },
+    /// A receiver that came late has joined a connection, and gets the messages from this one on.
+    /// At the receiver it comes before the first of them.
+    Joined {
+        /// In which transfer.
+        id: TransferId,
+        /// Sender: which one. `None`: this one.
+        receiver: Option<MemberId>,
+        /// The number of its first message; 2 or more.
+        number: u64,
     },
     /// Sender: the next bytes that a receiver's user replies. Say
     /// [`reply_consumed`](super::Bulk::reply_consumed) when they are done with.
@@ -334,6 +356,11 @@ pub enum Notice {
 pub enum Outcome {
     /// It has every byte (and its user said so, if the transfer asks for that).
     Complete,
+    /// It has joined a connection that was running, and has every message from this one on.
+    Joined {
+        /// The number of its first message; 2 or more.
+        number: u64,
+    },
     /// It did not want the transfer.
     Refused(String),
     /// Its user gave up: the reason.
@@ -357,6 +384,13 @@ pub enum Outcome {
     SameName,
     /// The sender's user gave up.
     Cancelled,
+}
+
+impl Outcome {
+    /// Whether the receiver has everything that it was to have.
+    pub(super) fn has_all(&self) -> bool {
+        matches!(self, Self::Complete | Self::Joined { .. })
+    }
 }
 
 /// Why a transfer ended at a receiver without completing.
@@ -469,6 +503,9 @@ pub enum SendError {
     /// A transfer of messages has a length, may be offered again, or has marks.
     #[error("messages have no length beforehand, are not offered again, and are delivered at once")]
     Messages,
+    /// A connection that may be joined while it runs has another policy than `xtp`, or is strict.
+    #[error("joining at any time needs the policy xtp, and a transfer that is not strict")]
+    Opening,
     /// It is for no subgroup.
     #[error("a transfer is for one subgroup at least")]
     Subgroups,

@@ -124,7 +124,8 @@ fn code(outcome: &Outcome) -> u8 {
         Outcome::Failed(_) => 3,
         Outcome::Vanished => 4,
         Outcome::Slow => 5,
-        Outcome::Late => 6,
+        // Nobody joins late but connections, which no relay carries.
+        Outcome::Late | Outcome::Joined { .. } => 6,
         Outcome::Outrun => 7,
         Outcome::Excluded => 8,
         Outcome::TooFew => 9,

@@ -129,6 +129,9 @@ impl Receiver {
     /// not accepted it.
     pub(in crate::bulk) fn held(&self) -> Option<u64> {
         let store = self.state.store()?;
+        if self.first_message > 1 {
+            return Some(0);
+        }
         let held = store.next().offset(u64::from(self.announce.packet));
         Some(store.length().map_or(held, |length| held.min(length)))
     }

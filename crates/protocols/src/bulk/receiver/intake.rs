@@ -129,6 +129,9 @@ impl Receiver {
 
     /// Gives the user what is there, and says when that was all.
     pub(super) fn hand_over(&mut self, context: &mut Context<'_>) {
+        if self.awaits_place() {
+            return;
+        }
         let id = self.id;
         let below = self.delivers_below();
         self.tell_held(context);

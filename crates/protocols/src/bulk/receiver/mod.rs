@@ -2,7 +2,7 @@
 //! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
 //! `replies.rs` those of the Multidriver, `collecting.rs` collects for others, `attending.rs` says
 //! whether it hears the group; `returning.rs` is
-//! what its user says to the sender's, `held.rs` what it may deliver, `excluded.rs` whether the
+//! what its user says to the sender's, `joining.rs` how it comes in, `held.rs` what it may deliver, `excluded.rs` whether the
 //! transfer is for it still; `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
@@ -22,6 +22,7 @@ mod collecting;
 mod excluded;
 mod held;
 mod intake;
+mod joining;
 mod replies;
 mod reporting;
 mod returning;
@@ -97,7 +98,8 @@ pub(super) struct Receiver {
     register_wait: Duration,
     /// What it calls itself.
     name: Bytes,
-    /// Messages whose end was handed over.
+    /// The message that it begins with, and the last whose end was handed over.
+    first_message: u64,
     messages: u64,
     timers: Timers<Timer>,
 }
@@ -222,6 +224,7 @@ impl Receiver {
             unserved: (PacketNumber::default(), 0),
             heard: context.now,
             usable_at_end: None,
+            first_message: 1,
             messages: 0,
             register_wait: context.config.announce_interval,
             name: Bytes::new(),
@@ -254,7 +257,7 @@ impl Receiver {
         }
         let Announce { packet, length, .. } = self.announce;
         let buffer_max = context.config.buffer_max;
-        let store = match self.announce.messages {
+        let store = match self.carries_messages() {
             true => Store::of_messages(packet, buffer_max),
             false => Store::new(packet, length, buffer_max, acceptance),
         };
@@ -306,10 +309,12 @@ impl Receiver {
             Message::Tag(tag) => self.handle_tag(context, tag),
             Message::Acknowledgement(stamp) => self.handle_acknowledgement(stamp),
             Message::Returned(returned) => self.handle_returned(context, &returned),
+            Message::Join(join) => self.handle_join(context, join),
             Message::Finish(finish) => self.handle_finish(context, finish),
             Message::Announce(_)
             | Message::Report(_)
             | Message::Composite(_)
+            | Message::Joined(_)
             | Message::Refuse(_) => {}
         }
     }
@@ -337,11 +342,11 @@ impl Receiver {
         }
         self.timers.cancel(Timer::Register);
         if let State::Registering(_) = self.state {
-            self.transition(context, "listed in a start", |before| match before {
-                State::Registering(store) => State::Receiving(store),
-                other => other,
-            });
-            context.notify(Notice::Enrolled { id: self.id });
+            let has_waited = self.awaits_place();
+            self.enroll(context, "listed in a start");
+            if has_waited {
+                self.hand_over(context);
+            }
             self.schedule_part(context);
         }
         self.place.take_early(self.pass);
@@ -373,6 +378,9 @@ impl Receiver {
 
     fn handle_finish(&mut self, context: &mut Context<'_>, finish: Finish) {
         let id = self.id;
+        if matches!(finish, Finish::Done(_)) {
+            self.enroll_at_end(context);
+        }
         let has_replied = self.returning.as_ref().is_none_or(Returning::has_ended);
         let has_replied_all = self.returning.as_ref().is_some_and(Returning::is_done);
         let complete = self.state.store().is_some_and(Store::is_complete)
@@ -511,7 +519,7 @@ impl Receiver {
 
     /// Whether the transfer carries messages.
     pub(super) fn carries_messages(&self) -> bool {
-        self.announce.messages
+        self.announce.messages.is_some()
     }
 
     /// Whether its user has answered.

@@ -143,6 +143,21 @@ impl Store {
         }
     }
 
+    /// Of messages of which none was handed over: begins with packet `place`, which is above the
+    /// lowest that is missing, and forgets what comes before it.
+    pub(super) fn begin_at(&mut self, place: PacketNumber) {
+        debug_assert!(place > self.next, "it misses what lies before the place");
+        self.ready.clear();
+        self.messages = Some(VecDeque::new());
+        self.unconsumed = 0;
+        self.early = self.early.split_off(&place);
+        self.early_bytes = self.early.values().map(|piece| self.cost(piece)).sum();
+        self.held.insert(PacketNumber::ZERO..place);
+        self.next = self.held.first_missing(place);
+        self.handed = place;
+        self.hand_over_in_order();
+    }
+
     /// Takes a packet. With `in_order`, only the next one.
     pub(super) fn take(&mut self, place: Place, in_order: bool, body: Bytes) -> Taken {
         let Place { number, last, ends } = place;

@@ -117,7 +117,8 @@ impl Buckets {
             return false;
         };
         bucket.answers += 1;
-        bucket.next = bucket.next.min(report.next);
+        // Who begins later misses nothing before its place, and some of that may not be sent yet.
+        bucket.next = bucket.next.min(report.next).min(bucket.top);
         bucket.limit = bucket.limit.min(report.limit);
         bucket.round_trip = bucket.round_trip.max(round_trip);
         // What was not sent before the request, or has been released, is nothing to repeat.

@@ -21,7 +21,7 @@
 //! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
 //! the others, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list,
 //! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
-//! receivers deliver, `returns.rs` takes in what their users reply.
+//! receivers deliver, `joining.rs` lets in who comes late, `returns.rs` takes in what their users reply.
 
 mod attendance;
 mod behind;
@@ -29,6 +29,7 @@ mod buckets;
 mod collectors;
 mod flow;
 mod gate;
+mod joining;
 mod list;
 mod marks;
 mod multidriver;
@@ -68,7 +69,7 @@ use super::context::Context;
 use super::numbers::PacketNumber;
 use super::rate::{Path, Rate};
 use super::transfer::{
-    Notice, OfferError, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
+    Notice, OfferError, Opening, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
 };
 use super::wire::{Finish, Message, Purpose};
 
@@ -77,8 +78,8 @@ use super::wire::{Finish, Message, Purpose};
 pub(super) enum Carries {
     /// A stream of bytes.
     Bytes,
-    /// Messages, each with packets of its own.
-    Messages,
+    /// Messages, each with packets of its own, and how receivers come.
+    Messages(Opening),
 }
 
 /// One transfer at its sender.
@@ -88,6 +89,8 @@ pub(super) struct Sender {
     transfer: Transfer,
     /// That of the settings, for a group of the size that was known at the start.
     policy: Policy,
+    /// When receivers may come, of messages.
+    opening: Opening,
     state: State,
     /// Receivers that are not settled.
     peers: BTreeMap<MemberId, Peer>,
@@ -196,7 +199,11 @@ impl Sender {
                 let stream = Stream::new(config.packet, config.window, block, transfer.length);
                 (stream, config.block)
             }
-            Carries::Messages => (Stream::of_messages(config.packet, config.window), None),
+            Carries::Messages(_) => (Stream::of_messages(config.packet, config.window), None),
+        };
+        let opening = match carries {
+            Carries::Bytes => Opening::AtStart,
+            Carries::Messages(opening) => opening,
         };
         let list = TransferList::of(&mut transfer, config.policy);
         let mut timers = Timers::default();
@@ -215,6 +222,7 @@ impl Sender {
         Self {
             id,
             policy: config.policy.in_group_of(named.or(context.group_size)),
+            opening,
             state: State::Announcing(Announcing {
                 since: context.now,
                 present_over: false,
@@ -295,6 +303,7 @@ impl Sender {
             Message::Report(report) if self.peers.contains_key(&from) => {
                 self.handle_report(context, from, &report);
             }
+            Message::Joined(number) => self.handle_joined(context, from, number),
             Message::Refuse(refusal) => {
                 if self.peers.contains_key(&from) || self.has_room(context.config) {
                     self.handle_refusal(context, from, refusal);
@@ -356,15 +365,17 @@ impl Sender {
         let done = |peer: &Peer| {
             let has_all = peer.next >= packets && (peer.holds || !open);
             let has_replied = self.returns.is_none() || peer.returned.has_ended();
-            has_all && (peer.concluded || !confirm) && self.has_delivered(peer) && has_replied
+            let has_said_all = (peer.concluded || !confirm) && has_replied && !peer.is_joining();
+            has_all && has_said_all && self.has_delivered(peer)
         };
-        let complete: Vec<MemberId> = self
+        let complete: Vec<(MemberId, Outcome)> = self
             .peers
             .iter()
-            .filter_map(|(member, peer)| done(peer).then_some(*member))
+            .filter(|(_, peer)| done(peer))
+            .map(|(member, peer)| (*member, peer.completion()))
             .collect();
-        for member in complete {
-            self.settle(context, member, Outcome::Complete);
+        for (member, outcome) in complete {
+            self.settle(context, member, outcome);
         }
     }
 
@@ -380,7 +391,7 @@ impl Sender {
         name: Bytes,
     ) {
         self.peers.remove(&receiver);
-        self.settled.insert(receiver, outcome == Outcome::Complete);
+        self.settled.insert(receiver, outcome.has_all());
         self.look_for_break(receiver, &outcome);
         if !matches!(outcome, Outcome::Complete | Outcome::Cancelled) {
             self.replace_collector(context, receiver);

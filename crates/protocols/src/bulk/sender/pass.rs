@@ -128,7 +128,16 @@ impl Sender {
         let misses = |(member, peer): (&MemberId, &Peer)| (peer.next < packets).then_some(*member);
         let outrun: Vec<MemberId> = self.peers.iter().filter_map(misses).collect();
         for receiver in &outrun {
-            self.drop_receiver(context, *receiver, Outcome::Outrun);
+            // Who has never heard its place has come too late.
+            let has_begun = self
+                .peers
+                .get(receiver)
+                .is_none_or(|peer| !peer.is_joining());
+            let outcome = match has_begun {
+                true => Outcome::Outrun,
+                false => Outcome::Late,
+            };
+            self.drop_receiver(context, *receiver, outcome);
         }
         !outrun.is_empty()
     }

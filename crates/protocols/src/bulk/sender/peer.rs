@@ -9,6 +9,7 @@ use super::super::ranges::RangeSet;
 use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, Status};
 use super::attendance::Told;
+use super::joining::Joining;
 use super::returns::PeerReturn;
 use crate::xgm::Subgroups;
 
@@ -35,6 +36,8 @@ pub(super) struct Peer {
     pub(super) delivers_to: Option<u64>,
     /// The subgroups that it is in, as it has said.
     pub(super) subgroups: Option<Subgroups>,
+    /// Where it begins, if it came late.
+    pub(super) joining: Option<Joining>,
     /// What its user has replied.
     pub(super) returned: PeerReturn,
     /// It has said that it misses what is not kept any more.
@@ -71,6 +74,7 @@ impl Peer {
             concluded: false,
             delivers_to: None,
             subgroups: None,
+            joining: None,
             returned: PeerReturn::default(),
             is_outrun: false,
             seen: Stamp::default(),

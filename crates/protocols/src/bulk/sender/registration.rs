@@ -64,6 +64,8 @@ impl Sender {
             if is_served {
                 // It has missed that the pass has begun.
                 self.send_roster(context);
+            } else {
+                self.remind_of_place(context, from, report);
             }
             return;
         }
@@ -93,6 +95,9 @@ impl Sender {
             name: report.name.clone(),
             subgroups: report.subgroups,
         });
+        if late && self.may_be_joined() {
+            return self.let_join(context, from, report.next);
+        }
         if late && !self.transfer.rewindable {
             self.drop_receiver(context, from, Outcome::Late);
             return;
@@ -149,7 +154,7 @@ impl Sender {
     pub(super) fn announce(&mut self, context: &mut Context<'_>) {
         let config = context.config;
         let announcing = matches!(self.state, State::Announcing(_));
-        if !announcing && !self.transfer.rewindable {
+        if !announcing && !self.transfer.rewindable && !self.may_be_joined() {
             return;
         }
         let multicast_naks = match config.nak {
@@ -167,7 +172,7 @@ impl Sender {
             go_back: config.repair == Repair::GoBackN,
             meet: multicast_naks.is_some() || matches!(config.policy, Policy::Tree { .. }),
             confirm: self.transfer.confirm,
-            messages: self.stream.has_messages(),
+            messages: self.stream.has_messages().then_some(self.opening),
             packet: config.packet as u32,
             block: self.block.unwrap_or(0),
             length: self.transfer.length,

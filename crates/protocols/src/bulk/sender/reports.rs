@@ -47,6 +47,7 @@ impl Sender {
             self.take_part(context, from, part);
         }
         let moved = self.read_report(context, from, report);
+        self.remind_of_place(context, from, report);
         if self.buckets().is_some() {
             if report.outrun {
                 self.handle_outrun(context, from);

@@ -147,6 +147,29 @@ impl Stream {
         Some(messages.held)
     }
 
+    /// The messages that were offered so far.
+    pub(super) fn offered(&self) -> u64 {
+        self.messages.as_ref().map_or(0, |it| it.offered)
+    }
+
+    /// Where the next message begins of which nothing was sent in this pass, and its number.
+    pub(super) fn next_message(&self) -> (PacketNumber, u64) {
+        let mut open = self
+            .messages
+            .iter()
+            .flat_map(|it| (it.held + 1..).zip(&it.ends));
+        let before = open.find(|(_, end)| **end >= self.top);
+        match before {
+            Some((number, end)) => (*end, number + 1),
+            None => (self.fill, self.offered() + 1),
+        }
+    }
+
+    /// All receivers that are waited for have the packets below.
+    pub(super) fn base(&self) -> PacketNumber {
+        self.base
+    }
+
     /// Packets of the stream, or more than there will be if its length is not known.
     pub(super) fn packets(&self) -> PacketNumber {
         self.length.map_or(PacketNumber::END, |length| {

@@ -11,8 +11,8 @@ use groupcast_core::Rng;
 
 use super::net::{Net, file, member};
 use crate::bulk::{
-    BulkConfig, Collectors, Cp, DeliverTo, Failure, Multidriver, Notice, OfferError, Outcome,
-    Policy, Repair, SendError, Transfer, Wanted, Xtp,
+    BulkConfig, Collectors, Cp, DeliverTo, Failure, Multidriver, Notice, OfferError, Opening,
+    Outcome, Policy, Repair, SendError, Transfer, Wanted, Xtp,
 };
 
 const WINDOW: u32 = 16;
@@ -282,7 +282,10 @@ fn what_is_no_message_is_refused_and_a_message_where_there_are_none() {
             ..plain.clone()
         },
     ] {
-        assert_eq!(sender.open(now, wrong), Err(SendError::Messages));
+        assert_eq!(
+            sender.open(now, wrong, Opening::AtStart),
+            Err(SendError::Messages)
+        );
     }
     let stream = sender.send(now, plain).expect("it can be sent");
     let message = Bytes::from_static(b"message");

@@ -6,6 +6,7 @@ mod collectors;
 mod connection;
 mod cp;
 mod endpoints;
+mod joining;
 mod lists;
 mod many;
 mod marks;

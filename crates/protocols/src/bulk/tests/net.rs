@@ -14,7 +14,8 @@ use groupcast_core::{
 
 use crate::bulk::ranges::RangeSet;
 use crate::bulk::{
-    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, Order, Outcome, Transfer, TransferId, Wanted,
+    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, Opening, Order, Outcome, Transfer, TransferId,
+    Wanted,
 };
 use crate::xgm::Subgroups;
 
@@ -46,6 +47,8 @@ pub(super) struct Net {
     /// The messages that each user was given, and what has come of the next.
     pub(super) messages: Vec<Vec<Vec<u8>>>,
     part: Vec<Vec<u8>>,
+    /// The number of the first message of each user.
+    pub(super) first: Vec<u64>,
     /// Messages that the sender's user has to send.
     pub(super) to_send: VecDeque<Bytes>,
     /// When the sender's user learned that all have a message: its number, and how many messages
@@ -115,6 +118,7 @@ impl Net {
             data: std::vec![BTreeMap::new(); endpoints],
             messages: std::vec![Vec::new(); endpoints],
             part: std::vec![Vec::new(); endpoints],
+            first: std::vec![1; endpoints],
             to_send: VecDeque::new(),
             all_had: Vec::new(),
             acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
@@ -146,13 +150,18 @@ impl Net {
 
     /// Opens a connection for messages to so many receivers.
     pub(super) fn open(&mut self, receivers: usize) -> TransferId {
+        self.open_as(receivers, Opening::AtStart)
+    }
+
+    /// The same for receivers that come so.
+    pub(super) fn open_as(&mut self, receivers: usize, opening: Opening) -> TransferId {
         let connection = Transfer {
             about: Bytes::from_static(b"messages"),
             length: None,
             rewindable: false,
             ..file(0, Wanted::Count(receivers))
         };
-        let id = self.endpoints[0].open(self.now, connection);
+        let id = self.endpoints[0].open(self.now, connection, opening);
         let id = id.expect("it can be opened");
         self.id = Some(id);
         id
@@ -261,6 +270,7 @@ impl Net {
             match &notice {
                 Notice::Announced { id, .. } => {
                     self.take_over(index, *id);
+                    self.begin_messages(index);
                     if let Some(acceptance) = &self.acceptance[index] {
                         let accepted = self.endpoints[index].accept(self.now, *id, acceptance);
                         accepted.expect("it was announced just now");
@@ -276,11 +286,22 @@ impl Net {
                 Notice::MessageEnded { number, .. } => {
                     let message = std::mem::take(&mut self.part[index]);
                     self.messages[index].push(message);
-                    assert_eq!(self.messages[index].len() as u64, *number);
+                    let given = self.messages[index].len() as u64;
+                    assert_eq!(self.first[index] + given - 1, *number);
                     continue;
                 }
+                Notice::Joined {
+                    receiver: None,
+                    number,
+                    ..
+                } => {
+                    assert!(*number > 1 && self.messages[index].is_empty());
+                    self.first[index] = *number;
+                }
                 Notice::AllHave { number, .. } => {
-                    let had = self.messages.iter().map(Vec::len).collect();
+                    let given = self.messages.iter().zip(&self.first);
+                    let had = given.map(|(given, first)| *first as usize - 1 + given.len());
+                    let had = had.collect();
                     self.all_had.push((self.now, *number, had));
                     continue;
                 }
@@ -339,6 +360,13 @@ impl Net {
         }
     }
 
+    /// A user has been given no message of a connection.
+    fn begin_messages(&mut self, index: usize) {
+        self.messages[index].clear();
+        self.part[index].clear();
+        self.first[index] = 1;
+    }
+
     /// Transfer `id` is announced to a user that keeps what it is given.
     fn take_over(&mut self, index: usize, id: TransferId) {
         let Some(chunk) = self.chunk else { return };
@@ -384,8 +412,7 @@ impl Net {
         self.endpoints[index] = Bulk::new(MemberId { node, incarnation }, config.clone(), rng)
             .expect("the settings fit each other");
         self.notices[index].clear();
-        self.messages[index].clear();
-        self.part[index].clear();
+        self.begin_messages(index);
         self.former[index] = None;
         if let Some(chunk) = self.chunk {
             self.keep_chunks(index, chunk);

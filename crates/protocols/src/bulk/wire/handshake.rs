@@ -10,9 +10,9 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use super::super::config::{
     BulkConfig, Collectors, Control, Cp, Damping, Multidriver, Policy, Slot, Xtp,
 };
-use super::super::numbers::PassNumber;
-use super::super::transfer::DeliverTo;
-use super::{NUMBER_MAX, one_more, small, subgroups};
+use super::super::numbers::{PacketNumber, PassNumber};
+use super::super::transfer::{DeliverTo, Opening};
+use super::{NUMBER_MAX, one_more, packet, small, subgroups};
 use crate::xgm::Subgroups;
 
 /// What a transfer is, for members that may want to receive it.
@@ -30,8 +30,9 @@ pub(in crate::bulk) struct Announce {
     /// Receivers register by multicast, so that they know each other.
     pub(in crate::bulk) meet: bool,
     pub(in crate::bulk) confirm: bool,
-    /// It carries messages: its length is open, and it has neither parity nor marks.
-    pub(in crate::bulk) messages: bool,
+    /// It carries messages, and receivers come so: its length is open, and it has neither parity
+    /// nor marks.
+    pub(in crate::bulk) messages: Option<Opening>,
     pub(in crate::bulk) packet: u32,
     /// Packets of a block; 0 if there is no parity.
     pub(in crate::bulk) block: u16,
@@ -77,6 +78,41 @@ pub(in crate::bulk) struct CollectorList {
     /// It rises with every change within a pass.
     pub(in crate::bulk) version: u16,
     pub(in crate::bulk) members: Vec<MemberId>,
+}
+
+/// Where a receiver begins that comes late to a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::bulk) struct Join {
+    /// Its first packet, with which its first message begins.
+    pub(in crate::bulk) place: PacketNumber,
+    /// The number of that message, from 1.
+    pub(in crate::bulk) number: u64,
+}
+
+impl Join {
+    /// It begins with the first.
+    pub(in crate::bulk) const AT_START: Self = Self {
+        place: PacketNumber::ZERO,
+        number: 1,
+    };
+}
+
+pub(super) fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
+    let place = packet(reader, "place")?;
+    let number = message_number(reader)?;
+    // A message has a packet at least.
+    match number - 1 <= place.0 && (place.0 == 0) == (number == 1) {
+        true => Ok(Join { place, number }),
+        false => Err(reader.invalid("message", number)),
+    }
+}
+
+/// The number of a message, from 1.
+pub(super) fn message_number(reader: &mut Reader<'_>) -> Result<u64, DecodeError> {
+    match small(reader, "message")? {
+        0 => Err(reader.invalid("message", 0)),
+        number => Ok(number),
+    }
 }
 
 pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announce, DecodeError> {
@@ -143,7 +179,11 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         (false, true) => DeliverTo::Aside,
         (true, true) => return Err(reader.invalid("flags", u64::from(flags))),
     };
-    if messages && (length.is_some() || block > 0 || deliver_to != DeliverTo::AtOnce) {
+    let messages = match messages {
+        true => Some(opening(reader)?),
+        false => None,
+    };
+    if messages.is_some() && (length.is_some() || block > 0 || deliver_to != DeliverTo::AtOnce) {
         return Err(reader.invalid("messages", 1));
     }
     let subgroups = match is_for_some {
@@ -171,6 +211,14 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         subgroups,
         about,
     })
+}
+
+fn opening(reader: &mut Reader<'_>) -> Result<Opening, DecodeError> {
+    match reader.u8("opening")? {
+        1 => Ok(Opening::AtStart),
+        2 => Ok(Opening::AtAnyTime),
+        other => Err(reader.invalid("opening", u64::from(other))),
+    }
 }
 
 fn control(reader: &mut Reader<'_>, flags: u8) -> Result<Control, DecodeError> {
@@ -229,8 +277,8 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         None => 0,
     };
     let messages = match announce.messages {
-        true => Announce::MESSAGES,
-        false => 0,
+        Some(_) => Announce::MESSAGES,
+        None => 0,
     };
     writer.u8(code | for_some | messages);
     writer.u32(parameter).u8(flags);
@@ -251,6 +299,12 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
     }
     if let DeliverTo::UpTo { first, .. } = announce.deliver_to {
         writer.varint(first);
+    }
+    if let Some(opening) = announce.messages {
+        writer.u8(match opening {
+            Opening::AtStart => 1,
+            Opening::AtAnyTime => 2,
+        });
     }
     if let Some(subgroups) = announce.subgroups {
         writer.u64(subgroups.0);

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again, 8 rate, 16 says its subgroups, 32 delays begin when the receiver's host has it, 64 a message ends with it; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more), under Multidriver in a packet that asks for how many receivers replies back off; stamp (8); packet number (8); with flag 16 the subgroups that it is for (8); bytes of the stream |
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
-//! | 2 announce | sender | policy (1), and 128 if it is for some subgroups only, 64 if it carries messages, its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver and List the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); of Collectors the longest wait of a collector in µs (varint); with flag 64 the first mark (varint); with 128 in the policy the subgroups (8); description |
+//! | 2 announce | sender | policy (1), and 128 if it is for some subgroups only, 64 if it carries messages, its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver and List the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); of Collectors the longest wait of a collector in µs (varint); with flag 64 the first mark (varint); with 64 in the policy when receivers may come (1): 1 at the start, 2 at any time; with 128 in the policy the subgroups (8); description |
 //! | 3 start | sender | pass (2), flags (1): 1 answer, 4 names collectors; receivers in all (2), first (2), count (2), members (16 each); with flag 4 the version of the list (2), count (2), collectors (16 each) |
 //! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
@@ -20,6 +20,8 @@
 //! | 13 return acknowledgement | sender | (Multidriver) of a return stream, see [`Returned`] |
 //! | 14 composite | receiver | (Collectors) see [`Composite`] |
 //! | 15 attend | sender | to one receiver: version (4), attendance (1): 1 attends, 2 stands by, 3 looks in |
+//! | 16 join | sender | (XTP) to one receiver that has come late: the first packet of its first message (8), that message's number (varint) |
+//! | 17 joined | receiver | (XTP) the number of its first message (varint) |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason, of 1 under List the subgroups that it was for (8) |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
 //!
@@ -42,7 +44,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 pub(super) use self::composite::{Composite, Row};
 pub(super) use self::data::{DATA_HEADER, Data, DataHeader, VECTOR};
-pub(super) use self::handshake::{Announce, CollectorList, Start};
+pub(super) use self::handshake::{Announce, CollectorList, Join, Start};
 pub(super) use self::report::{NAME_MAX, Part, Purpose, ReceiverReport, ReplyTag, Status};
 use super::numbers::{PacketNumber, PassNumber, Stamp};
 use crate::xgm::Subgroups;
@@ -66,6 +68,9 @@ pub(super) enum Message {
     Returned(Returned),
     Composite(Composite),
     Attend(Attend),
+    Join(Join),
+    /// A receiver begins with the message that has this number.
+    Joined(u64),
     Finish(Finish),
     Refuse(Refusal),
 }
@@ -225,6 +230,8 @@ impl Message {
                     other => return Err(reader.invalid("attendance", u64::from(other))),
                 },
             }),
+            16 => Self::Join(handshake::join(&mut reader)?),
+            17 => Self::Joined(handshake::message_number(&mut reader)?),
             6 => Self::Finish(match reader.u8("how")? {
                 1 if reader.remaining() > 0 => Finish::Done(Some(subgroups(&mut reader)?)),
                 1 => Finish::Done(None),
@@ -301,6 +308,12 @@ impl Message {
                     Attendance::StandsBy => 2,
                     Attendance::LooksIn => 3,
                 });
+            }
+            Self::Join(Join { place, number }) => {
+                writer.u8(16).u32(transfer).u64(place.0).varint(*number);
+            }
+            Self::Joined(number) => {
+                writer.u8(17).u32(transfer).varint(*number);
             }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);

@@ -8,7 +8,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
 use super::super::config::{Collectors, Control, Damping, Multidriver, Policy, Slot, Xtp};
-use super::super::transfer::DeliverTo;
+use super::super::transfer::{DeliverTo, Opening};
 use super::*;
 
 fn packets((start, end): (u64, u64)) -> Range<PacketNumber> {
@@ -60,7 +60,7 @@ fn examples() -> Vec<Message> {
         go_back: true,
         meet: true,
         confirm: false,
-        messages: false,
+        messages: None,
         packet: 1400,
         block: 64,
         length: Some(0),
@@ -102,10 +102,15 @@ fn examples() -> Vec<Message> {
         ..multidriver.clone()
     };
     let of_messages = Announce {
-        messages: true,
+        messages: Some(Opening::AtStart),
         block: 0,
         length: None,
         ..announce.clone()
+    };
+    let may_be_joined = Announce {
+        messages: Some(Opening::AtAnyTime),
+        subgroups: Some(Subgroups(5)),
+        ..of_messages.clone()
     };
     let start = Start {
         pass: PassNumber(2),
@@ -215,6 +220,13 @@ fn examples() -> Vec<Message> {
         Message::Data(ending),
         Message::Announce(announce),
         Message::Announce(of_messages),
+        Message::Announce(may_be_joined),
+        Message::Join(Join::AT_START),
+        Message::Join(Join {
+            place: PacketNumber(1 << 33),
+            number: 70_000,
+        }),
+        Message::Joined(70_000),
         Message::Start(start),
         Message::Report(report),
         Message::Poll(poll),
@@ -311,9 +323,28 @@ fn the_layout_of_a_data_packet_is_pinned() {
     assert_eq!(bytes[DATA_HEADER..], *b"stream");
 }
 
+#[test]
+fn a_place_that_no_message_can_have_is_an_error() {
+    let with = |place, number| Join {
+        place: PacketNumber(place),
+        number,
+    };
+    for wrong in [
+        with(0, 2),
+        with(3, 1),
+        with(3, 0),
+        with(3, 5),
+        with(u64::MAX, 2),
+    ] {
+        let body = Message::Join(wrong).encode(9);
+        assert!(Message::decode(&body).is_err(), "{wrong:?}");
+    }
+    assert!(Message::decode(&Message::Joined(0).encode(9)).is_err());
+}
+
 proptest! {
     #[test]
-    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..17, bytes: Vec<u8>) {
+    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..19, bytes: Vec<u8>) {
         let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
         if let Ok((transfer, message)) = Message::decode(&body) {
             prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);
@@ -321,7 +352,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_another_or_an_error(which in 0usize..35, at in 0usize..90, bit in 0u8..8) {
+    fn a_damaged_message_is_another_or_an_error(which in 0..examples().len(), at in 0usize..90, bit in 0u8..8) {
         let mut bytes = examples()[which].encode(1).to_vec();
         let at = at % bytes.len();
         bytes[at] ^= 1 << bit;

@@ -1,0 +1,73 @@
+//! How a receiver comes into a transfer: a Start lists it, or it joins a connection that runs, from
+//! the message on that the sender names.
+//!
+//! Of a connection that may be joined nothing is handed over before: otherwise a user could be
+//! given the first messages and then those from its place on, without the ones between them.
+
+use super::super::context::Context;
+use super::super::transfer::{Notice, Opening};
+use super::super::wire::{Join, Message};
+use super::store::Store;
+use super::{Receiver, State, Timer};
+
+impl Receiver {
+    /// Whether it does not know yet with which message it begins.
+    pub(super) fn awaits_place(&self) -> bool {
+        let may_join = self.announce.messages == Some(Opening::AtAnyTime);
+        may_join && matches!(self.state, State::Registering(_))
+    }
+
+    /// The sender counts it in.
+    pub(super) fn enroll(&mut self, context: &mut Context<'_>, cause: &'static str) {
+        self.timers.cancel(Timer::Register);
+        self.transition(context, cause, |before| match before {
+            State::Registering(store) => State::Receiving(store),
+            other => other,
+        });
+        context.notify(Notice::Enrolled { id: self.id });
+    }
+
+    /// The sender says with which message it begins. What it begins with once stays.
+    pub(super) fn handle_join(&mut self, context: &mut Context<'_>, join: Join) {
+        if self.awaits_place() {
+            self.begin_at(context, join);
+        }
+        if matches!(self.state, State::Receiving(_)) {
+            let joined = Message::Joined(self.first_message);
+            let sender = self.id.sender;
+            context.outbox.unicast(sender, self.id.number, &joined);
+        }
+    }
+
+    fn begin_at(&mut self, context: &mut Context<'_>, join: Join) {
+        let Some(store) = self.state.store_mut() else {
+            return;
+        };
+        // If it misses nothing before the place, it begins with the first message all the same.
+        if store.next() < join.place {
+            store.begin_at(join.place);
+            self.first_message = join.number;
+            self.messages = join.number - 1;
+            self.top = self.top.max(join.place);
+        }
+        self.enroll(context, "joined");
+        if self.first_message > 1 {
+            context.notify(Notice::Joined {
+                id: self.id,
+                receiver: None,
+                number: self.first_message,
+            });
+        }
+        self.hand_over(context);
+    }
+
+    /// The sender is done with all, and this receiver has everything from the first message on: it
+    /// was counted in, and has missed that.
+    pub(super) fn enroll_at_end(&mut self, context: &mut Context<'_>) {
+        let is_complete = self.state.store().is_some_and(Store::is_complete);
+        if self.awaits_place() && is_complete {
+            self.enroll(context, "all has come");
+            self.hand_over(context);
+        }
+    }
+}
