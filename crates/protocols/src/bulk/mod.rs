@@ -235,6 +235,11 @@ impl Bulk {
         if opening == Opening::AtAnyTime && (!is_xtp || transfer.strict) {
             return Err(SendError::Opening);
         }
+        let is_fixed = matches!(self.shared.config.rate, RateControl::Fixed { .. });
+        let wants_answers = transfer.strict || transfer.replies;
+        if opening == Opening::Unanswered && (!is_fixed || wants_answers) {
+            return Err(SendError::Unanswered);
+        }
         Ok(self.start(now, transfer, Carries::Messages(opening)))
     }
 

@@ -131,6 +131,12 @@ pub enum Opening {
     /// message on, and is told which one that is ([`Notice::Joined`]): the first of which nothing
     /// has been sent yet, or the first of all, if nothing that it misses is released.
     AtAnyTime,
+    /// At any time, and nobody is asked or answers (003 5.3.2, `X_Mopen`), whatever the policy: it
+    /// begins at once, nothing is repeated, and nothing is known of any receiver. A receiver gets
+    /// the messages of which it hears the announcement and every packet, in their order, each once.
+    /// It needs a [fixed rate](super::RateControl::Fixed), and no transfer that is strict or wants
+    /// replies.
+    Unanswered,
 }
 
 /// A receiver on a transfer list (003 5.4).
@@ -297,7 +303,7 @@ pub enum Notice {
         bytes: Bytes,
     },
     /// Receiver: with the bytes that were handed over last a message ends. An empty message has
-    /// been handed over too, as no bytes.
+    /// been handed over too, as no bytes. On a connection that nobody answers numbers are left out.
     MessageEnded {
         /// In which transfer.
         id: TransferId,
@@ -344,6 +350,7 @@ pub enum Notice {
         failure: Failure,
     },
     /// Receiver: the sender knows that all is well, or has gone since; the transfer is forgotten.
+    /// On a connection that nobody answers its sender has closed it, whatever has come.
     Ended {
         /// The transfer that it concerns.
         id: TransferId,
@@ -506,6 +513,12 @@ pub enum SendError {
     /// A connection that may be joined while it runs has another policy than `xtp`, or is strict.
     #[error("joining at any time needs the policy xtp, and a transfer that is not strict")]
     Opening,
+    /// A connection that nobody answers has no fixed rate, is strict, or wants replies.
+    #[error(
+        "without answers no rate can be found, nobody is missed, and nobody replies: set a rate in bits a second, and \
+         neither strict nor replies"
+    )]
+    Unanswered,
     /// It is for no subgroup.
     #[error("a transfer is for one subgroup at least")]
     Subgroups,

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::context::Context;
 use super::super::numbers::PacketNumber;
-use super::super::transfer::Notice;
+use super::super::transfer::{Notice, Opening};
 use super::super::wire::{Data, DataHeader, Purpose};
 use super::Receiver;
 use super::store::{Piece, Place, Taken};
@@ -164,6 +164,9 @@ impl Receiver {
             return;
         };
         store.consumed(bytes);
+        if self.announce.messages == Some(Opening::Unanswered) {
+            return;
+        }
         let quarter = (store.buffer() / 4).max(1);
         let opens = store.limit(self.top) >= self.reported_limit + quarter;
         // The sender may be held up by the limit that it knows: it learns of the room without

@@ -2,7 +2,8 @@
 //! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
 //! `replies.rs` those of the Multidriver, `collecting.rs` collects for others, `attending.rs` says
 //! whether it hears the group; `returning.rs` is
-//! what its user says to the sender's, `joining.rs` how it comes in, `held.rs` what it may deliver, `excluded.rs` whether the
+//! what its user says to the sender's, `joining.rs` how it comes in, `unanswered.rs` how it
+//! takes what nobody answers, `held.rs` what it may deliver, `excluded.rs` whether the
 //! transfer is for it still; `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
@@ -27,6 +28,7 @@ mod replies;
 mod reporting;
 mod returning;
 mod store;
+mod unanswered;
 
 use alloc::string::String;
 use core::time::Duration;
@@ -45,6 +47,7 @@ use self::held::Held;
 use self::replies::Reply;
 use self::returning::Returning;
 use self::store::Store;
+use self::unanswered::Assembly;
 use super::config::Policy;
 use super::context::Context;
 use super::numbers::{PacketNumber, PassNumber, Stamp};
@@ -101,6 +104,8 @@ pub(super) struct Receiver {
     /// The message that it begins with, and the last whose end was handed over.
     first_message: u64,
     messages: u64,
+    /// What it puts together of a connection that nobody answers.
+    assembly: Assembly,
     timers: Timers<Timer>,
 }
 
@@ -226,6 +231,7 @@ impl Receiver {
             usable_at_end: None,
             first_message: 1,
             messages: 0,
+            assembly: Assembly::default(),
             register_wait: context.config.announce_interval,
             name: Bytes::new(),
             timers,
@@ -267,6 +273,10 @@ impl Receiver {
             Blocks::new(size, packet as usize, context.config.buffer_max)
         });
         self.name = acceptance.name.slice(..acceptance.name.len().min(NAME_MAX));
+        if self.is_unanswered() {
+            self.begin_unanswered(context);
+            return true;
+        }
         self.register_in_turn(context);
         self.hand_over(context);
         true
@@ -279,7 +289,9 @@ impl Receiver {
             name: Bytes::copy_from_slice(name),
         });
         let sender = self.id.sender;
-        context.outbox.unicast(sender, self.id.number, &message);
+        if !self.is_unanswered() {
+            context.outbox.unicast(sender, self.id.number, &message);
+        }
         self.transition(context, "refused", |_| State::Over);
     }
 
@@ -296,6 +308,9 @@ impl Receiver {
     /// A message of this transfer's sender.
     pub(super) fn handle(&mut self, context: &mut Context<'_>, message: Message) {
         self.heard = context.now;
+        if self.is_unanswered() {
+            return self.handle_unanswered(context, message);
+        }
         if self.leaves(context, &message) {
             return;
         }
@@ -443,7 +458,7 @@ impl Receiver {
         let fails = result.is_err();
         self.concluded =
             Some(result.map_err(|reason| reason[..reason.floor_char_boundary(REASON_MAX)].into()));
-        if fails || self.announce.confirm {
+        if (fails || self.announce.confirm) && !self.is_unanswered() {
             self.report(context, Purpose::Acknowledge, false);
         }
         self.release(context);
@@ -509,7 +524,7 @@ impl Receiver {
     /// Bytes that are in memory, for the user or to restore others.
     pub(super) fn buffered(&self) -> u64 {
         let parity = self.blocks.as_ref().map_or(0, Blocks::buffered);
-        self.state.store().map_or(0, Store::buffered) + parity
+        self.state.store().map_or(0, Store::buffered) + parity + self.assembled()
     }
 
     /// Whether the sender wants its user to reply.

@@ -257,6 +257,18 @@ impl Store {
         }
     }
 
+    /// Whether so many packets more have room, in whatever order.
+    pub(super) fn room_for(&self, packets: u64) -> bool {
+        self.buffered() + packets * self.packet <= self.buffer_max
+    }
+
+    /// Hands over a message, whatever is missing before it.
+    pub(super) fn give(&mut self, message: impl IntoIterator<Item = Piece>) {
+        for piece in message {
+            self.hand_over(piece);
+        }
+    }
+
     fn hand_over(&mut self, piece: Piece) {
         self.unconsumed += self.cost(&piece);
         if let Some(messages) = &mut self.messages {

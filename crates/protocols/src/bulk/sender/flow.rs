@@ -58,6 +58,9 @@ impl Sender {
                 (None, None) => break,
             }
         }
+        if self.is_unanswered() {
+            self.release_sent();
+        }
         self.arm(context);
         (!buf.is_empty()).then(|| Transmit {
             destination: self.destination(),
@@ -150,6 +153,7 @@ impl Sender {
         let known = self.buckets().is_none() && self.rounds().is_none();
         let in_rounds = self.rounds().is_some();
         let flagged = match context.config.policy {
+            _ if self.is_unanswered() => false,
             Policy::Xtp(_) if !known => self.request(context, number, stamp, again, limit),
             Policy::Multidriver(_) | Policy::List(_) => {
                 self.begin_round(context, number, stamp, again, limit)
@@ -195,6 +199,10 @@ impl Sender {
             from_arrival: self.rate.looks_at_each(),
             subgroups: self.riding_vector(),
         };
+        let header = match self.is_unanswered() {
+            true => self.number_unanswered(header),
+            false => header,
+        };
         self.packets += 1;
         self.repeated += u64::from(again);
         context.counters.packets_sent += 1;
@@ -224,6 +232,9 @@ impl Sender {
 
     /// Nothing has moved for too long.
     pub(super) fn ask_again(&mut self, context: &mut Context<'_>) {
+        if self.is_unanswered() {
+            return self.act_unanswered(context);
+        }
         if self.buckets().is_some() {
             return self.act_on_buckets(context);
         }
@@ -351,6 +362,9 @@ impl Sender {
     /// Keeps the timer that asks again: soon if it waits for reports, now and then if it has
     /// nothing to send.
     pub(super) fn arm(&mut self, context: &mut Context<'_>) {
+        if self.is_unanswered() {
+            return self.arm_unanswered(context);
+        }
         if self.buckets().is_some() {
             return self.arm_buckets(context);
         }

@@ -47,10 +47,10 @@ impl Peer {
 }
 
 impl Sender {
-    /// Whether receivers that come now may join.
-    pub(super) fn may_be_joined(&self) -> bool {
+    /// Whether receivers may still come.
+    pub(super) fn is_open(&self) -> bool {
         let is_under_way = matches!(self.state, State::Starting(_) | State::Sending(_));
-        self.opening == Opening::AtAnyTime
+        self.opening != Opening::AtStart
             && is_under_way
             && self.pass_number() == PassNumber::FIRST
             && self.stream.length.is_none()

@@ -21,7 +21,8 @@
 //! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
 //! the others, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list,
 //! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
-//! receivers deliver, `joining.rs` lets in who comes late, `returns.rs` takes in what their users reply.
+//! receivers deliver, `joining.rs` lets in who comes late, `unanswered.rs` is for those
+//! that nobody answers, `returns.rs` takes in what their users reply.
 
 mod attendance;
 mod behind;
@@ -44,6 +45,7 @@ mod rounds;
 mod slow;
 mod state;
 mod stream;
+mod unanswered;
 mod windows;
 mod xtp;
 
@@ -205,10 +207,16 @@ impl Sender {
             Carries::Bytes => Opening::AtStart,
             Carries::Messages(opening) => opening,
         };
-        let list = TransferList::of(&mut transfer, config.policy);
+        let policy = match opening {
+            // Of a policy nothing is left.
+            Opening::Unanswered => Policy::Ack,
+            Opening::AtStart | Opening::AtAnyTime => config.policy,
+        };
+        let list = TransferList::of(&mut transfer, policy);
         let mut timers = Timers::default();
         timers.set(Timer::Announce, context.now);
         let patience = match transfer.receivers {
+            _ if opening == Opening::Unanswered => Duration::ZERO,
             Wanted::Present => config.present_within,
             Wanted::Count(_)
             | Wanted::Members(_)
@@ -221,7 +229,7 @@ impl Sender {
         timers.set(Timer::Begin, context.now + patience);
         Self {
             id,
-            policy: config.policy.in_group_of(named.or(context.group_size)),
+            policy: policy.in_group_of(named.or(context.group_size)),
             opening,
             state: State::Announcing(Announcing {
                 since: context.now,
@@ -256,6 +264,11 @@ impl Sender {
 
     /// A message from `from` about this transfer.
     pub(super) fn handle(&mut self, context: &mut Context<'_>, from: MemberId, message: Message) {
+        if self.is_unanswered() {
+            // Nobody was asked.
+            context.counters.junk += 1;
+            return;
+        }
         if self.finds_no_context(context, &message) {
             context.counters.responses_refused += 1;
             return;
@@ -334,7 +347,8 @@ impl Sender {
             self.raise_mark(context);
             if is_begun {
                 self.settle_complete(context);
-                if self.peers.is_empty() {
+                let awaits_nobody = !self.is_unanswered() || self.has_passed();
+                if self.peers.is_empty() && awaits_nobody {
                     return self.end(context);
                 }
             }
@@ -484,6 +498,7 @@ impl Sender {
         {
             match timer {
                 Timer::Announce => self.announce(context),
+                Timer::Begin if self.is_unanswered() => self.begin_unanswered(context),
                 Timer::Begin if self.transfer.receivers == Wanted::Present => {
                     self.begin_with_present(context);
                 }
@@ -559,6 +574,9 @@ impl Sender {
     /// Tells the user which messages all receivers have by now.
     fn tell_all_have(&mut self, context: &mut Context<'_>) {
         while let Some(number) = self.stream.next_held() {
+            if self.is_unanswered() {
+                continue;
+            }
             context.notify(Notice::AllHave {
                 id: self.id,
                 number,

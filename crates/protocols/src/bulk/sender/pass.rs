@@ -26,11 +26,14 @@ impl Sender {
     pub(super) fn release_or_end_pass(&mut self, context: &mut Context<'_>) -> bool {
         self.close_whole_round(context);
         let end = self.stream.pass_end();
-        let released = self
-            .sending()
-            .and_then(|sending| sending.gate.released(self.gating()));
+        let released = match self.is_unanswered() {
+            true => Some(self.stream.top()),
+            false => self
+                .sending()
+                .and_then(|sending| sending.gate.released(self.gating())),
+        };
         debug_assert!(
-            released.is_none_or(|base| base.min(end) <= self.reported),
+            self.is_unanswered() || released.is_none_or(|base| base.min(end) <= self.reported),
             "what is released, some receiver has said that it has"
         );
         if let Some(base) = released.filter(|base| *base < end) {
@@ -86,7 +89,7 @@ impl Sender {
     }
 
     /// Every receiver that is waited for has all packets below `base`.
-    fn release(&mut self, base: PacketNumber) {
+    pub(super) fn release(&mut self, base: PacketNumber) {
         let State::Sending(sending) = &mut self.state else {
             debug_assert!(false, "packets are released while they are sent");
             return;

@@ -95,7 +95,7 @@ impl Sender {
             name: report.name.clone(),
             subgroups: report.subgroups,
         });
-        if late && self.may_be_joined() {
+        if late && self.is_open() {
             return self.let_join(context, from, report.next);
         }
         if late && !self.transfer.rewindable {
@@ -154,7 +154,7 @@ impl Sender {
     pub(super) fn announce(&mut self, context: &mut Context<'_>) {
         let config = context.config;
         let announcing = matches!(self.state, State::Announcing(_));
-        if !announcing && !self.transfer.rewindable && !self.may_be_joined() {
+        if !announcing && !self.transfer.rewindable && !self.is_open() {
             return;
         }
         let multicast_naks = match config.nak {
@@ -271,6 +271,9 @@ impl Sender {
     /// Begins with the receivers that have registered: the time to register is over, or the user
     /// says so.
     pub(in crate::bulk) fn begin(&mut self, context: &mut Context<'_>) {
+        if self.is_unanswered() {
+            return self.begin_unanswered(context);
+        }
         if !matches!(self.state, State::Announcing(_)) {
             return;
         }

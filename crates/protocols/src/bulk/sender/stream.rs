@@ -70,7 +70,8 @@ struct Messages {
     /// So many were offered, and so many of them all receivers have.
     offered: u64,
     held: u64,
-    /// Of the others, one past the last packet of each.
+    /// Where the first of the others begins, and one past the last packet of each.
+    begin: PacketNumber,
     ends: VecDeque<PacketNumber>,
 }
 
@@ -142,7 +143,7 @@ impl Stream {
     /// The next message that all receivers have, by what is released.
     pub(super) fn next_held(&mut self) -> Option<u64> {
         let messages = self.messages.as_mut()?;
-        messages.ends.pop_front_if(|end| *end <= self.base)?;
+        messages.begin = messages.ends.pop_front_if(|end| *end <= self.base)?;
         messages.held += 1;
         Some(messages.held)
     }
@@ -150,6 +151,21 @@ impl Stream {
     /// The messages that were offered so far.
     pub(super) fn offered(&self) -> u64 {
         self.messages.as_ref().map_or(0, |it| it.offered)
+    }
+
+    /// The number of the message that a packet is of which not all have, and how many packets of it
+    /// go before.
+    pub(super) fn message_of(&self, number: PacketNumber) -> (u64, u64) {
+        let Some(messages) = &self.messages else {
+            return (0, 0);
+        };
+        let before = messages.ends.partition_point(|end| *end <= number);
+        let begin = match before.checked_sub(1) {
+            Some(last) => messages.ends[last],
+            None => messages.begin,
+        };
+        let message = messages.held + before as u64 + 1;
+        (message, number.distance_from(begin))
     }
 
     /// Where the next message begins of which nothing was sent in this pass, and its number.

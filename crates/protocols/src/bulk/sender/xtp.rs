@@ -120,7 +120,7 @@ impl Sender {
             match acted {
                 Acted::Empty(requests) => {
                     context.counters.requests_unanswered += 1;
-                    if self.is_unanswered(requests) {
+                    if self.has_asked_in_vain(requests) {
                         return self.give_up_unanswered(context, requests);
                     }
                     self.set_backoff(|_| requests);
@@ -148,7 +148,7 @@ impl Sender {
         }
     }
 
-    fn is_unanswered(&self, requests: u32) -> bool {
+    fn has_asked_in_vain(&self, requests: u32) -> bool {
         self.buckets()
             .is_some_and(|it| requests >= it.rule().unanswered)
     }

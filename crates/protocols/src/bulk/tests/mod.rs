@@ -22,4 +22,5 @@ mod resume;
 mod slots;
 mod strict;
 mod transitions;
+mod unanswered;
 mod xtp;

@@ -47,8 +47,11 @@ pub(super) struct Net {
     /// The messages that each user was given, and what has come of the next.
     pub(super) messages: Vec<Vec<Vec<u8>>>,
     part: Vec<Vec<u8>>,
-    /// The number of the first message of each user.
+    /// The number of the first message of each user, and those of all; and whether some may be left
+    /// out.
     pub(super) first: Vec<u64>,
+    pub(super) numbers: Vec<Vec<u64>>,
+    pub(super) gaps: bool,
     /// Messages that the sender's user has to send.
     pub(super) to_send: VecDeque<Bytes>,
     /// When the sender's user learned that all have a message: its number, and how many messages
@@ -119,6 +122,8 @@ impl Net {
             messages: std::vec![Vec::new(); endpoints],
             part: std::vec![Vec::new(); endpoints],
             first: std::vec![1; endpoints],
+            numbers: std::vec![Vec::new(); endpoints],
+            gaps: false,
             to_send: VecDeque::new(),
             all_had: Vec::new(),
             acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
@@ -287,7 +292,8 @@ impl Net {
                     let message = std::mem::take(&mut self.part[index]);
                     self.messages[index].push(message);
                     let given = self.messages[index].len() as u64;
-                    assert_eq!(self.first[index] + given - 1, *number);
+                    assert!(self.gaps || self.first[index] + given - 1 == *number);
+                    self.numbers[index].push(*number);
                     continue;
                 }
                 Notice::Joined {
@@ -365,6 +371,7 @@ impl Net {
         self.messages[index].clear();
         self.part[index].clear();
         self.first[index] = 1;
+        self.numbers[index].clear();
     }
 
     /// Transfer `id` is announced to a user that keeps what it is given.

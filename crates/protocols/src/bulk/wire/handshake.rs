@@ -217,6 +217,7 @@ fn opening(reader: &mut Reader<'_>) -> Result<Opening, DecodeError> {
     match reader.u8("opening")? {
         1 => Ok(Opening::AtStart),
         2 => Ok(Opening::AtAnyTime),
+        3 => Ok(Opening::Unanswered),
         other => Err(reader.invalid("opening", u64::from(other))),
     }
 }
@@ -304,6 +305,7 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         writer.u8(match opening {
             Opening::AtStart => 1,
             Opening::AtAnyTime => 2,
+            Opening::Unanswered => 3,
         });
     }
     if let Some(subgroups) = announce.subgroups {

@@ -112,6 +112,10 @@ fn examples() -> Vec<Message> {
         subgroups: Some(Subgroups(5)),
         ..of_messages.clone()
     };
+    let unanswered = Announce {
+        messages: Some(Opening::Unanswered),
+        ..of_messages.clone()
+    };
     let start = Start {
         pass: PassNumber(2),
         answer: true,
@@ -221,6 +225,7 @@ fn examples() -> Vec<Message> {
         Message::Announce(announce),
         Message::Announce(of_messages),
         Message::Announce(may_be_joined),
+        Message::Announce(unanswered),
         Message::Join(Join::AT_START),
         Message::Join(Join {
             place: PacketNumber(1 << 33),
