@@ -150,17 +150,56 @@ impl About {
     }
 }
 
-/// The announcement of a request to a group. Receivers of files ignore it, and members that answer
-/// requests ignore those of files.
+/// The announcement of something of which only the sender's name is said. Whoever is for another
+/// kind takes no notice of it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct AboutRequest {
-    /// The requester's name, for people.
+pub(crate) struct AboutHost<const KIND: u8> {
+    /// The sender's name, for people.
     pub(crate) host: String,
 }
 
-impl AboutRequest {
-    const KIND: u8 = 2;
+/// The announcement of a request to a group.
+pub(crate) type AboutRequest = AboutHost<2>;
 
+/// The announcement of a connection for messages.
+pub(crate) type AboutConnection = AboutHost<4>;
+
+impl<const KIND: u8> AboutHost<KIND> {
+    /// Whether `bytes` announce this kind.
+    pub(crate) fn is_announced(bytes: &[u8]) -> bool {
+        bytes.starts_with(&[About::VERSION, KIND])
+    }
+
+    /// Encodes it. A name that is too long is cut off.
+    pub(crate) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::new();
+        let host = &self.host[..self.host.floor_char_boundary(About::TEXT_MAX)];
+        Writer::new(&mut bytes)
+            .u8(About::VERSION)
+            .u8(KIND)
+            .varint(host.len() as u64)
+            .put(host.as_bytes());
+        bytes.into()
+    }
+
+    /// Decodes an announcement of this kind.
+    ///
+    /// # Errors
+    /// If it is not of this kind.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = Reader::new(bytes);
+        let version = reader.u8("version")?;
+        let kind = reader.u8("kind")?;
+        if (version, kind) != (About::VERSION, KIND) {
+            return Err(reader.invalid("kind", kind.into()));
+        }
+        let host = text(&mut reader, "host")?;
+        reader.finish()?;
+        Ok(Self { host })
+    }
+}
+
+impl AboutRequest {
     /// The stream of a request: its bytes, and one more that ends it. Members begin to work when
     /// that last byte is delivered, so holding it back holds back any request, even an empty one.
     pub(crate) fn stream(request: &[u8]) -> Bytes {
@@ -177,81 +216,6 @@ impl AboutRequest {
         stream.pop();
         stream.into()
     }
-
-    /// Whether `bytes` announce a request.
-    pub(crate) fn is_announced(bytes: &[u8]) -> bool {
-        bytes.starts_with(&[About::VERSION, Self::KIND])
-    }
-
-    /// Encodes it. A name that is too long is cut off.
-    pub(crate) fn encode(&self) -> Bytes {
-        of_host(Self::KIND, &self.host)
-    }
-
-    /// Decodes the announcement of a request.
-    ///
-    /// # Errors
-    /// If it is not the announcement of a request.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let host = host_of(Self::KIND, bytes)?;
-        Ok(Self { host })
-    }
-}
-
-/// What a connection for messages says of itself. Who receives files or answers requests takes no
-/// notice of it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct AboutConnection {
-    /// The sender's name, for people.
-    pub(crate) host: String,
-}
-
-impl AboutConnection {
-    const KIND: u8 = 4;
-
-    /// Whether an announcement is that of a connection.
-    pub(crate) fn is_announced(bytes: &[u8]) -> bool {
-        bytes.starts_with(&[About::VERSION, Self::KIND])
-    }
-
-    /// Its bytes. A name that is too long is cut off.
-    pub(crate) fn encode(&self) -> Bytes {
-        of_host(Self::KIND, &self.host)
-    }
-
-    /// Reads the announcement of a connection.
-    ///
-    /// # Errors
-    /// If it is none.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let host = host_of(Self::KIND, bytes)?;
-        Ok(Self { host })
-    }
-}
-
-/// An announcement that says nothing but its kind and its sender's name.
-fn of_host(kind: u8, host: &str) -> Bytes {
-    let mut bytes = Vec::new();
-    let host = &host[..host.floor_char_boundary(About::TEXT_MAX)];
-    Writer::new(&mut bytes)
-        .u8(About::VERSION)
-        .u8(kind)
-        .varint(host.len() as u64)
-        .put(host.as_bytes());
-    bytes.into()
-}
-
-/// The sender's name in such an announcement of this kind.
-fn host_of(kind: u8, bytes: &[u8]) -> Result<String, DecodeError> {
-    let mut reader = Reader::new(bytes);
-    let version = reader.u8("version")?;
-    let read = reader.u8("kind")?;
-    if (version, read) != (About::VERSION, kind) {
-        return Err(reader.invalid("kind", read.into()));
-    }
-    let host = text(&mut reader, "host")?;
-    reader.finish()?;
-    Ok(host)
 }
 
 fn files(

@@ -15,13 +15,14 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    Acceptance, BulkConfig, DeliverTo, Failure, Multidriver, Notice, OfferError, Opening, Order,
-    Outcome, Policy, STOPPED, Transfer, TransferId,
+    Acceptance, BulkConfig, DeliverTo, Failure, Notice, OfferError, Opening, Order, Outcome,
+    STOPPED, Transfer, TransferId,
 };
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutConnection;
 use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::request::Requesting;
 use crate::send::Audience;
 
 /// How long a turn may wait: how late a stop request is seen.
@@ -43,16 +44,10 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Settings of a connection: the policy `multidriver`, under which all reply to each message, 2
-    /// s for receivers to come, without parity.
+    /// Settings of a connection, those of a [request](Requesting::settings): the policy
+    /// `multidriver`, under which all reply to each message; 2 s for receivers to come; no parity.
     pub fn settings() -> BulkConfig {
-        let lan = BulkConfig::lan();
-        BulkConfig {
-            policy: Policy::Multidriver(Multidriver::for_window(lan.window)),
-            block: None,
-            register_within: Duration::from_secs(2),
-            ..lan
-        }
+        Requesting::settings()
     }
 }
 
