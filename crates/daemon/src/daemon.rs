@@ -537,7 +537,7 @@ impl Daemon {
                 }
             };
             let answer = Bytes::from(answer.to_string());
-            self.engine.answer(client, question, answer);
+            self.engine.answer(now, client, question, answer);
         }
     }
 

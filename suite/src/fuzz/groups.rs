@@ -342,7 +342,7 @@ impl FuzzStage {
             });
             while let Some((client, question)) = daemon.engine.poll_question() {
                 let json = Bytes::from_static(b"{}");
-                daemon.engine.answer(client, question, json);
+                daemon.engine.answer(self.now, client, question, json);
             }
             daemon.drain_clients(self.now);
             while daemon.engine.poll_observation().is_some() {}

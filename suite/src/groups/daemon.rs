@@ -233,7 +233,7 @@ impl Daemon {
                 Question::Rekey(_) => "{}",
             };
             self.engine
-                .answer(id, question, Bytes::from_static(json.as_bytes()));
+                .answer(now, id, question, Bytes::from_static(json.as_bytes()));
         }
         while let Some(id) = self.engine.poll_output() {
             ready.insert(id);

@@ -248,7 +248,7 @@ impl Daemon {
                 Question::Groups => b"[]",
                 _ => b"{}",
             };
-            engine.answer(id, question, Bytes::from_static(json));
+            engine.answer(now, id, question, Bytes::from_static(json));
         }
         while let Some(id) = engine.poll_output() {
             let bytes = take(engine, now, id);

@@ -169,7 +169,7 @@ impl Loop {
         self.sockets = sockets;
         self.order(now, stalled);
         self.engine.handle_timeout(now);
-        self.answer();
+        self.answer(now);
         self.write(now);
         busy || (!stalled && !self.ring.is_empty())
     }
@@ -214,14 +214,14 @@ impl Loop {
         }
     }
 
-    fn answer(&mut self) {
+    fn answer(&mut self, now: Time) {
         while let Some((id, question)) = self.engine.poll_question() {
             let json = match &question {
                 Question::Status => format!("{{\"host\":\"{}\"}}", self.engine.host()),
                 Question::Groups => format!("[{}]", self.engine.groups().len()),
                 Question::Rekey(path) => format!("{{\"path\":{path:?}}}"),
             };
-            self.engine.answer(id, question, json.into());
+            self.engine.answer(now, id, question, json.into());
         }
     }
 

@@ -71,7 +71,7 @@ fn a_long_answer_is_written_in_shares() {
     let id = *clients.streams.keys().next().unwrap();
     clients.readable.push(id);
     clients.take_input(now, &mut engine);
-    engine.answer(id, Question::Status, Bytes::from(vec![b' '; LEN]));
+    engine.answer(now, id, Question::Status, Bytes::from(vec![b' '; LEN]));
     let reader = std::thread::spawn(move || {
         let (mut bytes, mut all) = (vec![0; 1 << 20], 0);
         while all < LEN {
@@ -257,7 +257,7 @@ fn the_reason_of_an_expulsion_arrives_over_tcp() {
         }
     };
     let long = Bytes::from(vec![b' '; 1 << 20]);
-    engine.answer(id, Question::Status, long);
+    engine.answer(now, id, Question::Status, long);
     clients.give_output(now, &mut engine);
     // A frame of no length, and more behind it that the daemon does not read.
     client.write_all(&[0; 200_000]).unwrap();

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::path::PathBuf;
 
 use bytes::Bytes;
+use groupcast_core::Time;
 
 use super::{ClientId, Engine, Transport};
 use crate::frame::DaemonFrame;
@@ -43,18 +44,18 @@ impl Engine {
     }
 
     /// Answers a question in JSON. Nothing happens if the client has gone.
-    pub fn answer(&mut self, client: ClientId, question: Question, json: Bytes) {
+    pub fn answer(&mut self, now: Time, client: ClientId, question: Question, json: Bytes) {
         let frame = match question {
             Question::Status => DaemonFrame::StatusReport(json),
             Question::Groups => DaemonFrame::GroupsReport(json),
             Question::Rekey(_) => DaemonFrame::RekeyReport(json),
         };
-        self.send(client, &frame);
+        self.reply(now, client, &frame);
     }
 
     /// A client asks to change the key to that of a file. Refused over TCP: a client of another
     /// host must not have this host's files read.
-    pub(super) fn ask_rekey(&mut self, client: ClientId, path: Vec<u8>) {
+    pub(super) fn ask_rekey(&mut self, now: Time, client: ClientId, path: Vec<u8>) {
         let Some(asker) = self.clients.get(client) else {
             return;
         };
@@ -67,7 +68,7 @@ impl Engine {
             let path = PathBuf::from(OsString::from_vec(path));
             return self.ask(client, Question::Rekey(path));
         };
-        self.send(client, &DaemonFrame::RekeyReport(error.into()));
+        self.reply(now, client, &DaemonFrame::RekeyReport(error.into()));
     }
 
     /// The user at the other end of a client's Unix socket, if the system said who that is.

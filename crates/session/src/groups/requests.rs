@@ -67,10 +67,9 @@ impl Engine {
             ClientFrame::Status => self.ask(id, Question::Status),
             ClientFrame::Groups => self.ask(id, Question::Groups),
             ClientFrame::Ping { token } => {
-                self.send(id, &DaemonFrame::Pong { token });
-                self.check_backlog(now, id);
+                self.reply(now, id, &DaemonFrame::Pong { token });
             }
-            ClientFrame::Rekey { path } => self.ask_rekey(id, path),
+            ClientFrame::Rekey { path } => self.ask_rekey(now, id, path),
             ClientFrame::WhenSlow(policy) => self.handle_when_slow(id, policy),
             ClientFrame::Guest(frame) => self.handle_guest(now, id, frame),
             ClientFrame::Bus { token, request } => self.handle_bus(now, id, token, request),
@@ -306,8 +305,7 @@ impl Engine {
             code,
             text,
         };
-        self.send(id, &frame);
-        self.check_backlog(now, id);
+        self.reply(now, id, &frame);
     }
 
     /// Returns publish credit of this cost to the client.
@@ -318,7 +316,16 @@ impl Engine {
         }
     }
 
-    /// Sends a frame that needs no credit.
+    /// Answers a request at once, without credit. What the client does not read of such answers
+    /// counts as its own backlog: a client that asks again and again and reads nothing is
+    /// disconnected, before it takes much of what waits for all clients.
+    pub(super) fn reply(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
+        self.send(id, frame);
+        self.check_backlog(now, id);
+    }
+
+    /// Sends a frame that needs no credit. [`reply`](Self::reply) is for one that a client can ask
+    /// for as often as it likes.
     pub(super) fn send(&mut self, id: ClientId, frame: &DaemonFrame) {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();

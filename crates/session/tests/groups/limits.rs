@@ -202,6 +202,48 @@ fn of_clients_for_which_too_much_waits_the_slowest_goes_first() {
     }
 }
 
+/// Answers are part of what waits for the client that asked. A client that asks again and again and
+/// reads nothing is disconnected for its own backlog, long before it has used up what all clients
+/// share.
+#[test]
+fn a_client_that_asks_and_never_reads_is_held_to_its_own_backlog() {
+    const MAX: usize = 4_096;
+    let questions = [
+        ClientFrame::Status,
+        ClientFrame::Groups,
+        ClientFrame::Rekey {
+            path: b"/key".to_vec(),
+        },
+        ClientFrame::Ping { token: 1 },
+    ];
+    for question in questions {
+        let (mut world, _, one) = alone(EngineConfig {
+            disconnect_at: MAX,
+            ..EngineConfig::default()
+        });
+        let asker = (one, world.connect(one, "asker"));
+        let other = (one, world.connect(one, "other"));
+        world.client(asker.0, asker.1).reads = false;
+        let mut most = 0;
+        for _ in 0..1_000 {
+            world.act(asker.0, asker.1, |client| client.send(&question));
+            world.act(other.0, other.1, |client| {
+                client.send(&ClientFrame::Status);
+            });
+            let status = world.daemon(one).engine.status();
+            let backlogs = status.clients.iter().map(|client| client.backlog);
+            most = most.max(backlogs.max().unwrap_or(0));
+        }
+        assert!(most < 2 * MAX, "{question:?}: {most} bytes waited");
+        let counters = world.daemon(one).engine.counters();
+        assert_eq!(counters.clients_disconnected, 1, "{question:?}");
+        let mut facts = world.daemon(one).facts.iter().map(ToString::to_string);
+        let is_reason = |fact: &String| fact.contains("disconnected asker@h1: too slow");
+        assert!(facts.any(|fact| is_reason(&fact)), "{question:?}");
+        assert_eq!(end(&mut world, other), None, "it reads its answers");
+    }
+}
+
 /// Clients that wait for one long message share its bytes: it is in memory once.
 #[test]
 fn a_long_message_to_many_is_counted_once() {

@@ -461,7 +461,7 @@ impl World {
                 Question::Groups => format!("[{}]", daemon.engine.groups().len()),
                 Question::Rekey(path) => format!("{{\"path\":{path:?}}}"),
             };
-            daemon.engine.answer(id, question, json.into());
+            daemon.engine.answer(now, id, question, json.into());
         }
         let mut credit = Vec::new();
         while let Some(id) = daemon.engine.poll_output() {
