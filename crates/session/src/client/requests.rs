@@ -35,10 +35,7 @@ impl Connection {
     /// # Errors
     /// [`RequestError::NoRingsMade`] if the daemon is too old for such rings.
     pub fn join_on_ring(&mut self, group: &str, discard_own: bool) -> Result<(), RequestError> {
-        let welcome = self.welcome.as_ref();
-        if welcome.is_some_and(|welcome| welcome.features & RINGS_MADE == 0) {
-            return Err(RequestError::NoRingsMade);
-        }
+        self.check_rings_made()?;
         self.join_by(
             group,
             Joined {
@@ -204,12 +201,16 @@ impl Connection {
     /// [`ClientEvent::BusClients`](super::ClientEvent::BusClients) follows, with `token`.
     ///
     /// # Errors
-    /// [`RequestError::NoBus`] if the daemon is older than the bus.
+    /// [`RequestError::NoBus`] if the daemon is older than the bus, [`RequestError::NoRingsMade`] if
+    /// the request is for a ring and the daemon is too old for that.
     ///
     /// # Panics
     /// If a text of the request has more than 255 bytes.
     pub fn ask_bus(&mut self, token: u64, request: BusRequest) -> Result<(), RequestError> {
         self.check_bus()?;
+        if matches!(request, BusRequest::Accept { ring: true, .. }) {
+            self.check_rings_made()?;
+        }
         self.request(&ClientFrame::Bus { token, request })
     }
 
@@ -217,6 +218,16 @@ impl Connection {
         let welcome = self.welcome.as_ref();
         match welcome.is_some_and(|welcome| welcome.features & BUS == 0) {
             true => Err(RequestError::NoBus),
+            false => Ok(()),
+        }
+    }
+
+    /// An older daemon joins a group without the ring and says nothing, and ends the connection for
+    /// a request of the bus that it does not know.
+    fn check_rings_made(&self) -> Result<(), RequestError> {
+        let welcome = self.welcome.as_ref();
+        match welcome.is_some_and(|welcome| welcome.features & RINGS_MADE == 0) {
+            true => Err(RequestError::NoRingsMade),
             false => Ok(()),
         }
     }

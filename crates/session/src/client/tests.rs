@@ -1,7 +1,9 @@
 use groupcast_core::Service;
 
 use super::*;
-use crate::frame::{CREDIT_PER_FRAME, MAGIC, MessageHead, Reject, Request, encode_message_head};
+use crate::frame::{
+    BUS, BusRequest, CREDIT_PER_FRAME, MAGIC, MessageHead, Reject, Request, encode_message_head,
+};
 use crate::groups::Transport;
 use crate::{ClientId, Engine, EngineConfig};
 
@@ -94,6 +96,25 @@ fn a_disk_is_asked_for_where_the_daemon_has_one() {
     let refused = connection.set_when_slow(WhenSlow::Spill);
     assert_eq!(refused, Err(RequestError::NoSpill));
     assert_eq!(connection.set_when_slow(WhenSlow::Drop), Ok(()));
+}
+
+#[test]
+fn an_old_daemon_is_asked_for_no_ring_by_any_kind_of_join() {
+    let accept = |ring| BusRequest::Accept {
+        group: "g".into(),
+        pattern: "*".into(),
+        ring,
+    };
+    let mut connection = open_to(BUS | BEHIND, 100, 100);
+    let refused = Err(RequestError::NoRingsMade);
+    assert_eq!(connection.ask_bus(1, accept(true)), refused);
+    assert_eq!(connection.join_on_ring("g", false), refused);
+    assert_eq!(connection.outgoing(), 0);
+    assert_eq!(connection.ask_bus(1, accept(false)), Ok(()));
+
+    let mut connection = open_to(BUS | RINGS_MADE, 100, 100);
+    assert_eq!(connection.ask_bus(1, accept(true)), Ok(()));
+    assert_eq!(connection.join_on_ring("g", false), Ok(()));
 }
 
 #[test]
