@@ -81,12 +81,10 @@ impl Key {
     /// # Errors
     /// [`KeyError::Exposed`] if others than its owner may read or change the file (a group may read
     /// one that root owns, as secrets are mounted into containers: modes 0440 and 0640),
-    /// [`KeyError::Malformed`] if it holds no key, [`KeyError::Read`] if it cannot be read.
+    /// [`KeyError::Malformed`] if it holds no key, [`KeyError::Missing`] if there is no file,
+    /// [`KeyError::Read`] if it cannot be read.
     pub fn load(path: &Path) -> Result<Self, KeyError> {
-        let file = open_regular(path).map_err(|source| KeyError::Read {
-            path: path.into(),
-            source,
-        })?;
+        let file = open_regular(path).map_err(|source| KeyError::unread(path, source))?;
         Self::read(file, path)
     }
 
@@ -99,10 +97,7 @@ impl Key {
     /// # Errors
     /// Those of [`load`](Self::load), [`KeyError::Foreign`] and [`KeyError::Pseudo`].
     pub fn load_own(path: &Path) -> Result<Self, KeyError> {
-        let failed = |source| KeyError::Read {
-            path: path.into(),
-            source,
-        };
+        let failed = |source| KeyError::unread(path, source);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
         let stat = fs::fstat(&found).map_err(|error| failed(error.into()))?;
@@ -135,10 +130,7 @@ impl Key {
 
     /// Reads the key of `file`, found at `path`, if it is a regular file.
     fn read(file: Option<File>, path: &Path) -> Result<Self, KeyError> {
-        let failed = |source| KeyError::Read {
-            path: path.into(),
-            source,
-        };
+        let failed = |source| KeyError::unread(path, source);
         let file = file.ok_or_else(|| Self::irregular(path))?;
         let metadata = file.metadata().map_err(failed)?;
         let mut text = Zeroizing::new(Vec::new());
@@ -300,6 +292,16 @@ pub enum KeyError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// There is no such file.
+    #[error(
+        "there is no key file {0}: copy there the one of the other hosts, or, on the first host, make it with \
+         `groupcast keygen {0}`",
+        .path.display()
+    )]
+    Missing {
+        /// The path of the key file.
+        path: PathBuf,
+    },
     /// The file cannot be read.
     #[error("cannot read the key file {}: {source}", .path.display())]
     Read {
@@ -319,6 +321,16 @@ pub enum KeyError {
     /// The operating system has no randomness to give.
     #[error("the operating system gave no random bytes")]
     Entropy,
+}
+
+impl KeyError {
+    fn unread(path: &Path, source: io::Error) -> Self {
+        let path = path.into();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Missing { path },
+            _ => Self::Read { path, source },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -414,8 +426,17 @@ mod tests {
         // A file that others may read, and should: its mode is none of a key's business.
         let error = Key::load(&dir.file("root:x:0:0\n", 0o644)).unwrap_err();
         assert!(matches!(error, KeyError::Malformed { .. }), "{error}");
-        let missing = Key::load(&dir.0.join("none")).unwrap_err().to_string();
-        assert!(missing.contains("none"), "{missing}");
+    }
+
+    #[test]
+    fn an_error_about_a_missing_file_says_how_to_make_it() {
+        let dir = Dir::new("missing");
+        let path = dir.0.join("none.key");
+        let remedy = format!("`groupcast keygen {}`", path.display());
+        for loaded in [Key::load(&path), Key::load_own(&path)] {
+            let error = loaded.unwrap_err().to_string();
+            assert!(error.contains(&remedy), "{error}");
+        }
     }
 
     #[test]
