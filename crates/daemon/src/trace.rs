@@ -23,7 +23,8 @@ use crate::error::DaemonError;
 
 /// The size at which a file is put aside and the next one begun.
 const PART_MAX: u64 = 8 << 20;
-/// The most traces in the directory.
+/// The most traces in the directory. Where there are more, from elsewhere, each can be written
+/// anew and no other can begin.
 const TRACES_MAX: usize = 32;
 /// How long records are buffered.
 const DELAY: Duration = Duration::from_millis(100);
@@ -40,7 +41,7 @@ struct Inner {
     directory: Rc<OwnedFd>,
     /// The open traces, by name.
     open: Vec<(String, Rc<RefCell<TraceFile>>)>,
-    /// The names of traces with files in the directory.
+    /// The names of traces with files in the directory, [`TRACES_MAX`] of them at most.
     names: BTreeSet<String>,
     /// When buffered records have to be flushed.
     due: Option<Time>,
@@ -57,6 +58,12 @@ impl Traces {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = rustix::fs::open(path, flags, Mode::empty()).map_err(failed)?;
         let names = names_in(&directory).map_err(failed)?;
+        if names.len() >= TRACES_MAX {
+            tracing::warn!(
+                "{TRACES_MAX} traces or more are in {}, as many as may be: clients begin no others before some are removed",
+                path.display()
+            );
+        }
         Ok(Self(Rc::new(RefCell::new(Inner {
             directory: Rc::new(directory),
             open: Vec::new(),
@@ -101,10 +108,10 @@ impl Tracer for Traces {
         let system = |error: io::Error| {
             TraceRefusal::System(format!("the file of the trace cannot be made: {error}"))
         };
-        if inner.names.len() >= TRACES_MAX && !inner.names.contains(name) {
+        if inner.names.len() >= TRACES_MAX && !has_files(&inner.directory, name) {
             // The operator may have removed some.
             inner.names = names_in(&inner.directory).map_err(|error| system(error.into()))?;
-            if inner.names.len() >= TRACES_MAX && !inner.names.contains(name) {
+            if inner.names.len() >= TRACES_MAX {
                 return Err(TraceRefusal::TooMany(TRACES_MAX));
             }
         }
@@ -117,7 +124,9 @@ impl Tracer for Traces {
         };
         let file = TraceFile::begin(inner.directory.clone(), head, inner.part_max);
         let file = Rc::new(RefCell::new(file.map_err(system)?));
-        inner.names.insert(name.to_owned());
+        if inner.names.len() < TRACES_MAX {
+            inner.names.insert(name.to_owned());
+        }
         inner.open.push((name.to_owned(), file.clone()));
         Ok(Box::new(FileTrace {
             file,
@@ -141,6 +150,14 @@ fn names_in(directory: &OwnedFd) -> Result<BTreeSet<String>, Errno> {
         }
     }
     Ok(names)
+}
+
+/// Whether the trace has a file in the directory, whatever stands at its name.
+fn has_files(directory: &OwnedFd, name: &str) -> bool {
+    [SUFFIX, OLD_SUFFIX].iter().any(|suffix| {
+        let file = format!("{name}{suffix}");
+        rustix::fs::statat(directory, file, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    })
 }
 
 /// A connection's trace; it ends on drop.
@@ -437,6 +454,24 @@ mod tests {
         }
         fs::remove_file(directory.join("t5.trace")).unwrap();
         drop(traces.begin("more", "c1@h").unwrap());
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    /// Which of them are found first depends on the file system.
+    #[test]
+    fn where_there_are_more_traces_each_can_be_written_anew() {
+        let directory = directory("more");
+        let names: Vec<_> = (0..2 * TRACES_MAX).map(|it| format!("t{it}")).collect();
+        for (number, name) in names.iter().enumerate() {
+            let suffix = [SUFFIX, OLD_SUFFIX][number % 2];
+            fs::write(directory.join(format!("{name}{suffix}")), "").unwrap();
+        }
+        let mut traces = Traces::open(&directory).unwrap();
+        for name in &names {
+            drop(traces.begin(name, "c1@h").unwrap());
+        }
+        let refusal = traces.begin("other", "c1@h").unwrap_err();
+        assert_eq!(refusal, TraceRefusal::TooMany(TRACES_MAX));
         fs::remove_dir_all(directory).unwrap();
     }
 
