@@ -46,8 +46,8 @@ pub(super) struct Asking {
     cursor: u64,
     width: u64,
     interval: Duration,
-    /// The number of the last poll, and when the last [`SENT_MAX`] polls were sent.
-    poll: u16,
+    /// How many polls there were, and when the last [`SENT_MAX`] were sent, by their numbers.
+    polls: u32,
     sent: VecDeque<(u16, Time)>,
     /// Hosts that have answered for the first time since the last poll.
     answers: u32,
@@ -77,7 +77,7 @@ impl Asking {
             cursor: POSITIONS,
             width: WIDTH_FIRST,
             interval: config.interval,
-            poll: 0,
+            polls: 0,
             sent: VecDeque::new(),
             answers: 0,
             hosts: BTreeMap::new(),
@@ -156,14 +156,14 @@ impl Asking {
         }
         self.widen();
         if self.cursor >= POSITIONS {
-            if self.poll > 1 {
+            if self.polls > 1 {
                 self.end_pass();
             }
             let is_quiet = now - self.news >= self.config.quiet;
             if self.silent_passes >= self.config.silent_passes.max(1) && is_quiet {
                 return Err(self.result(now, true));
             }
-            if self.poll > 0 {
+            if self.polls > 0 {
                 self.cursor = 0;
                 self.is_silent = true;
             }
@@ -183,7 +183,7 @@ impl Asking {
     fn widen(&mut self) {
         let answers = u64::from(core::mem::take(&mut self.answers));
         // The first poll asks no host: with it the hosts and the asker admit each other.
-        if self.poll > 1 {
+        if self.polls > 1 {
             let wanted = u64::from(self.config.answers_wanted.max(1));
             let width = self.width.saturating_mul(wanted) / answers.max(wanted.div_ceil(4));
             self.width = width.clamp(1, POSITIONS);
@@ -191,7 +191,10 @@ impl Asking {
     }
 
     fn poll(&mut self, now: Time) -> Poll {
-        self.poll = self.poll.saturating_add(1);
+        self.polls = self.polls.saturating_add(1);
+        // A poll has the number of its count modulo 2^16: far more than the polls whose answers may
+        // still be on their way.
+        let number = self.polls as u16;
         let first = self.cursor;
         let mut end = (first + self.width).min(POSITIONS);
         let mut heard = Vec::new();
@@ -213,7 +216,7 @@ impl Asking {
             false => (1, 0),
         };
         self.cursor = end;
-        self.sent.push_back((self.poll, now));
+        self.sent.push_back((number, now));
         if self.sent.len() > SENT_MAX {
             self.sent.pop_front();
         }
@@ -222,7 +225,7 @@ impl Asking {
         self.due = now + self.interval * patience;
         Poll {
             census: self.number,
-            number: self.poll,
+            number,
             list: self.request.list,
             asked: self.request.subgroups,
             first,
@@ -242,8 +245,57 @@ impl Asking {
             subgroups: unions.fold(Subgroups::NONE, Subgroups::union),
             list: self.request.list.then_some(hosts),
             complete: ended_by_itself && !self.is_cut,
-            polls: u32::from(self.poll),
+            polls: self.polls,
             took: now - self.began,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::NodeId;
+
+    use super::*;
+
+    /// The numbers of polls are used again after 65,536 of them. A late answer still shows the
+    /// round trip, and polls wait for it.
+    #[test]
+    fn a_census_of_more_polls_than_there_are_numbers_still_measures_the_round_trip() {
+        const POLLS: u32 = (1 << 16) + 100;
+        let config = XgmConfig {
+            silent_passes: u32::MAX,
+            ..XgmConfig::default()
+        };
+        let request = CensusRequest {
+            timeout: Duration::from_secs(1 << 20),
+            ..CensusRequest::default()
+        };
+        let mut now = Time::ZERO;
+        let mut asking = Asking::new(Incarnation(1), 1, request, config, now);
+        let mut numbers = Vec::new();
+        for _ in 0..POLLS {
+            now += config.interval;
+            let poll = asking.next_poll(now).expect("it goes on");
+            numbers.push(poll.number);
+        }
+        let late = numbers.len() - 1 - 20;
+        assert_eq!(numbers[late..].len(), 21);
+        assert!(numbers[late + 1..].iter().all(|it| *it != numbers[late]));
+        let from = MemberId {
+            node: NodeId(2),
+            incarnation: Incarnation(2),
+        };
+        let answer = Answer {
+            census: 1,
+            poll: numbers[late],
+            held: Duration::ZERO,
+            union: Subgroups::ALL,
+            members: 1,
+            list: None,
+        };
+        asking.hear(now, from, &answer);
+        let round_trip = config.interval * 20;
+        assert!(asking.interval >= round_trip * 2, "{:?}", asking.interval);
+        assert_eq!(asking.result(now, true).polls, POLLS);
     }
 }
