@@ -150,9 +150,19 @@ struct Work {
     /// empty request comes whole before any member is counted in.
     is_enrolled: bool,
     is_received: bool,
+    /// Work on it waits for a thread, or has begun.
+    is_queued: bool,
     over: Arc<AtomicBool>,
     /// The reply: its code, its bytes, and how many of them the protocol has taken.
     reply: Option<(u32, Vec<u8>, usize)>,
+}
+
+impl Work {
+    /// Whether work on it may begin now: true once, however often the protocol says the same.
+    fn begins(&mut self) -> bool {
+        let may_begin = self.is_enrolled && self.is_received;
+        may_begin && !std::mem::replace(&mut self.is_queued, true)
+    }
 }
 
 struct AnsweringMember<'scope, 'env> {
@@ -237,7 +247,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
     fn note(&mut self, id: TransferId, note: impl FnOnce(&mut Work)) {
         if let Some(work) = self.requests.get_mut(&id) {
             note(work);
-            if work.is_enrolled && work.is_received {
+            if work.begins() {
                 self.waiting.push_back(id);
             }
         }
@@ -280,6 +290,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 stream: Vec::new(),
                 is_enrolled: false,
                 is_received: false,
+                is_queued: false,
                 over: Arc::default(),
                 reply: None,
             };
@@ -417,6 +428,33 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 requester: &work.requester,
                 reason,
             });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_on_a_request_begins_once_however_often_it_is_told_of() {
+        let mut work = Work {
+            requester: "r".into(),
+            stream: Vec::new(),
+            is_enrolled: false,
+            is_received: false,
+            is_queued: false,
+            over: Arc::default(),
+            reply: None,
+        };
+        assert!(!work.begins());
+        work.is_received = true;
+        assert!(!work.begins(), "the requester may not count this member in");
+        work.is_enrolled = true;
+        assert!(work.begins());
+        for _ in 0..3 {
+            work.is_enrolled = true;
+            assert!(!work.begins());
         }
     }
 }
