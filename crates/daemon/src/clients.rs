@@ -294,7 +294,7 @@ impl Clients {
     /// How long the loop may sleep, for the clients; `None` if without limit.
     pub(crate) fn patience(&self, now: Time, engine: &mut Engine) -> Option<Duration> {
         let readable = self.readable.iter().any(|id| engine.space(id).is_some());
-        if readable || self.has_output() {
+        if readable || self.has_output() || engine.has_output() {
             return Some(Duration::ZERO);
         }
         let rested = self.resting.front().map(|(at, _)| *at);

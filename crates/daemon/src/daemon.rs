@@ -350,7 +350,7 @@ impl Daemon {
         ]
         .into_iter()
         .chain(self.rings.iter().flatten().map(|ring| ring.patience(now)))
-        .chain([self.is_ring_to_join(now).then_some(Duration::ZERO)])
+        .chain([self.ring_patience(now)])
         .flatten()
         .min()
     }

@@ -163,7 +163,15 @@ impl Ring {
 
     /// Whether the daemon may join it now, if clients ask for it.
     pub(crate) fn may_join(&self, now: Time) -> bool {
-        matches!(self.stay, Stay::Out(not_before) if now >= not_before)
+        self.may_join_at().is_some_and(|at| now >= at)
+    }
+
+    /// When the daemon may join it, if clients ask for it; `None` unless it is out.
+    pub(crate) fn may_join_at(&self) -> Option<Time> {
+        match self.stay {
+            Stay::Out(not_before) => Some(not_before),
+            Stay::In(..) | Stay::Leaving(..) => None,
+        }
     }
 
     /// Whether the daemon is neither in it nor leaving it.
@@ -456,8 +464,12 @@ impl Ring {
     pub(crate) fn patience(&self, now: Time) -> Option<Duration> {
         let open = self.open()?;
         let history = open.history.as_ref().and_then(|history| history.tend(now));
+        let end = match &self.stay {
+            Stay::Leaving(_, end, _) => Some(*end - now),
+            Stay::Out(_) | Stay::In(..) => None,
+        };
         let due = open.endpoint.due_within();
-        Some(history.map_or(due, |history| due.min(history)))
+        [Some(due), history, end].into_iter().flatten().min()
     }
 }
 

@@ -56,6 +56,24 @@ fn flood(path: &Path) -> StdUnixStream {
     stream
 }
 
+/// Writing to a client may give others output, as credit that they wait for: the loop does not
+/// sleep on it.
+#[test]
+fn output_that_came_while_others_were_written_to_is_not_slept_on() {
+    let path = std::env::temp_dir().join(format!("gc-due-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let (mut engine, now) = (engine(), Time::ZERO);
+    assert_eq!(clients.patience(now, &mut engine), None);
+    let stream = StdUnixStream::connect(&path).unwrap();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    assert_eq!(clients.patience(now, &mut engine), Some(Duration::ZERO));
+    clients.give_output(now, &mut engine);
+    assert_eq!(clients.patience(now, &mut engine), None);
+    drop(stream);
+}
+
 #[test]
 fn a_long_answer_is_written_in_shares() {
     const LEN: usize = 16 << 20;
@@ -226,6 +244,7 @@ fn who_sends_many_requests_rests_and_the_others_do_not() {
     clients.take_input(now, &mut engine);
     assert_eq!(engine.counters().clients_accepted, 2, "it is read at once");
 
+    clients.give_output(now, &mut engine);
     let rest = clients.patience(now, &mut engine).unwrap();
     // Its hello is a request as well.
     assert_eq!(rest, REQUEST_REST * (first as u32 + 1));

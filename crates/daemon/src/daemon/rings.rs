@@ -95,14 +95,18 @@ impl Daemon {
         Ok(())
     }
 
-    /// Whether clients ask for a ring that can be joined now.
-    pub(super) fn is_ring_to_join(&self, now: Time) -> bool {
-        let mut rings = self.rings.iter().enumerate();
-        self.phase == RunPhase::Running
-            && rings.any(|(index, ring)| {
-                let may = ring.as_ref().is_some_and(|ring| ring.may_join(now));
-                may && self.engine.asks_for_ring(index) && !self.is_history_open(index)
-            })
+    /// How long the loop may sleep, for the stays in rings: until the next look at them, and until
+    /// one that clients ask for may be joined. `None` without rings.
+    pub(super) fn ring_patience(&self, now: Time) -> Option<Duration> {
+        let rings = self.rings.iter().enumerate();
+        let rings = rings.filter_map(|(index, ring)| Some((index, ring.as_ref()?)));
+        let joins = rings.map(|(index, ring)| {
+            let wanted = self.phase == RunPhase::Running && self.engine.asks_for_ring(index);
+            let joins_at = ring.may_join_at().filter(|_| wanted);
+            let at = joins_at.filter(|_| !self.is_history_open(index));
+            at.map_or(self.look_at, |at| at.min(self.look_at))
+        });
+        joins.min().map(|at| at - now)
     }
 
     /// Whether the daemon is still leaving a former ring of the same name: its last lines must come
@@ -184,5 +188,59 @@ impl Daemon {
             }
             Carrier::Order | Carrier::Bimodal(_) => self.endpoint.node_mut().observe(observation),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+
+    use super::*;
+    use crate::Config;
+    use crate::config::{Listen, Options, RingOptions};
+
+    fn free_port() -> u16 {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.local_addr().unwrap().port()
+    }
+
+    fn daemon(name: &str, rings: Vec<RingOptions>) -> Daemon {
+        let socket = std::env::temp_dir().join(format!("gc-look-{}-{name}", std::process::id()));
+        let options = Options {
+            name: Some(name.into()),
+            listen: Some(Listen {
+                ip: Ipv4Addr::LOCALHOST.into(),
+                port: Some(free_port()),
+            }),
+            multicast: Some(SocketAddrV4::new(
+                Ipv4Addr::new(239, 192, 79, 91),
+                free_port(),
+            )),
+            socket: Some(socket),
+            insecure: Some(true),
+            rings: Some(rings),
+            ..Options::default()
+        };
+        Daemon::start(Config::build(None, options).unwrap()).unwrap()
+    }
+
+    /// The daemon's other reasons to wake up, those of its order, may be farther apart.
+    #[test]
+    fn the_loop_sleeps_no_longer_than_until_the_next_look_at_its_rings() {
+        let ring = RingOptions {
+            top: "wb.cb".into(),
+            multicast: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 92), free_port()),
+            settings: std::collections::BTreeMap::new(),
+        };
+        let mut with = daemon("with", vec![ring]);
+        for _ in 0..3 {
+            let patience = with.patience();
+            let is_soon = |it: Duration| it <= LOOK_INTERVAL;
+            assert!(patience.is_some_and(is_soon), "{patience:?}");
+            with.turn().unwrap();
+        }
+        let mut without = daemon("without", Vec::new());
+        without.turn().unwrap();
+        assert_eq!(without.patience(), None);
     }
 }

@@ -290,6 +290,12 @@ impl Engine {
         self.schedule.ready.pop_first()
     }
 
+    /// Whether [`poll_output`](Self::poll_output) has a client. Writing to one may give others
+    /// output: publishers that waited for it get credit.
+    pub fn has_output(&self) -> bool {
+        !self.schedule.ready.is_empty()
+    }
+
     /// Fills `slices` with the next output for `client`, and returns how many slices it filled.
     pub fn slices<'a>(&'a mut self, client: ClientId, slices: &mut [IoSlice<'a>]) -> usize {
         self.report(client);
