@@ -1,9 +1,10 @@
 //! The group engines of two daemons between their clients and a ring that the script controls:
 //! clients that say what they may and what they may not, payloads of the ring damaged or invented,
-//! splits and merges, time, full queues.
+//! splits and merges, time, full queues. The first daemon has a disk for slow clients, which may be
+//! slow, full or wrong; at the second all groups block.
 //!
-//! Whatever happens: no panic, bounded answers, and every byte that a client is sent can be
-//! understood.
+//! Whatever happens: no panic, bounded answers, every byte that a client is sent can be understood,
+//! agreed and safe messages come to each client in their order, and no file grows too long.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -18,9 +19,10 @@ use groupcast_session::frame::{
     ClientFrame, ClientKind, DaemonFrame, FRAME_MAX, FrameDecoder, Hello, MAGIC, VERSION,
     encode_publish_head,
 };
-use groupcast_session::groups::{Carrier, Transport};
+use groupcast_session::groups::{Carrier, SlowRule, SlowRules, Transport};
 use groupcast_session::{ClientId, Engine, EngineConfig, WhenSlow};
 
+use super::disk::{DiskState, FuzzDisk};
 use super::{Script, member};
 
 const DAEMONS: usize = 2;
@@ -28,10 +30,18 @@ const DAEMONS: usize = 2;
 const CLIENTS_MAX: usize = 6;
 /// More than one input may cause.
 const ANSWERS_MAX: usize = 16_384;
+/// From so many bytes on a client is slow.
+const SLOW_AT: usize = 16 << 10;
+/// The most bytes of a client on the disk, and of all clients of a daemon.
+const ON_DISK_MAX: u64 = 1 << 20;
 const GROUPS: [&str; 4] = ["chat", "chat/ops", "c1@host-0", "ünï"];
 
 /// Plays `script` to two daemons.
 pub fn groups(script: &[u8]) {
+    play(script);
+}
+
+fn play(script: &[u8]) -> FuzzStage {
     let mut script = Script(script);
     let mut stage = FuzzStage::new();
     while let Some(step) = script.step() {
@@ -40,6 +50,7 @@ pub fn groups(script: &[u8]) {
     }
     stage.deliver_all();
     stage.settle();
+    stage
 }
 
 /// A message on the ring.
@@ -64,10 +75,19 @@ struct Daemon {
     engine: Engine,
     member: MemberId,
     config: ConfigId,
-    clients: BTreeMap<ClientId, FrameDecoder>,
+    clients: BTreeMap<ClientId, Reader>,
     submitted: u64,
     /// The ring's queue is full.
     full: bool,
+    disk: FuzzDisk,
+}
+
+/// A client's side of its connection.
+struct Reader {
+    decoder: FrameDecoder,
+    /// The place of the last agreed or safe message.
+    last: u64,
+    messages: usize,
 }
 
 impl FuzzStage {
@@ -79,10 +99,20 @@ impl FuzzStage {
                 let config = EngineConfig {
                     clients_max: 4,
                     message_max: 64 << 10,
+                    stop_publishers_at: SLOW_AT,
+                    spill_each_max: ON_DISK_MAX,
+                    spill_max: ON_DISK_MAX,
                     ..EngineConfig::default()
                 };
+                let mut engine =
+                    Engine::new(config, member, &host).expect("the settings are allowed");
+                engine.set_spills(index == 0);
+                engine.set_slow_rules(SlowRules(vec![SlowRule {
+                    groups: vec![GROUPS[0].into()],
+                    policy: WhenSlow::Spill,
+                }]));
                 Daemon {
-                    engine: Engine::new(config, member, &host).expect("the settings are allowed"),
+                    engine,
                     member,
                     config: ConfigId {
                         counter: 0,
@@ -91,6 +121,7 @@ impl FuzzStage {
                     clients: BTreeMap::new(),
                     submitted: 0,
                     full: false,
+                    disk: FuzzDisk::new(ON_DISK_MAX as usize),
                 }
             })
             .collect();
@@ -156,7 +187,12 @@ impl FuzzStage {
         if daemon.clients.len() < CLIENTS_MAX
             && let Some(client) = daemon.engine.connected(self.now, transport)
         {
-            daemon.clients.insert(client, FrameDecoder::new(FRAME_MAX));
+            let reader = Reader {
+                decoder: FrameDecoder::new(FRAME_MAX),
+                last: 0,
+                messages: 0,
+            };
+            daemon.clients.insert(client, reader);
             self.receive(at, client, &MAGIC);
         }
     }
@@ -193,17 +229,26 @@ impl FuzzStage {
         }
     }
 
-    /// Other faults of a daemon: a connection breaks, the ring is full, the daemon stops.
+    /// Other faults of a daemon: a connection breaks, the disk is slow or broken, the ring is full,
+    /// the daemon stops.
     fn trouble(&mut self, at: usize, script: &mut Script<'_>) {
         let (how, which) = (script.u8(), script.u8());
         let now = self.now;
         let daemon = &mut self.daemons[at];
         match how {
-            0..128 => {
+            0..96 => {
                 if let Some(client) = daemon.pick(which) {
                     daemon.clients.remove(&client);
                     daemon.engine.closed(now, client);
                 }
+            }
+            96..128 => {
+                daemon.disk.state = match which % 4 {
+                    0 => DiskState::Fast,
+                    1 => DiskState::Stuck,
+                    2 => DiskState::Broken,
+                    _ => DiskState::Short,
+                };
             }
             128..192 => daemon.full = true,
             192..250 => {
@@ -345,6 +390,7 @@ impl FuzzStage {
                 daemon.engine.answer(self.now, client, question, json);
             }
             daemon.drain_clients(self.now);
+            daemon.tend_disk(self.now);
             while daemon.engine.poll_observation().is_some() {}
             while daemon.engine.poll_fact().is_some() {}
             for (id, service, payload) in submissions {
@@ -355,6 +401,26 @@ impl FuzzStage {
 }
 
 impl Daemon {
+    /// The disk does what it is asked for, and what comes of it goes to clients.
+    fn tend_disk(&mut self, now: Time) {
+        for answers in 0.. {
+            assert!(answers < ANSWERS_MAX, "the disk is never done");
+            while let Some(work) = self.engine.poll_spill(now) {
+                self.disk.ask(work);
+            }
+            let Some((client, done)) = self.disk.poll_done() else {
+                break;
+            };
+            self.engine.spilled(now, client, done);
+            self.drain_clients(now);
+        }
+        let is_done = self.disk.state != DiskState::Stuck;
+        assert!(
+            !is_done || self.disk.files() <= CLIENTS_MAX,
+            "files are left"
+        );
+    }
+
     fn pick(&self, which: u8) -> Option<ClientId> {
         let count = self.clients.len().max(1);
         self.clients.keys().nth(usize::from(which) % count).copied()
@@ -378,8 +444,8 @@ impl Daemon {
                     break;
                 }
                 self.engine.consumed(now, client, bytes.len());
-                if let Some(decoder) = self.clients.get_mut(&client) {
-                    read(decoder, &bytes);
+                if let Some(reader) = self.clients.get_mut(&client) {
+                    reader.read(&bytes);
                 }
             }
         }
@@ -389,18 +455,33 @@ impl Daemon {
     }
 }
 
-/// Reads what a daemon sent.
-fn read(decoder: &mut FrameDecoder, mut bytes: &[u8]) {
-    while !bytes.is_empty() {
-        let space = decoder.space();
-        let len = space.len().min(bytes.len());
-        let (arrived, rest) = bytes.split_at(len);
-        space[..len].copy_from_slice(arrived);
-        bytes = rest;
-        decoder.filled(len);
-        while let Some(raw) = decoder.next_frame().expect("a daemon sends frames") {
-            let frame = DaemonFrame::decode(raw).expect("a daemon sends well-formed frames");
-            assert!(frame.is_some(), "a daemon sends known frames");
+impl Reader {
+    /// Reads what a daemon sent.
+    fn read(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let space = self.decoder.space();
+            let len = space.len().min(bytes.len());
+            let (arrived, rest) = bytes.split_at(len);
+            space[..len].copy_from_slice(arrived);
+            bytes = rest;
+            self.decoder.filled(len);
+            while let Some(raw) = self.decoder.next_frame().expect("a daemon sends frames") {
+                let frame = DaemonFrame::decode(raw).expect("a daemon sends well-formed frames");
+                self.take(frame.expect("a daemon sends known frames"));
+            }
+        }
+    }
+
+    fn take(&mut self, frame: DaemonFrame) {
+        let DaemonFrame::Message(message) = frame else {
+            return;
+        };
+        self.messages += 1;
+        // Others may have waited for the join of their sender.
+        if matches!(message.service, Service::Agreed | Service::Safe) {
+            let place = message.place.expect("it has a place");
+            assert!(place.seq > self.last, "messages come in their order");
+            self.last = place.seq;
         }
     }
 }
@@ -456,4 +537,64 @@ fn publish(bytes: &mut Vec<u8>, script: &mut Script<'_>) {
     let payload = vec![script.u8(); usize::from(script.u16())];
     encode_publish_head(bytes, number, service, destinations, payload.len());
     bytes.extend(payload);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of a script at the first daemon.
+    const CONNECT: [u8; 2] = [0, 0];
+    const DELIVER: u8 = 10;
+
+    fn hello(which: u8, window: u16) -> Vec<u8> {
+        [&[2, which, 0][..], &window.to_be_bytes()].concat()
+    }
+
+    fn join_chat(which: u8) -> [u8; 3] {
+        [3, which, 0]
+    }
+
+    /// All the credit that a step can give.
+    fn credit(which: u8) -> [u8; 5] {
+        [3, which, 0xf4, 0xff, 0xff]
+    }
+
+    /// An agreed message of 60 KiB to `chat`, which is delivered.
+    fn publish(which: u8, number: u16) -> Vec<u8> {
+        let agreed = Service::ALL.iter().position(|it| *it == Service::Agreed);
+        let agreed = agreed.expect("there is the service") as u8;
+        let [high, low] = number.to_be_bytes();
+        vec![6, which, high, low, agreed, 0, low, 0xf0, 0, DELIVER]
+    }
+
+    /// The target reaches the disk: a client without credit is slow, and gets everything when it
+    /// gives some.
+    #[test]
+    fn a_script_of_a_slow_client_writes_to_the_disk_and_reads_it_again() {
+        const MESSAGES: u16 = 14;
+        let mut script = Vec::new();
+        for which in 0..2 {
+            script.extend(CONNECT);
+            script.extend(hello(which, 0));
+            script.push(DELIVER);
+        }
+        script.extend(join_chat(0));
+        script.push(DELIVER);
+        for number in 1..=MESSAGES {
+            script.extend(publish(1, number));
+        }
+        let stage = play(&script);
+        let daemon = &stage.daemons[0];
+        assert!(daemon.disk.counts[0] > 1 && daemon.disk.files() == 1);
+        for _ in 0..=MESSAGES {
+            script.extend(credit(0));
+        }
+        let stage = play(&script);
+        let daemon = &stage.daemons[0];
+        assert!(daemon.disk.counts[1] > 1);
+        let reader = daemon.clients.values().next().expect("it is connected");
+        assert_eq!(reader.messages, usize::from(MESSAGES));
+        assert_eq!(daemon.disk.files(), 0, "the file is of no use any more");
+    }
 }

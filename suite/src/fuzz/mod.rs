@@ -9,6 +9,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 
 mod access;
 mod bus;
+mod disk;
 mod family;
 mod frames;
 mod groups;
