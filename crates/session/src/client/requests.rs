@@ -201,8 +201,8 @@ impl Connection {
     /// [`ClientEvent::BusClients`](super::ClientEvent::BusClients) follows, with `token`.
     ///
     /// # Errors
-    /// [`RequestError::NoBus`] if the daemon is older than the bus, [`RequestError::NoRingsMade`] if
-    /// the request is for a ring and the daemon is too old for that.
+    /// [`RequestError::NoBus`] if the daemon is older than the bus,
+    /// [`RequestError::NoRingsMade`] if the request is for a ring and the daemon is too old for it.
     ///
     /// # Panics
     /// If a text of the request has more than 255 bytes.
