@@ -81,7 +81,7 @@ pub(crate) struct Clients {
     resting: VecDeque<(Time, ClientId)>,
     /// The clients in `resting`, to find them.
     rests: BTreeSet<ClientId>,
-    /// Had a pattern compiled; what they sent behind it may be handled.
+    /// Clients of which frames were read that are not handled yet.
     held: BTreeSet<ClientId>,
     /// When the last of them has rested.
     rested_at: Time,

@@ -52,7 +52,7 @@ impl Clients {
             return share;
         };
         while share.taken < max {
-            // What waited behind a pattern in a turn before.
+            // What waited behind the frames before.
             if self.held.remove(&id) {
                 if share.count(engine.received(now, id, 0)) {
                     self.held.insert(id);
@@ -190,7 +190,7 @@ impl ReadShare {
             self.taken += PATTERN_COST;
             self.patterns += 1;
         }
-        handled.compiled
+        handled.more
     }
 
     /// How long the client is not read after it.

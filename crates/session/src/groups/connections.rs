@@ -14,6 +14,8 @@ use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError,
 const REFUSED_MAX: usize = 64;
 /// The most connections over TCP that are not welcomed; beyond it the oldest of them is refused.
 const UNWELCOMED_MAX: usize = 64;
+/// The most frames that a call handles: what is read at once may have thousands of short ones.
+const FRAMES_MAX: usize = 64;
 /// A client for which publishers are held back gets more time when it has taken this share of
 /// `stop_publishers_at`.
 const PROGRESS_SHARE: usize = 64;
@@ -27,9 +29,11 @@ pub struct Handled {
     pub messages: usize,
     /// Bytes of an unfinished frame that were moved to make room for the rest of it.
     pub moved: usize,
-    /// A pattern had to be compiled, and the frames behind it wait, if there are any. It takes up
-    /// to a millisecond: [`Engine::received`] goes on with 0 bytes, better in a later turn.
+    /// A pattern had to be compiled, which takes up to a millisecond: what stands behind it waits
+    /// for a later turn.
     pub compiled: bool,
+    /// Frames behind these wait, if there are any: [`Engine::received`] goes on with 0 bytes.
+    pub more: bool,
 }
 
 impl Engine {
@@ -100,8 +104,9 @@ impl Engine {
         client.link.as_mut().map(|link| link.decoder.space())
     }
 
-    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Handles all whole
-    /// frames, and returns how much work that was, so that the caller can bound the work of a turn.
+    /// The socket of `client` gave `len` bytes into [`space`](Self::space). Handles whole frames,
+    /// a bounded number, and returns how much work that was, so that the caller can bound the work
+    /// of a turn.
     ///
     /// # Panics
     /// If `len` is more than there was room for.
@@ -112,32 +117,34 @@ impl Engine {
             link.decoder.filled(len);
             link.decoder.take_moved()
         });
-        let frames = self.handle_frames(now, client);
+        let (frames, more) = self.handle_frames(now, client);
         let messages = (self.journal.counters.published - published) as usize;
         Handled {
             frames,
             messages,
             moved,
             compiled: self.journal.counters.patterns_compiled > compiled,
+            more,
         }
     }
 
     /// The same for a caller that does not bound the work of a turn: nothing waits behind it.
     pub fn received_all(&mut self, now: Time, client: ClientId, len: usize) {
         let mut handled = self.received(now, client, len);
-        while handled.compiled {
+        while handled.more {
             handled = self.received(now, client, 0);
         }
     }
 
-    fn handle_frames(&mut self, now: Time, client: ClientId) -> usize {
-        let mut frames = 0;
+    /// Handles frames; how many, and whether there may be more.
+    fn handle_frames(&mut self, now: Time, client: ClientId) -> (usize, bool) {
+        let (mut frames, mut more) = (0, false);
         while let Some(client_ref) = self.clients.get_mut(client) {
             if !client_ref.is_reading() {
-                return frames;
+                return (frames, false);
             }
             let Some(link) = client_ref.link.as_mut() else {
-                return frames;
+                return (frames, false);
             };
             match link.decoder.next_frame() {
                 Ok(None) => break,
@@ -145,13 +152,15 @@ impl Engine {
                     frames += 1;
                     let compiled = self.journal.counters.patterns_compiled;
                     self.handle_frame(now, client, raw);
-                    if self.journal.counters.patterns_compiled > compiled {
+                    let has_compiled = self.journal.counters.patterns_compiled > compiled;
+                    if has_compiled || frames >= FRAMES_MAX {
+                        more = true;
                         break;
                     }
                 }
                 Err(error) => {
                     self.violation(now, client, &error);
-                    return frames;
+                    return (frames, false);
                 }
             }
         }
@@ -159,7 +168,7 @@ impl Engine {
         self.watch_frame(now, client, frames > 0);
         self.check_input(now, client);
         self.check_output(now);
-        frames
+        (frames, more)
     }
 
     /// Tells the engine whether a part of a TLS record of `client` has come, which cannot be read
