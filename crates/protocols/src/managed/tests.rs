@@ -16,8 +16,8 @@ use groupcast_sim::{Cluster, ClusterConfig};
 use super::{Glue, ManagedConfig, ManagedMessages};
 use crate::bulk::{BulkConfig, MessagesConfig, Multidriver, Policy, RateControl, Wanted, Xtp};
 use crate::xgm::{
-    self, Account, ConnectionId, Holding, Membership, Planted, Rule, Standing, Xgm, XgmConfig,
-    XgmEvent,
+    self, Account, CensusRequest, ConnectionId, Holding, Membership, Planted, Rule, Standing, Xgm,
+    XgmConfig, XgmEvent,
 };
 
 const LENGTH: usize = 800_000;
@@ -453,6 +453,25 @@ fn what_came_last_before_the_end_counts() {
         panic!("{:?}", xgm.standing(connection));
     };
     assert!(has >= 20_000, "{has}");
+}
+
+#[test]
+fn what_a_census_has_found_is_known_to_the_endpoint() {
+    let mut cluster = group(7, 1, Membership::default());
+    cluster.run_for(Duration::from_secs(1));
+    let known = |cluster: &Cluster<ManagedMessages>| {
+        let host = cluster.protocol(0).expect("it runs");
+        host.messages().bulk().group_size()
+    };
+    assert_eq!(known(&cluster), None);
+    cluster.act(0, |host, now| {
+        let asked = host.xgm_mut().census(now, CensusRequest::default());
+        asked.expect("none is under way");
+    });
+    let is_known = |cluster: &Cluster<ManagedMessages>| known(cluster).is_some();
+    cluster.must("it is counted", is_known, Duration::from_secs(5));
+    // Itself it does not send to.
+    assert_eq!(known(&cluster), Some(7));
 }
 
 #[test]
