@@ -11,9 +11,11 @@
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use groupcast_transfer::bulk::{BulkConfig, OfferError, Opening, Outcome, Policy, Xtp};
+use groupcast_transfer::bulk::{
+    BulkConfig, OfferError, Opening, Outcome, Policy, RateControl, Xtp,
+};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Connected, Connecting, ConnectionEvent, ListenEvent, Listening, Next, TransferError,
@@ -285,4 +287,85 @@ fn a_receiver_that_comes_late_joins_and_both_ends_know_from_which_message_on() {
         connected
     });
     assert_eq!(connected.all_have, connected.sent);
+}
+
+#[test]
+fn messages_that_nobody_answers_come_whole_and_by_their_numbers() {
+    const SENT: u64 = 60;
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let (stop, listening) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    let message = |number: u64| vec![number as u8; number as usize * 97];
+    let message = &message;
+    thread::scope(|scope| {
+        let receivers = (0..RECEIVERS).map(|number| {
+            scope.spawn(move || {
+                let listener = Listening {
+                    link: link(&format!("{number:02}"), port, BulkConfig::lan()),
+                    message_max: 1 << 20,
+                    subgroups: None,
+                };
+                let (mut numbers, mut is_closed) = (Vec::new(), false);
+                listen(listener, stop, &mut |event| match event {
+                    ListenEvent::Listening => {
+                        listening.fetch_add(1, Ordering::Relaxed);
+                    }
+                    ListenEvent::Message { number, bytes, .. } => {
+                        assert_eq!(bytes, message(number));
+                        numbers.push(number);
+                    }
+                    ListenEvent::Closed { .. } => is_closed = true,
+                    ListenEvent::Opened { .. } | ListenEvent::Broken { .. } => {
+                        panic!("nobody was asked: {event:?}")
+                    }
+                    _ => {}
+                })
+                .unwrap();
+                (numbers, is_closed)
+            })
+        });
+        let receivers: Vec<_> = receivers.collect();
+        while listening.load(Ordering::Relaxed) < RECEIVERS {
+            thread::yield_now();
+        }
+        let settings = BulkConfig {
+            rate: RateControl::Fixed {
+                bytes_per_second: 10_000_000,
+            },
+            ..Connecting::settings()
+        };
+        let connecting = Connecting {
+            // It waits for none of them.
+            audience: Audience::Count(RECEIVERS + 1),
+            opening: Opening::Unanswered,
+            subgroups: Subgroups::ALL,
+            link: link("sender", port, settings),
+        };
+        let (begun, mut sent) = (Instant::now(), 0);
+        let mut next = |all_have| {
+            assert_eq!(all_have, 0, "nobody says so");
+            // One in 20 ms: the hosts meet each other meanwhile.
+            if begun.elapsed() < Duration::from_millis(20) * sent as u32 {
+                return Next::Wait;
+            }
+            sent += 1;
+            match sent > SENT {
+                true => Next::Close,
+                false => Next::Message(message(sent).into()),
+            }
+        };
+        let never = &AtomicBool::new(false);
+        let connected = connect(connecting, never, &mut next, &mut |_| ()).unwrap();
+        assert_eq!((connected.sent, connected.all_have), (SENT, 0));
+        assert_eq!(connected.receivers, []);
+        thread::sleep(Duration::from_millis(200));
+        stop.store(true, Ordering::Relaxed);
+        for receiver in receivers {
+            let (numbers, is_closed) = receiver.join().unwrap();
+            assert!(is_closed && numbers.is_sorted_by(|one, next| one < next));
+            // Those before the hosts have met are lost.
+            let last: Vec<u64> = (SENT / 2..=SENT).collect();
+            assert!(numbers.ends_with(&last), "{numbers:?}");
+        }
+    });
 }
