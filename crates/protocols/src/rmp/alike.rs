@@ -17,6 +17,7 @@ impl Hash for Rmp {
             timers,
             peers,
             probes,
+            claims,
             askers,
             namesakes,
             leaving,
@@ -29,7 +30,7 @@ impl Hash for Rmp {
             transitions: _,
             counters: _,
         } = self;
-        (local, rng, phase, timers, peers, probes, askers).hash(state);
-        (namesakes, leaving, flow, timing, queue, unordered).hash(state);
+        (local, rng, phase, timers, peers, probes, claims).hash(state);
+        (askers, namesakes, leaving, flow, timing, queue, unordered).hash(state);
     }
 }

@@ -66,6 +66,7 @@ fn leaves() -> ListAck {
     let mut list = joins();
     list.ack.next = 2;
     list.list.gone = 1;
+    list.list.max_n = 3;
     list.list.ring = vec![0, 2, 3];
     list.list.roster.pop();
     list.list.starts.clear();
@@ -87,7 +88,7 @@ type Change = fn(&mut ListAck);
 
 #[test]
 fn a_list_that_a_member_may_not_make_changes_nothing() {
-    let changes: [(&str, Change); 12] = [
+    let changes: [(&str, Change); 14] = [
         ("not of the token site", |it| it.ack.issuer = 1),
         ("of a stranger", |it| it.ack.issuer = 9),
         ("the token for another", |it| it.ack.next = 1),
@@ -102,6 +103,8 @@ fn a_list_that_a_member_may_not_make_changes_nothing() {
         ("a later version", |it| it.list.version = 2),
         ("no later configuration", |it| it.list.config = config(1)),
         ("behind a hole", |it| it.ack.first = Seq(102)),
+        ("a higher MaxN", |it| it.list.max_n = 128),
+        ("a lower MaxN", |it| it.list.max_n = 4),
     ];
     for (what, change) in changes {
         let mut list = joins();

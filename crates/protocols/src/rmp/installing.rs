@@ -156,7 +156,7 @@ impl Rmp {
             usize::from(proposal.body_max),
             config,
         );
-        order.max_n = usize::from(proposal.max_n).max(order.members.len());
+        (order.max_n, order.own_max_n) = recovering.max_n(&self.claims, local);
         if order.is_minority() {
             // They wait for nothing that could come: their sender is told.
             let numbers = self.queue.take_majority();
@@ -178,6 +178,7 @@ impl Rmp {
         self.flow.restart();
         self.timing.restart();
         self.askers.clear();
+        self.claims.clear();
         self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         let gone = core::mem::take(&mut self.state.expect_recovering().gone);

@@ -14,6 +14,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::SeqWindow;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
 
+use super::claims::is_near;
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number};
 use super::operational::Operational;
@@ -58,7 +59,8 @@ impl Order {
         order.present.clone_from(&list.ring);
         order.present.sort_unstable();
         order.members = list.members();
-        order.max_n = usize::from(list.max_n).max(order.members.len());
+        order.max_n = order.members.len();
+        order.own_max_n = order.max_n;
         let capacity = order.capacity();
         order.places = SeqWindow::new(list.floor.0, capacity);
         let marks = Marks {
@@ -242,6 +244,7 @@ impl Rmp {
         self.peers.note_installed(order.id.counter);
         self.flow.restart();
         self.askers.clear();
+        self.claims.clear();
         self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         self.transition("let in by a list", |_| {
@@ -276,6 +279,8 @@ impl Joining {
             && list.floor < heard.at()
             && heard.at().above(list.floor) < 1 << 16
             && heard.at() > own_high
+            && is_near(heard.at(), own_high)
+            && usize::from(list.max_n) == list.ring.len()
             && list.config.counter > own_counter
             && (issuer == Some(from) || ack.again)
             && issuer.is_some_and(|issuer| issuer != local)

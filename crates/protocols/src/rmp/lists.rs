@@ -14,10 +14,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::marks::next_max_n;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId};
 
+use super::claims::settled;
 use super::numbers::{Marks, Number};
 use super::order::{Heard, Order, STAMP_JUMP_MAX, Site, Slot};
 use super::stream::Stream;
@@ -133,8 +133,12 @@ impl Order {
     }
 
     /// A list that fulfils `wish`, in its ACK, which `sent` packets of this token site precede;
-    /// `None` where it cannot be done by a list.
+    /// `None` where it cannot be done by a list: so in a minority, whose members must say what they
+    /// know of MaxN (`claims`).
     pub(super) fn list(&self, wish: Wish, config: ConfigId, sent: Number) -> Option<ListAck> {
+        if self.is_minority() {
+            return None;
+        }
         let mut ring = self.ring.clone();
         let mut roster = self.roster.clone();
         let me = self.me.0 as u8;
@@ -156,12 +160,6 @@ impl Order {
                 gone = index;
             }
         }
-        let left = match wish {
-            Wish::Join(_) => 0,
-            Wish::Leave(_) => 1,
-        };
-        let old = (self.max_n - left, self.members.len() - left);
-        let max_n = next_max_n(ring.len(), [old].into_iter());
         let place = ring.iter().position(|other| *other == me)? + 1;
         let mut ack = self.ack(Vec::new());
         ack.next = ring[place % ring.len()];
@@ -171,7 +169,7 @@ impl Order {
                 version: self.lists.version + 1,
                 config,
                 body_max: self.body_max as u16,
-                max_n: max_n as u16,
+                max_n: ring.len() as u16,
                 cut: sent,
                 gone,
                 ring,
@@ -308,6 +306,7 @@ impl Order {
         let follows = ack.stamp == self.top.stamp.next();
         let in_turn = !follows || ack.issuer == self.top.next && ack.first == self.top.last.next();
         list.ring == ring
+            && usize::from(list.max_n) == ring.len()
             && after == Some(ack.next)
             && list.roster.len() == members + grown
             && list.roster.len() <= Indices::MAX
@@ -371,9 +370,9 @@ impl Order {
         cuts.cuts.get(self.me.at()).copied()
     }
 
-    /// Whether members of this configuration leave with a list: a pair is reformed.
+    /// Whether members of this configuration leave with a list: a pair is reformed, and a minority.
     pub(super) fn leaves_by_list(&self) -> bool {
-        self.ring.len() > 2 && self.lists.version < VERSION_MAX
+        self.ring.len() > 2 && self.lists.version < VERSION_MAX && !self.is_minority()
     }
 
     /// Whether this member has no place in the configuration that the pending list begins.
@@ -448,7 +447,9 @@ impl Order {
         self.id = list.config;
         self.present = list.ring.clone();
         self.present.sort_unstable();
-        self.max_n = usize::from(list.max_n).max(members.len());
+        let owed = self.own_max_n.saturating_sub(usize::from(gone.is_some()));
+        self.own_max_n = settled(members.len(), owed);
+        self.max_n = self.own_max_n;
         self.members = members;
         self.cursor.step();
         self.advance();

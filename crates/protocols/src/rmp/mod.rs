@@ -23,8 +23,8 @@
 //! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
 //! `relaying` does so for what is known of a member that is not heard, `hearsay` for what such a
-//! member says in a reformation,
-//! `unordered` is what has no ACK; `state` lists the states, of which `polling`, `standby` and
+//! member says in a reformation, `claims` bounds what one member's word does there; `unordered` is
+//! what has no ACK; `state` lists the states, of which `polling`, `standby` and
 //! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
 //! finishes the old configuration, `installing` does it; `lists` is what a new list of members
 //! changes in the order, `listing` makes lists and hears them, `joining` is a newcomer,
@@ -56,6 +56,7 @@ mod bad_input;
 #[cfg(test)]
 mod bad_lists;
 mod catching_up;
+mod claims;
 mod config;
 mod daemon;
 mod delivery;
@@ -118,6 +119,7 @@ use groupcast_core::{
 };
 
 use self::askers::Askers;
+use self::claims::Claims;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
@@ -160,6 +162,7 @@ pub struct Rmp {
     timers: Timers<Timer>,
     peers: Peers,
     probes: Probes,
+    claims: Claims,
     askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
@@ -265,6 +268,7 @@ impl Rmp {
             timers: Timers::default(),
             peers: Peers::default(),
             probes: Probes::default(),
+            claims: Claims::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,

@@ -69,6 +69,8 @@ pub(super) struct Order {
     pub(super) safe_to: Seq,
     /// A majority of so many members must hold what is delivered as `majority`.
     pub(super) max_n: usize,
+    /// What of [`max_n`](Self::max_n) this member has itself, and declares: see `claims`.
+    pub(super) own_max_n: usize,
     pub(super) message_max: usize,
     /// Members whose messages must be delivered behind a gap, because others may have installed the
     /// next configuration relying on it (Totem's obligation set).
@@ -246,6 +248,7 @@ impl Order {
             resilient_to: start,
             safe_to: start,
             max_n: members.len(),
+            own_max_n: members.len(),
             message_max: config.message_max,
             obligations: Indices::default(),
             places_end: None,

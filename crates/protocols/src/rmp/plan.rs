@@ -188,10 +188,15 @@ fn early_holders(
 }
 
 impl Order {
+    /// No position above is known here to be given out.
+    pub(super) fn high(&self) -> Seq {
+        Seq(self.places.high()).max(self.top.last)
+    }
+
     /// What this member holds, for others to know. From now on until the next configuration is
     /// installed, or fails, nothing is added to it but what recovery brings.
     pub(super) fn inventory(&self) -> Inventory {
-        let high = Seq(self.places.high()).max(self.top.last);
+        let high = self.high();
         let mut inventory = Inventory {
             holding: Holding {
                 config: self.id,
@@ -200,7 +205,7 @@ impl Order {
                 safe: self.safe().min(self.held),
                 obligations: self.obligations,
             },
-            max_n: self.max_n as u16,
+            max_n: self.own_max_n as u16,
             members: self.declared(),
             passed: self.lists.passed.clone(),
             size: (self.lists.newest() > 0).then_some(self.members.len() as u16),

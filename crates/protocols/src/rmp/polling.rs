@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 
 use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::marks::next_max_n;
 use groupcast_core::mech::peers::{Attempt, Peers, Stranger};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::catching_up::comes_from;
+use super::claims::{max_n_after, too_high};
 use super::hearsay::Hearsay;
 use super::order::Order;
 use super::recovering::Recovering;
@@ -270,6 +270,7 @@ impl Rmp {
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
+        self.claims.note(from, &answer.inventory);
         self.take_answer(now, from, answer);
     }
 
@@ -334,17 +335,12 @@ impl Rmp {
             counter,
             representative: self.local,
         };
-        let plants = self.config.plants();
+        let (local, plants) = (self.local, self.config.plants());
         let polling = self.state.expect_polling();
-        let gone = polling.old.as_ref().map(|old| {
-            let left = polling.left.iter();
-            (
-                old.id,
-                left.filter(|it| old.index_of(**it).is_some()).count(),
-            )
-        });
-        let answers = core::mem::take(&mut polling.answers);
-        let max_n = max_n_after(&answers, gone);
+        let mut answers = core::mem::take(&mut polling.answers);
+        let refused = too_high(&answers, local);
+        answers.retain(|member, _| !refused.contains(member));
+        let (max_n, false_claims) = max_n_after(&answers, polling.old.as_ref(), &polling.left);
         let unaccepted = core::mem::take(&mut polling.unaccepted);
         let highest = answers.values().map(|it| it.inventory.holding.high).max();
         let mut start = highest.unwrap_or_default();
@@ -372,8 +368,12 @@ impl Rmp {
             true => "answers; the counter of another member is too high",
             false => "answers",
         };
+        self.counters.malformed += false_claims + refused.len() as u64;
+        let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
+        for member in refused {
+            self.peers.quarantine(now, member, min, max);
+        }
         self.timers.cancel_all_but(Timer::KEPT);
-        let local = self.local;
         self.transition(cause, |before| {
             let mut recovering = Recovering::new(proposal, local, inventories, before);
             recovering.unaccepted = unaccepted;
@@ -381,24 +381,4 @@ impl Rmp {
         });
         self.begin_recovery(now);
     }
-}
-
-/// MaxN of a configuration of those that gave `answers` (000 ch. 2); `gone` says of which
-/// configuration members have left, and how many.
-fn max_n_after(answers: &BTreeMap<MemberId, Answer>, gone: Option<(ConfigId, usize)>) -> u16 {
-    let mut old: BTreeMap<ConfigId, (usize, usize)> = BTreeMap::new();
-    for (member, answer) in answers {
-        let inventory = &answer.inventory;
-        let all = answers.values().map(|answer| &answer.inventory);
-        let from = comes_from(*member, inventory, all);
-        let (max_n, along) = old.entry(from).or_default();
-        *max_n = usize::from(inventory.max_n).max(*max_n);
-        *along += 1;
-    }
-    if let Some((from, left)) = gone
-        && let Some((max_n, _)) = old.get_mut(&from)
-    {
-        *max_n = max_n.saturating_sub(left);
-    }
-    next_max_n(answers.len(), old.into_values()) as u16
 }

@@ -5,6 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
 
 use groupcast_core::mech::peers::{Attempt, Peers};
+use groupcast_core::mech::seq::Seq;
 use groupcast_core::{MemberId, Time};
 
 use super::order::Order;
@@ -168,10 +169,14 @@ impl Rmp {
             None => config.counter == 0 && config.representative == local,
         });
         let room = proposal.members.len() <= self.config.members_max;
+        let mut high = standby.old.as_ref().map_or(Seq::ZERO, Order::high);
+        self.config.plants().positions_start(&mut high);
+        let may_start = self.claims.may_start(proposal.start, high);
         if !standby.has_answered(from, proposal.attempt)
             || proposal.config.representative != from
             || !from_here
             || !room
+            || !may_start
         {
             self.counters.malformed += 1;
             return;

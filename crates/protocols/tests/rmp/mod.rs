@@ -6,6 +6,7 @@ mod figures;
 mod insiders;
 mod joining;
 mod lasting;
+mod liars;
 mod newcomers;
 mod order;
 mod reforming;

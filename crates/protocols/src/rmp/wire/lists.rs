@@ -8,7 +8,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
-use super::membership::{body_max, config, counter, members, position, put_members};
+use super::membership::{body_max, config, counter, max_n, members, position, put_members};
 use super::{Ack, Kind, order, put_six, six, tag};
 use crate::rmp::numbers::{Number, Tag};
 
@@ -132,7 +132,7 @@ pub(super) fn list(reader: &mut Reader<'_>) -> Result<ListAck, DecodeError> {
     let version = reader.u8("version")?;
     let config = config(reader)?;
     let body_max = body_max(reader)?;
-    let max_n = reader.u16("max n")?;
+    let max_n = max_n(reader)?;
     let cut = Number(six(reader, "cut")?);
     let gone = reader.u8("gone")?;
     let count = reader.count("ring", 1)?;

@@ -184,6 +184,16 @@ pub(super) fn body_max(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
     }
 }
 
+/// MaxN: no configuration has more members than there are indices.
+pub(super) fn max_n(reader: &mut Reader<'_>) -> Result<u16, DecodeError> {
+    let max_n = reader.u16("max n")?;
+    if usize::from(max_n) <= Indices::MAX {
+        Ok(max_n)
+    } else {
+        Err(reader.invalid("max n", u64::from(max_n)))
+    }
+}
+
 pub(super) fn poll(reader: &mut Reader<'_>) -> Result<Poll, DecodeError> {
     Ok(Poll {
         attempt: Attempt(reader.u64("attempt")?),
@@ -221,7 +231,7 @@ fn inventory(reader: &mut Reader<'_>, listed: bool) -> Result<Inventory, DecodeE
     if holding.aru > holding.high || holding.safe > holding.aru {
         return Err(reader.invalid("aru", holding.aru.0));
     }
-    let max_n = reader.u16("max n")?;
+    let max_n = max_n(reader)?;
     let count = reader.count("members", 18)?;
     let members: Result<Vec<Declared>, DecodeError> =
         (0..count).map(|_| declared(reader)).collect();
@@ -312,7 +322,7 @@ pub(super) fn proposal(reader: &mut Reader<'_>) -> Result<Proposal, DecodeError>
     let id = config(reader)?;
     let start = position(reader, "start")?;
     let body_max = body_max(reader)?;
-    let max_n = reader.u16("max n")?;
+    let max_n = max_n(reader)?;
     let left = members(reader, "left")?;
     let count = reader.count("members", 40)?;
     let mut members: Vec<(MemberId, ConfigId)> = Vec::with_capacity(count);

@@ -318,6 +318,9 @@ fn what_contradicts_itself_is_refused() {
     let mut small = answer();
     small.body_max = 100;
     refuse(Message::Answer(small));
+    let mut many = answer();
+    many.inventory.max_n = 129;
+    refuse(Message::Answer(many));
     let twice = Proposal {
         attempt: Attempt(1),
         config: config(),

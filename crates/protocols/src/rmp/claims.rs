@@ -1,0 +1,342 @@
+//! What a member declares of itself in a reformation, and no other can check: MaxN, and how high
+//! positions were given out. One member's word does no harm that lasts (ours).
+//!
+//! - **MaxN** of a configuration follows from what all its members declare, as in the paper: a part
+//!   with one member of a large group is no majority. But what a member declares in the next
+//!   reformation follows from the configurations that it was in itself, and from what two others
+//!   declare. So a false MaxN is over when its teller is gone, and a true one outlives restarts of
+//!   all members one after the other, where three were there. Members of one configuration know
+//!   its MaxN: a higher one, of a member that comes from it, is not believed.
+//! - **Positions** begin above all that were declared. One member's word moves them up to
+//!   [`BELIEVED`], and from there on at most [`JUMP_MAX`] beyond what another one declares.
+//!
+//! A configuration without a majority of MaxN is changed by reformations alone: a list does not ask
+//! its members what they declare. So MaxN of a list is always the number of its members.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use groupcast_core::MemberId;
+use groupcast_core::mech::marks::next_max_n;
+use groupcast_core::mech::peers::Peers;
+use groupcast_core::mech::seq::Seq;
+
+use super::catching_up::comes_from;
+use super::order::Order;
+use super::recovering::Recovering;
+use super::wire::{Answer, Inventory};
+
+/// One member's word moves the positions of others up to here: five years of 100,000 packets a
+/// second, and an eighth of what positions can be.
+const BELIEVED: Seq = Seq(1 << 44);
+/// Beyond that, by no more than this each time: as far as one part of a group comes ahead of
+/// another in 45 minutes of 100,000 packets a second. It takes 450,000 false reformations to reach
+/// the end of the positions.
+const JUMP_MAX: u64 = 1 << 28;
+
+/// What other members declared last, since the last configuration was installed.
+#[derive(Clone, Hash, Default, Debug)]
+pub(super) struct Claims {
+    of: BTreeMap<MemberId, Claim>,
+}
+
+#[derive(Clone, Copy, Hash, Debug)]
+struct Claim {
+    max_n: u16,
+    high: Seq,
+}
+
+impl Claims {
+    /// Another member has declared `inventory`, as it says itself.
+    pub(super) fn note(&mut self, from: MemberId, inventory: &Inventory) {
+        if self.of.len() < Peers::MAX || self.of.contains_key(&from) {
+            let claim = Claim {
+                max_n: inventory.max_n,
+                high: inventory.holding.high,
+            };
+            self.of.insert(from, claim);
+        }
+    }
+
+    /// A configuration was installed.
+    pub(super) fn clear(&mut self) {
+        self.of.clear();
+    }
+
+    /// The highest MaxN that at least two of `members` declare.
+    fn max_n_of_two(&self, members: impl Iterator<Item = MemberId>) -> u16 {
+        let declared = members.filter_map(|it| self.of.get(&it));
+        second(declared.map(|claim| claim.max_n))
+    }
+
+    /// Whether positions may begin above `start`, for a member whose own are not above `own`.
+    pub(super) fn may_start(&self, start: Seq, own: Seq) -> bool {
+        let of_two = second(self.of.values().map(|claim| claim.high));
+        start >= own && (is_near(start, own) || is_near(start, of_two))
+    }
+}
+
+/// The second of `values`, from the highest on.
+pub(super) fn second<T: Ord + Copy + Default>(values: impl Iterator<Item = T>) -> T {
+    let mut values: Vec<T> = values.collect();
+    values.sort_unstable();
+    values.iter().rev().nth(1).copied().unwrap_or_default()
+}
+
+/// Whether a member's word may move positions from `other` up to `high`.
+pub(super) fn is_near(high: Seq, other: Seq) -> bool {
+    high <= BELIEVED || high <= other.plus(JUMP_MAX)
+}
+
+/// The members whose positions are not believed: far above those of all others that gave `answers`.
+pub(super) fn too_high(answers: &BTreeMap<MemberId, Answer>, local: MemberId) -> Vec<MemberId> {
+    let high = |answer: &Answer| answer.inventory.holding.high;
+    let (highest, next) = {
+        let mut all: Vec<Seq> = answers.values().map(high).collect();
+        all.sort_unstable();
+        let next = all.iter().rev().nth(1).copied().unwrap_or_default();
+        (all.last().copied().unwrap_or_default(), next)
+    };
+    let far = |(member, answer): &(&MemberId, &Answer)| {
+        **member != local && high(answer) == highest && !is_near(highest, next)
+    };
+    let far = answers.iter().filter(far);
+    far.map(|(member, _)| *member).collect()
+}
+
+/// MaxN of a configuration of those that gave `answers` to a member that comes from `old`, of whose
+/// members those of `left` have left. The second result says how many of them declared what cannot
+/// be true.
+pub(super) fn max_n_after(
+    answers: &BTreeMap<MemberId, Answer>,
+    old: Option<&Order>,
+    left: &BTreeSet<MemberId>,
+) -> (u16, u64) {
+    let inventories = || answers.values().map(|answer| &answer.inventory);
+    let mut false_claims = 0;
+    let mut owed = Vec::with_capacity(answers.len());
+    for (member, answer) in answers {
+        let inventory = &answer.inventory;
+        let declared = usize::from(inventory.max_n);
+        let from = comes_from(*member, inventory, inventories());
+        owed.push(match old.filter(|old| old.id == from) {
+            Some(old) => {
+                false_claims += u64::from(declared > old.max_n);
+                old.without(declared.min(old.max_n), left.iter())
+            }
+            None => declared,
+        });
+    }
+    let max_n = settled(answers.len(), owed.into_iter().max().unwrap_or(0));
+    (max_n as u16, false_claims)
+}
+
+/// MaxN of `members` members that owe a majority of `owed`.
+pub(super) fn settled(members: usize, owed: usize) -> usize {
+    next_max_n(members, [(owed, 0)].into_iter())
+}
+
+impl Order {
+    /// What is left of `max_n` where those of `left` have left this configuration.
+    fn without<'a>(&self, max_n: usize, left: impl Iterator<Item = &'a MemberId>) -> usize {
+        max_n.saturating_sub(left.filter(|it| self.members.contains(it)).count())
+    }
+}
+
+impl Recovering {
+    /// MaxN of the next configuration, and what of that `local` has itself, and will declare.
+    pub(super) fn max_n(&self, claims: &Claims, local: MemberId) -> (usize, usize) {
+        let proposal = &self.proposal;
+        let members = proposal.members.len();
+        let mut declared = usize::from(proposal.max_n);
+        let mut own = 0;
+        if let Some(old) = &self.old {
+            own = old.without(old.own_max_n, proposal.left.iter());
+            if self.along(local).len() == members {
+                declared = declared.min(old.max_n);
+            }
+        }
+        let others = self.members().filter(|it| *it != local);
+        let of_two = usize::from(claims.max_n_of_two(others));
+        let own = own.max(of_two.min(declared));
+        let max_n = settled(members, declared.max(own));
+        (max_n, settled(members, own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::mech::closing::Holding;
+    use groupcast_core::mech::indices::Indices;
+    use groupcast_core::mech::peers::Attempt;
+    use groupcast_core::{ConfigId, Incarnation, NodeId};
+
+    use super::*;
+    use crate::rmp::RmpConfig;
+    use crate::rmp::polling::Polling;
+    use crate::rmp::state::State;
+    use crate::rmp::wire::Proposal;
+
+    fn member(site: u64) -> MemberId {
+        MemberId {
+            node: NodeId(site),
+            incarnation: Incarnation(site),
+        }
+    }
+
+    fn config(counter: u64) -> ConfigId {
+        ConfigId {
+            counter,
+            representative: member(0),
+        }
+    }
+
+    /// A member of the configuration with this counter.
+    fn inventory(counter: u64, max_n: u16, high: u64) -> Inventory {
+        Inventory {
+            holding: Holding {
+                config: config(counter),
+                aru: Seq::ZERO,
+                high: Seq(high),
+                safe: Seq::ZERO,
+                obligations: Indices::default(),
+            },
+            max_n,
+            members: Vec::new(),
+            passed: None,
+            size: None,
+            held: Vec::new(),
+        }
+    }
+
+    /// Members 0, 1, …, that declare this.
+    fn answers(declared: &[(u64, u16, u64)]) -> BTreeMap<MemberId, Answer> {
+        let answer = |(site, (counter, max_n, high)): (usize, &(u64, u16, u64))| {
+            let answer = Answer {
+                poller: member(0),
+                attempt: Attempt(1),
+                counter: 1,
+                body_max: 1431,
+                inventory: inventory(*counter, *max_n, *high),
+            };
+            (member(site as u64), answer)
+        };
+        declared.iter().enumerate().map(answer).collect()
+    }
+
+    /// The order of member 0 of five, that of the configuration with counter 1.
+    fn order() -> Order {
+        let members = (0..5).map(member).collect();
+        let lan = RmpConfig::lan();
+        Order::new(config(1), members, member(0), Seq(100), 1431, &lan)
+    }
+
+    #[test]
+    fn max_n_follows_from_the_highest_that_can_be_true() {
+        let order = order();
+        let max_n = |declared: &[(u64, u16, u64)]| {
+            max_n_after(&answers(declared), Some(&order), &BTreeSet::new())
+        };
+        assert_eq!(max_n(&[(1, 5, 0); 3]), (3, 0), "a majority");
+        assert_eq!(max_n(&[(1, 5, 0); 2]), (5, 0), "a minority");
+        assert_eq!(
+            max_n(&[(1, 5, 0), (9, 1, 0), (8, 0, 0)]),
+            (3, 0),
+            "with others"
+        );
+        assert_eq!(
+            max_n(&[(1, 5, 0), (1, 5, 0), (9, 7, 0)]),
+            (7, 0),
+            "of another group"
+        );
+        let left = [member(3), member(4)].into();
+        let after = max_n_after(&answers(&[(1, 5, 0); 2]), Some(&order), &left);
+        assert_eq!(after, (2, 0), "the others have left");
+        let false_one = [(1, 5, 0), (1, 5, 0), (1, 128, 0)];
+        assert_eq!(max_n(&false_one), (3, 1), "more than its configuration had");
+    }
+
+    /// What member 0 of five has of the MaxN that is proposed to the first `members` of them, all
+    /// of which come from one configuration if they are `alike`, where others claim `claimed`.
+    fn taken(members: u64, alike: bool, max_n: u16, claimed: &[u16]) -> (usize, usize) {
+        let from = |site| match alike || site == 0 {
+            true => config(1),
+            false => config(7),
+        };
+        let proposal = Proposal {
+            attempt: Attempt(1),
+            config: config(9),
+            start: Seq(100),
+            body_max: 1431,
+            max_n,
+            left: Vec::new(),
+            members: (0..members)
+                .map(|site| (member(site), from(site)))
+                .collect(),
+        };
+        let before = State::Polling(Polling {
+            old: Some(order()),
+            ..Polling::default()
+        });
+        let own = [(member(0), inventory(1, 5, 100))].into();
+        let recovering = Recovering::new(proposal, member(0), own, before);
+        let mut claims = Claims::default();
+        for (site, max_n) in (1..).zip(claimed) {
+            claims.note(member(site), &inventory(7, *max_n, 0));
+        }
+        recovering.max_n(&claims, member(0))
+    }
+
+    #[test]
+    fn what_a_member_declares_next_follows_from_what_it_saw_or_two_others_say() {
+        assert_eq!(taken(3, true, 3, &[]), (3, 3));
+        assert_eq!(taken(2, true, 5, &[]), (5, 5));
+        assert_eq!(taken(2, true, 2, &[]), (5, 5), "whatever is proposed");
+        assert_eq!(taken(3, true, 128, &[]), (3, 3), "more than there were");
+        assert_eq!(
+            taken(4, false, 128, &[128]),
+            (128, 4),
+            "one of another group"
+        );
+        assert_eq!(taken(4, false, 9, &[9, 9]), (9, 9), "two of another group");
+        assert_eq!(taken(4, false, 9, &[128, 9]), (9, 9));
+        assert_eq!(taken(5, false, 9, &[9, 9]), (5, 5), "enough for it");
+    }
+
+    const LAST: u64 = (1 << 47) - 1;
+
+    #[test]
+    fn one_member_alone_does_not_move_positions_to_their_end() {
+        let refused = |highs: &[u64]| {
+            let declared: Vec<_> = highs.iter().map(|high| (1, 5, *high)).collect();
+            too_high(&answers(&declared), member(0))
+        };
+        assert!(refused(&[0, 1 << 44, 0]).is_empty());
+        assert_eq!(refused(&[0, 0, LAST]), [member(2)]);
+        assert!(refused(&[LAST, 0, 0]).is_empty(), "what it knows itself");
+        assert!(
+            refused(&[0, LAST, LAST - JUMP_MAX]).is_empty(),
+            "two say so"
+        );
+        assert_eq!(refused(&[1 << 45, (1 << 45) + JUMP_MAX + 1]), [member(1)]);
+        assert!(refused(&[1 << 45, (1 << 45) + JUMP_MAX]).is_empty());
+    }
+
+    #[test]
+    fn a_proposal_begins_above_what_is_held_and_near_what_was_declared() {
+        let mut claims = Claims::default();
+        assert!(claims.may_start(Seq(1 << 44), Seq(100)));
+        assert!(!claims.may_start(Seq(99), Seq(100)));
+        assert!(!claims.may_start(Seq(LAST), Seq(100)));
+        claims.note(member(1), &inventory(1, 5, LAST));
+        assert!(!claims.may_start(Seq(LAST), Seq(100)));
+        claims.note(member(2), &inventory(1, 5, LAST - 5));
+        assert!(claims.may_start(Seq(LAST), Seq(100)));
+        claims.clear();
+        assert!(!claims.may_start(Seq(LAST), Seq(100)));
+        assert!(
+            claims.may_start(Seq(LAST), Seq(LAST - 7)),
+            "its own are there"
+        );
+    }
+}
