@@ -62,6 +62,8 @@ mod daemon;
 mod delivery;
 #[cfg(test)]
 mod false_claims;
+#[cfg(test)]
+mod false_marks;
 mod family;
 #[cfg(test)]
 mod fig10;

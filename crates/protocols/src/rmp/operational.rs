@@ -13,6 +13,7 @@ use super::listing::Wishes;
 use super::numbers::{Marks, Number, Stamp, Tag};
 use super::order::{Order, Packet};
 use super::polling::Polling;
+use super::relaying::Tellings;
 use super::token::Pass;
 use super::wire::{Data, Message};
 use super::{Rmp, State, Timer};
@@ -50,6 +51,11 @@ pub(super) struct Operational {
     pub(super) wanted_at: (Seq, Seq, Seq),
     /// How many times in a row marks were asked for since.
     pub(super) wanted_tries: u32,
+    /// Marks that others told.
+    pub(super) tellings: Tellings,
+    /// What a member says that it knows of its packets and is not known here, and since when it is
+    /// asked for.
+    pub(super) unheard: Option<(u8, Number, Time)>,
     /// How far everything was held when the last request was sent.
     pub(super) requested_at: Seq,
     /// The last ACK that was repeated, which this member would send on.
@@ -89,6 +95,8 @@ impl Operational {
             told: Marks::default(),
             wanted_at: Default::default(),
             wanted_tries: 0,
+            tellings: Tellings::default(),
+            unheard: None,
             repeated: Stamp::default(),
             forwards: None,
             request_tries: 0,

@@ -370,15 +370,20 @@ impl Order {
         marks.min().unwrap_or(self.ready).max(self.safe_told)
     }
 
+    /// Whether marks of the member at `index` say more than can be.
+    pub(super) fn is_too_far(&self, index: u8, marks: Marks) -> bool {
+        let most = self.places.base() + 2 * self.places.capacity() as u64;
+        let site = &self.sites[usize::from(index)];
+        let most_known = site.placed.base() + 2 * site.placed.capacity() as u64;
+        marks.ready.0 > most || marks.known.0 > most_known
+    }
+
     /// Another member's marks.
     pub(super) fn note_marks(&mut self, index: u8, marks: Marks) {
-        let most = self.places.base() + 2 * self.places.capacity() as u64;
-        let site = &mut self.sites[usize::from(index)];
-        let most_known = site.placed.base() + 2 * site.placed.capacity() as u64;
-        let too_far = marks.ready.0 > most || marks.known.0 > most_known;
-        if usize::from(index) == self.me.at() || too_far {
+        if usize::from(index) == self.me.at() || self.is_too_far(index, marks) {
             return;
         }
+        let site = &mut self.sites[usize::from(index)];
         site.marks.known = site.marks.known.max(marks.known);
         site.marks.ready = site.marks.ready.max(marks.ready);
         self.advance();
@@ -576,8 +581,20 @@ impl Order {
     /// Whether there is an ACK behind the newest that is known here: a member knows of places of
     /// its packets that this one does not know (ours).
     pub(super) fn misses_ack(&self) -> bool {
-        let mut sites = self.sites.iter();
-        sites.any(|site| site.marks.known.0 > site.placed.aru())
+        self.unheard().is_some()
+    }
+
+    /// The first member that knows of such places, and up to which packet.
+    pub(super) fn unheard(&self) -> Option<(u8, Number)> {
+        let knows = |site: &Site| site.marks.known.0 > site.placed.aru();
+        let index = self.sites.iter().position(knows)?;
+        Some((index as u8, self.sites[index].marks.known))
+    }
+
+    /// There is no such ACK: the member at `index` knows the places that are known here.
+    pub(super) fn disbelieve(&mut self, index: u8) {
+        let site = &mut self.sites[usize::from(index)];
+        site.marks.known = site.marks.known.min(Number(site.placed.aru()));
     }
 
     /// An ACK of this token site for at most `most` packets that have no place; `None` if there are

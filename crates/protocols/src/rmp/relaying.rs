@@ -3,15 +3,19 @@
 //! A member's marks come from that member alone. Whoever does not hear it, because one direction is
 //! closed, gets its packets and ACKs from others by NACKs, but would never know that their order is
 //! settled or that they are held there: it would deliver nothing more, and hold back all others. So
-//! it asks another member what that one has heard. A mark is a fact that stays true in its
-//! configuration, whoever tells it.
+//! it asks other members what they have heard. A mark is a fact that stays true in its
+//! configuration, whoever tells it; but one member could tell what is not true. So two have to tell
+//! it, and one alone is believed only after all were asked: then nobody else hears the member.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use groupcast_core::{MemberId, Time};
 
 use super::askers::Verdict;
+use super::claims::second;
 use super::numbers::{Marks, Tag};
+use super::operational::Operational;
 use super::order::Order;
 use super::wire::{Message, RELAYED_MAX, Relayed, Wanted};
 use super::{Rmp, State, Timer};
@@ -19,6 +23,53 @@ use crate::packing::waits_for_holders;
 
 /// Something has waited for marks for so many of the shortest timers before others are asked.
 const WAITS: u32 = 3;
+/// So many have to tell marks, where as many could; as many are asked at once.
+const TELLERS: usize = 2;
+
+/// Marks that others told of members.
+#[derive(Clone, Hash, Default, Debug)]
+pub(super) struct Tellings {
+    /// By the index of the member whose they are, and of the one that told them.
+    told: BTreeMap<(u8, u8), Marks>,
+}
+
+impl Tellings {
+    /// `teller` has told `marks` of the member at `index`.
+    fn note(&mut self, index: u8, teller: u8, marks: Marks) {
+        let told = self.told.entry((index, teller)).or_default();
+        told.known = told.known.max(marks.known);
+        told.ready = told.ready.max(marks.ready);
+    }
+
+    /// What was told of the member at `index` is not true.
+    pub(super) fn forget(&mut self, index: u8) {
+        self.told.retain(|(of, _), _| *of != index);
+    }
+
+    /// What was told of the member at `index`.
+    fn of(&self, index: u8) -> impl Iterator<Item = Marks> {
+        let of_it = self.told.range((index, 0)..=(index, u8::MAX));
+        of_it.map(|(_, marks)| *marks)
+    }
+
+    /// What at least two have told of the member at `index`.
+    fn of_two(&self, index: u8) -> Marks {
+        Marks {
+            known: second(self.of(index).map(|it| it.known)),
+            ready: second(self.of(index).map(|it| it.ready)),
+        }
+    }
+
+    /// What any has told of it.
+    fn of_any(&self, index: u8) -> Marks {
+        let known = self.of(index).map(|it| it.known).max();
+        let ready = self.of(index).map(|it| it.ready).max();
+        Marks {
+            known: known.unwrap_or_default(),
+            ready: ready.unwrap_or_default(),
+        }
+    }
+}
 
 impl Order {
     /// Whether something that is held waits for the marks of others.
@@ -63,17 +114,29 @@ impl Order {
         lacks
     }
 
-    /// Whom to ask for the marks of `wanted`, which was done `tries` times: the other members in
-    /// turn, from the one after this on, and those themselves only where there is nobody else.
-    fn asked_for(&self, wanted: &[u8], tries: u32) -> Option<u8> {
+    /// Whom one may ask for the marks of `wanted`: the other members, from the one after this on;
+    /// those themselves only where there are too few others.
+    fn may_tell(&self, wanted: &[u8]) -> Vec<u8> {
         let me = self.me.0 as u8;
-        let at = self.present.iter().position(|index| *index == me)?;
+        let Some(at) = self.present.iter().position(|index| *index == me) else {
+            return Vec::new();
+        };
         let (before, after) = self.present.split_at(at);
-        let others: Vec<u8> = after[1..].iter().chain(before).copied().collect();
-        let beside = others.iter().copied().filter(|it| !wanted.contains(it));
-        let beside: Vec<u8> = beside.collect();
-        let asked = if beside.is_empty() { others } else { beside };
-        (!asked.is_empty()).then(|| asked[tries as usize % asked.len()])
+        let others = after[1..].iter().chain(before).copied();
+        let (of_themselves, mut asked): (Vec<u8>, Vec<u8>) =
+            others.partition(|it| wanted.contains(it));
+        if asked.len() < TELLERS {
+            asked.extend(of_themselves);
+        }
+        asked
+    }
+
+    /// Whether enough members could tell marks of the one at `index` that one alone need not be
+    /// believed.
+    fn has_tellers(&self, index: u8) -> bool {
+        let me = self.me.0 as u8;
+        let others = self.present.iter().filter(|it| ![me, index].contains(*it));
+        others.count() >= TELLERS
     }
 
     /// What this member knows of the marks of `wanted`.
@@ -113,25 +176,31 @@ impl Rmp {
         let order = &operational.order;
         let members = order.lacks_marks();
         let tries = operational.wanted_tries;
-        let Some(asked) = order
-            .asked_for(&members, tries)
-            .filter(|_| !members.is_empty())
-        else {
+        let may_tell = order.may_tell(&members);
+        if members.is_empty() || may_tell.is_empty() {
             return;
-        };
+        }
+        let asked_before = tries as usize * TELLERS;
+        if asked_before >= may_tell.len() && operational.believe_any(&members) {
+            return self.progress(now);
+        }
         operational.wanted_tries += 1;
-        let to = order.member(asked);
-        let wanted = Message::Wanted(Wanted {
-            tag: order.tag,
-            asked,
-            again: tries.min(u32::from(u8::MAX)) as u8,
-            members,
-        });
-        self.counters.nacks_sent += 1;
-        match to {
-            // The way by unicast may not work.
-            Some(to) if tries == 0 => self.outbox.unicast(to, &wanted),
-            _ => self.outbox.multicast(&wanted),
+        let order = &operational.order;
+        let turns = may_tell.iter().cycle().skip(asked_before % may_tell.len());
+        for asked in turns.take(TELLERS.min(may_tell.len())) {
+            let to = order.member(*asked);
+            let wanted = Message::Wanted(Wanted {
+                tag: order.tag,
+                asked: *asked,
+                again: tries.min(u32::from(u8::MAX)) as u8,
+                members: members.clone(),
+            });
+            self.counters.nacks_sent += 1;
+            match to {
+                // The way by unicast may not work.
+                Some(to) if tries == 0 => self.outbox.unicast(to, &wanted),
+                _ => self.outbox.multicast(&wanted),
+            }
         }
         let timer = self.timing.request_timer(&self.config, tries);
         let timer = timer.max(self.config.timer_min * WAITS);
@@ -191,15 +260,39 @@ impl Rmp {
             self.counters.foreign += 1;
             return false;
         }
-        let stranger = order.index_of(from).is_none();
         let unlisted = |(index, _): &(u8, Marks)| usize::from(*index) >= order.roster.len();
-        if stranger || members.iter().any(unlisted) {
+        let teller = order.index_of(from);
+        let Some(teller) = teller.filter(|_| !members.iter().any(unlisted)) else {
             self.counters.malformed += 1;
             return false;
-        }
+        };
+        let tellings = &mut operational.tellings;
         for (index, marks) in members {
-            order.note_marks(*index, *marks);
+            if order.is_too_far(*index, *marks) {
+                continue;
+            }
+            tellings.note(*index, teller, *marks);
+            let marks = match order.has_tellers(*index) && *index != teller {
+                true => tellings.of_two(*index),
+                false => *marks,
+            };
+            order.note_marks(*index, marks);
         }
         true
+    }
+}
+
+impl Operational {
+    /// All were asked for the marks of `wanted`, and no two told what is missing: believes one.
+    /// Whether that is news.
+    fn believe_any(&mut self, wanted: &[u8]) -> bool {
+        let at = |order: &Order, index: &u8| order.sites[usize::from(*index)].marks;
+        let mut news = false;
+        for index in wanted {
+            let before = at(&self.order, index);
+            self.order.note_marks(*index, self.tellings.of_any(*index));
+            news |= at(&self.order, index) != before;
+        }
+        news
     }
 }

@@ -10,6 +10,7 @@ use super::askers::Verdict;
 use super::config::NackTo;
 use super::listing::again;
 use super::numbers::{Marks, Number, Packets, Positions};
+use super::operational::Operational;
 use super::order::Order;
 use super::polling::Polling;
 use super::wire::{Ack, Data, ListAck, Message, NACK_RUNS_MAX, Nack};
@@ -196,6 +197,26 @@ pub(super) fn runs(positions: impl Iterator<Item = Seq>) -> Vec<Positions> {
     runs
 }
 
+impl Operational {
+    /// Whether an ACK is not believed in any more that a member knows, as it says or another one.
+    /// This one has asked for it for `longest`: the group has passed the token meanwhile, and
+    /// nothing is missing before it (ours).
+    fn disbelieves(&mut self, now: Time, longest: Duration) -> bool {
+        let Some((index, known)) = self.order.unheard() else {
+            self.unheard = None;
+            return false;
+        };
+        let same = self.unheard.filter(|it| (it.0, it.1) == (index, known));
+        let (.., since) = *self.unheard.insert(same.unwrap_or((index, known, now)));
+        let is_false = now.since(since) >= longest && self.order.held >= self.order.top.last;
+        if is_false {
+            self.order.disbelieve(index);
+            self.tellings.forget(index);
+        }
+        is_false
+    }
+}
+
 impl Rmp {
     /// Sets when to ask, if something is missing: not at once, since an ACK may overtake its
     /// packets.
@@ -234,6 +255,11 @@ impl Rmp {
             // Nothing is known to be missing: it is no sign that requests are not answered.
             false => (tries + 1).min(UNHEARD_TRIES),
         };
+        if operational.disbelieves(now, self.config.silence_max) {
+            self.counters.malformed += 1;
+            return self.progress(now);
+        }
+        let order = &operational.order;
         let (positions, packets) = order.missing();
         let again = tries.min(u32::from(u8::MAX)) as u8;
         let mut nacks: Vec<Nack> = Vec::new();
