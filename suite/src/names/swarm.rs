@@ -22,6 +22,7 @@ use groupcast_core::family::Factory;
 use groupcast_core::{Rng, Service};
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_protocols::rmp::{Rmp, RmpConfig};
+use groupcast_session::guests::Role;
 use groupcast_session::names::{Planted, Pool};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
@@ -31,6 +32,9 @@ use crate::asking::{AskTally, judge_roles};
 
 /// Trees that share names with each other, so that rings are asked for above and below others.
 const NAMES: [&str; 7] = ["cb", "wb.cb", "p1.wb.cb", "ed.cb", "x", "y.x", "z.y.x"];
+/// So often a request is one for a role that somebody has claimed: others find hardly ever a member
+/// that answers.
+const ASKS_CLAIMED: f64 = 0.8;
 /// What happens in a run.
 const STEPS: usize = 60;
 /// In how many rings a host may be at one time: each name may have one, and former ones still end.
@@ -117,6 +121,8 @@ struct Schedule {
     rng: Rng,
     hosts: usize,
     clients: Vec<(usize, ClientId)>,
+    /// The roles to answer that clients have claimed, and at which names.
+    claimed: Vec<(&'static str, Role)>,
     /// Hosts whose daemon has crashed.
     down: Vec<usize>,
     count: usize,
@@ -149,6 +155,7 @@ impl Schedule {
             rng,
             hosts,
             clients: Vec::new(),
+            claimed: Vec::new(),
             down: Vec::new(),
             count: 0,
             faults: 0,
@@ -257,8 +264,23 @@ impl Schedule {
         let Some((host, id)) = self.rng.pick(&self.clients).copied() else {
             return;
         };
-        let name = *self.rng.pick(&NAMES).expect("there are some");
-        let act = Act::draw(&mut self.rng);
+        let mut name = *self.rng.pick(&NAMES).expect("there are some");
+        let mut act = Act::draw(&mut self.rng);
+        match &mut act {
+            Act::Claim(role @ (Role::Answering | Role::Handler(_)), _) => {
+                self.claimed.push((name, *role));
+            }
+            Act::Ask(ask) if self.rng.chance(ASKS_CLAIMED) => {
+                if let Some((at, role)) = self.rng.pick(&self.claimed).copied() {
+                    name = at;
+                    ask.handler = match role {
+                        Role::Handler(number) => Some(number),
+                        _ => None,
+                    };
+                }
+            }
+            _ => {}
+        }
         let text = format!("{} of {name}", self.next());
         self.world
             .act(host, id, |client| client.act(act, name, &text));

@@ -31,7 +31,8 @@ fn over_real_packets_a_name_has_one_ring_and_none_is_left_behind() {
         stays += report.stays;
         asked.merge(&report.asked);
     }
-    // Enough happened. Requests for two answers, and to handlers, need more seeds than these.
+    println!("daemons joined rings {stays} times; {asked:?}");
+    // Enough happened.
     assert!(stays > 50, "daemons joined rings {stays} times");
     assert!(asked.first > 0 && asked.all > 0, "{asked:?}");
     assert!(asked.given > 5 && asked.held > 5, "{asked:?}");
