@@ -15,6 +15,7 @@
 //! - [`failover`]: how long the others are held up when a member dies or falls silent.
 //! - [`hostile`]: a thousand clients, some of them hostile; [`flood`]: datagrams that no daemon
 //!   should believe; [`insider`]: a holder of the key; [`races`]: a local user against a receiver.
+//! - [`requests`]: a program that asks hosts by the library.
 //! - [`rings`]: rings that joins make, while daemons are killed and cut off.
 //! - [`rekeys`]: the key is changed again and again. [`bars`]: what long runs are held to;
 //!   [`memory`]: whether it is flat.
@@ -44,6 +45,7 @@ pub mod memory;
 pub mod pcap;
 pub mod races;
 pub mod rekeys;
+pub mod requests;
 pub mod rings;
 pub mod stream;
 pub mod text;

@@ -1,17 +1,20 @@
 //! A group of twenty is asked, and all replies come, once and whole: a byte and 64 KiB, without
 //! loss and with 5 %.
 //!
-//! Method: the real binary on a test bed of six hosts, four members on each of five, `request` on
-//! the first.
+//! Method: the real binary on a test bed of six hosts, four members on each of five; on the first
+//! `request`, and a program that asks by the library.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use groupcast_bench::{Link, Process};
 use groupcast_suite::live::cluster::Cluster;
+use groupcast_suite::live::requests::ASK;
 use groupcast_suite::live::{Outcome, live, until};
 use serde_json::Value;
 
+/// Asks by the library.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_soak");
 const GROUP: &str = "239.79.1.4:4822";
 const LIMIT: Duration = Duration::from_secs(20);
 const HOSTS: usize = 5;
@@ -32,15 +35,39 @@ fn launch(
     Ok(cluster.bed.launch(name, line)?)
 }
 
-/// Asks all members for so many bytes each; fails unless each of them replies once, whole.
+/// Asks all members for so many bytes each, by the command.
 fn ask(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
     let request = cluster.path(&format!("request-{round}"));
     std::fs::write(&request, bytes.to_string())?;
     let most = MEMBERS.to_string();
     let options = ["--json", "--min", &most, "--max", &most, &request];
-    let mut requester = launch(cluster, 1, &format!("console-{round}"), "request", &options)?;
+    let requester = launch(cluster, 1, &format!("console-{round}"), "request", &options)?;
+    judge(requester, bytes)
+}
+
+/// Asks all members for so many bytes each, by the library.
+fn ask_by_library(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
+    let name = format!("program-{round}");
+    let interface = cluster.bed.address(1).to_string();
+    let (key, most) = (cluster.path("cluster.key"), MEMBERS.to_string());
+    let mut line = cluster.bed.command(1, PROGRAM);
+    line.args([
+        ASK,
+        &name,
+        &interface,
+        GROUP,
+        &key,
+        &most,
+        &bytes.to_string(),
+    ]);
+    judge(cluster.bed.launch(&name, line)?, bytes)
+}
+
+/// Fails unless each member has replied once with so many bytes, whole.
+fn judge(mut requester: Process, bytes: usize) -> Outcome {
+    let who = requester.label().to_owned();
     let Some(status) = requester.wait(LIMIT)? else {
-        return Err("the request does not end".into());
+        return Err(format!("{who} does not end").into());
     };
     let lines = requester.stdout()?;
     let lines = lines.lines().map(serde_json::from_str);
@@ -53,10 +80,10 @@ fn ask(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
     let whole = replies.clone().filter(is_whole);
     let names: BTreeSet<&str> = whole.filter_map(|line| line["member"].as_str()).collect();
     let seconds = &lines.last().cloned().unwrap_or_default()["seconds"];
-    println!("{bytes} bytes each: {seconds} s");
+    println!("{who}: {bytes} bytes each: {seconds} s");
     match status.code() == Some(0) && names.len() == MEMBERS && replies.count() == MEMBERS {
         true => Ok(()),
-        false => Err(format!("{bytes} bytes: {} replied, {status}", names.len()).into()),
+        false => Err(format!("{who}: {bytes} bytes: {} replied, {status}", names.len()).into()),
     }
 }
 
@@ -84,6 +111,7 @@ fn all_reply() -> Outcome {
             cluster.bed.lose(host, permille)?;
         }
         ask(&cluster, round, bytes)?;
+        ask_by_library(&cluster, round, bytes)?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use groupcast_suite::live::failover::median_and_max;
 use groupcast_suite::live::flood::storm::{self, Kind};
 use groupcast_suite::live::rekeys::Load;
 use groupcast_suite::live::{
-    Outcome, Role, embedded, flood, guests, hostile, insider, races, rekeys,
+    Outcome, Role, embedded, flood, guests, hostile, insider, races, rekeys, requests,
 };
 use serde_json::{Value, json};
 
@@ -17,10 +17,11 @@ use super::Options;
 
 /// What the hidden word `word` asks the program to do.
 pub(super) fn role(word: &str) -> Option<fn(&[&str]) -> Outcome> {
-    let others: [Role; 4] = [
+    let others: [Role; 5] = [
         guests::ROLE,
         insider::ROLE,
         races::ROLE,
+        requests::ROLE,
         (storm::STORM, storm::main),
     ];
     let others = others.into_iter().chain(embedded::ROLES);
