@@ -31,11 +31,11 @@ fn over_real_packets_a_name_has_one_ring_and_none_is_left_behind() {
         stays += report.stays;
         asked.merge(&report.asked);
     }
-    println!("daemons joined rings {stays} times; {asked:?}");
-    // Enough happened.
+    // Enough happened. Requests for two answers need more seeds than these.
     assert!(stays > 50, "daemons joined rings {stays} times");
-    assert!(asked.first > 0 && asked.all > 0, "{asked:?}");
-    assert!(asked.given > 5 && asked.held > 5, "{asked:?}");
+    let answered = [asked.first, asked.all, asked.handled];
+    assert!(answered.iter().all(|it| *it > 2), "{asked:?}");
+    assert!(asked.given > 25 && asked.held > 40, "{asked:?}");
 }
 
 #[test]
