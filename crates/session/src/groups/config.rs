@@ -64,8 +64,9 @@ groupcast_core::settings! {
             "Too small: clients that join many groups at once are disconnected. Too large: memory.";
         /// How many bytes of groups with `block` may wait for one client before the daemon holds
         /// back those of its publishers whose messages the client gets; it lets them go on when
-        /// half of the bytes are taken. At full speed this much waits, and delays every message.
-        /// With `disconnect_at` or more, publishers are never held back.
+        /// half of the bytes are taken. Where twice as much waits, their messages that the order
+        /// has not taken wait, too. At full speed this much waits, and delays every message. With
+        /// `disconnect_at` or more, publishers are never held back.
         pub stop_publishers_at: usize = MIB => Spec::size(0, u64::MAX),
             "Too small: one slow subscriber slows publishers down at once. Too large: memory for each slow subscriber.";
         /// Bytes that wait for one client before it misses unreliable messages.

@@ -278,6 +278,7 @@ impl Engine {
             return;
         };
         client.phase = ClientPhase::Leaving;
+        self.schedule.congestion.forget(id);
         self.guest_gone(now, id);
         self.leave_bimodal(now, id);
         self.go_on_leaving(now, id);

@@ -28,6 +28,11 @@ use crate::name::is_private;
 use crate::view::{Cause, View};
 use crate::when_slow::WhenSlow;
 
+/// Where publishers wait for a client, and so many times
+/// [`stop_publishers_at`](super::EngineConfig::stop_publishers_at) waits for it, what they have
+/// sent already waits, too.
+const STOPS_AT: usize = 2;
+
 impl Engine {
     /// Carries out a message of the order at its place, with the table as it is there.
     pub(super) fn apply(&mut self, on: OrderIndex, now: Time, delivery: &Delivery) {
@@ -336,6 +341,10 @@ impl Engine {
         if is_slow && self.schedule.congestion.begin(id) {
             link.taken = 0;
             self.set_deadline(id, Some(now + self.config.stalled_within));
+        }
+        let stops_at = limits.block_at.map(|at| at.saturating_mul(STOPS_AT));
+        if stops_at.is_some_and(|at| blocking >= at) {
+            self.schedule.congestion.stop(id);
         }
         self.clients.output_changed(memory);
         if counted >= limits.warn_at || spill.is_some_and(|size| backlog as u64 >= size / 2) {

@@ -279,7 +279,9 @@ impl Engine {
             ]
         });
         let to_say = self.has_names_to_say().then_some(Time::ZERO);
-        let all = of_orders.chain([self.schedule.deadlines.next(), to_say]);
+        let to_go_on = self.schedule.congestion.has_resumed();
+        let to_go_on = to_go_on.then_some(Time::ZERO);
+        let all = of_orders.chain([self.schedule.deadlines.next(), to_say, to_go_on]);
         all.flatten().min()
     }
 

@@ -1,14 +1,14 @@
 //! From the clients' requests to the order: gives clients their turns, binds names to numbers, and
 //! handles the answers of the order.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use groupcast_core::{MessageId, Service, SubmitError, Time};
 
 use super::changes::Changes;
-use super::client::{Addressed, Client, Pending};
+use super::client::{Addressed, Client, ClientPhase, Pending};
 use super::guests::OfGuest;
 use super::orders::OrderIndex;
 use super::own_state::OwnState;
@@ -40,6 +40,8 @@ pub(super) struct Submissions {
     turns: VecDeque<ClientId>,
     /// How much the first of them has submitted in this turn.
     spent: usize,
+    /// Clients whose next request is a message that waits for a slow client.
+    stopped: BTreeSet<ClientId>,
     /// Changes of groups that are on their way, and the clients whose changes wait.
     pub(super) changes: Changes,
     /// Numbers of the group names that this daemon has bound, agreed or on their way.
@@ -78,6 +80,7 @@ impl Submissions {
     pub(super) fn begun_anew(mut self) -> Self {
         let mut turns = self.changes.take_held_back();
         turns.append(&mut self.turns);
+        turns.extend(self.stopped);
         Self {
             turns,
             ..Self::default()
@@ -90,12 +93,13 @@ impl Submissions {
             self.spent = 0;
         }
         self.turns.retain(|other| *other != client);
+        self.stopped.remove(&client);
         self.changes.forget(client);
     }
 
     /// Whether requests of clients wait.
     pub(super) fn is_asked(&self) -> bool {
-        !self.turns.is_empty() || self.changes.are_held_back()
+        !self.turns.is_empty() || !self.stopped.is_empty() || self.changes.are_held_back()
     }
 
     /// Whether requests of clients are on their way.
@@ -172,6 +176,9 @@ impl Engine {
         mut submit: impl FnMut(Carrier, Service, Bytes) -> Result<MessageId, SubmitError>,
     ) {
         self.say_names();
+        if self.schedule.congestion.take_resumed() {
+            self.resume_publishers();
+        }
         for on in self.orders.indices() {
             self.orders[on].submissions.changes.begin_turn(now);
             while let Some((service, payload)) = self.next_for_order(on) {
@@ -299,6 +306,13 @@ impl Engine {
             self.orders[on].submissions.changes.hold_back(id);
             return Some(());
         }
+        if views.is_none() && self.is_stopped(id) {
+            let submissions = &mut self.orders[on].submissions;
+            submissions.turns.pop_front();
+            submissions.spent = 0;
+            submissions.stopped.insert(id);
+            return Some(());
+        }
         self.orders[on].submissions.spent += self.stage_request(on, id, views);
         let more = self.has_requests(on, id);
         if !more || self.orders[on].submissions.spent >= TURN {
@@ -310,6 +324,24 @@ impl Engine {
             }
         }
         Some(())
+    }
+
+    /// Whether messages of a client wait for slow clients. One that leaves may say its last ones.
+    fn is_stopped(&self, id: ClientId) -> bool {
+        let is_open = |client: &Client| matches!(client.phase, ClientPhase::Open);
+        self.schedule.congestion.is_stopped(id) && self.clients.get(id).is_some_and(is_open)
+    }
+
+    /// Clients that were stopped have their turns again, if they may.
+    fn resume_publishers(&mut self) {
+        for on in self.orders.indices() {
+            for id in std::mem::take(&mut self.orders[on].submissions.stopped) {
+                match self.is_stopped(id) {
+                    true => _ = self.orders[on].submissions.stopped.insert(id),
+                    false => self.orders[on].submissions.take_turn(id),
+                }
+            }
+        }
     }
 
     /// Turns the next request of a client, which causes `views`, into submissions, if there is one.

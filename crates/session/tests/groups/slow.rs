@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{MemberId, Rng, Service};
-use groupcast_session::frame::{ClientFrame, DaemonFrame, GuestFrame};
+use groupcast_session::frame::{ClientFrame, DaemonFrame, Disconnect, GuestFrame};
 use groupcast_session::groups::{ClientStatus, Fact, SlowRule, SlowRules};
 use groupcast_session::guests::Role;
 use groupcast_session::{ClientId, EngineConfig, WhenSlow};
@@ -178,6 +178,52 @@ fn publishers_wait_where_the_group_blocks_and_nowhere_else() {
         let status = slow.status().expect("it is connected");
         assert!(status.backlog > STOP_AT);
         assert_eq!(status.holds_back, waits, "{group}");
+    }
+}
+
+/// The windows of many publishers may be much together: what they have sent stays in the daemon
+/// once twice the limit waits for the client, and goes on when the client has taken it.
+#[test]
+fn of_what_publishers_have_sent_a_slow_client_gets_twice_the_limit_and_the_rest_later() {
+    const PUBLISHERS: u64 = 20;
+    let mut slow = Slow::new(None);
+    let one = slow.one;
+    let publishers: Vec<ClientId> = (0..PUBLISHERS)
+        .map(|number| slow.world.connect(one, &format!("p{number}")))
+        .collect();
+    for number in 0..10 {
+        for (index, id) in publishers.iter().enumerate() {
+            slow.world.act(one, *id, |client| {
+                assert!(client.may_publish(), "it has a window of half a MiB");
+                client.publish(
+                    &["blocks"],
+                    Service::Agreed,
+                    &[number, index as u8].repeat(500),
+                );
+            });
+        }
+        slow.world.run(&mut slow.rng);
+    }
+    let status = slow.status().expect("it is connected");
+    let is_on_its_way = PUBLISHERS as usize * 1_200;
+    assert!(status.holds_back);
+    assert!(
+        (2 * STOP_AT..2 * STOP_AT + is_on_its_way).contains(&status.backlog),
+        "{} bytes wait",
+        status.backlog
+    );
+    // A client that is gone has its last messages carried out, and its name is free.
+    slow.world
+        .act(one, publishers[0], |client| client.send(&ClientFrame::Bye));
+    slow.world.run(&mut slow.rng);
+    let end = slow.world.client(one, publishers[0]).disconnected.clone();
+    assert_eq!(end.map(|(code, _)| code), Some(Disconnect::Bye));
+
+    slow.read();
+    let messages = slow.world.client(one, slow.slow).messages().count();
+    assert_eq!(messages as u64, 10 * PUBLISHERS);
+    for id in &publishers[1..] {
+        assert_eq!(slow.world.client(one, *id).accepted, 10);
     }
 }
 
