@@ -61,9 +61,9 @@ impl Order {
             emit(event);
         };
         self.deliver_to_list(&passed.cuts, &mut early);
-        self.take_cuts(&passed.cuts);
-        self.pass(&mut early);
         self.lists.own_early.append(&mut own);
+        self.take_cuts(&passed.cuts);
+        self.pass(emit);
         true
     }
 

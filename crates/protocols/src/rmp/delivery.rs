@@ -221,15 +221,24 @@ impl Order {
     }
 
     /// Own messages that come early, in packets up to `cut`: they belong to the configuration
-    /// before a list that is being passed.
+    /// before a list that is being passed. The packets may have places behind the list that are not
+    /// known yet, so it is noted that their messages were delivered.
     pub(super) fn read_own(&mut self, cut: Number, emit: &mut dyn FnMut(Event)) {
         let (me, minority) = (self.me.at(), self.is_minority());
+        let mut own = Vec::new();
+        let emit = &mut |event| {
+            if let Event::Deliver(delivery) = &event {
+                own.push(delivery.id.number);
+            }
+            emit(event);
+        };
         self.walk(Bound::Ready(self.ready), minority, emit, |_, view| {
             view.deliver_early(|origin, _| match origin == me {
                 true => cut,
                 false => Number::default(),
             });
         });
+        self.lists.own_early.append(&mut own);
     }
 
     /// All before a list that others have passed, and of each member what came early in packets up

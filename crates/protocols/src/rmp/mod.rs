@@ -83,6 +83,8 @@ mod operational;
 mod order;
 mod outbox;
 mod outgoing;
+#[cfg(test)]
+mod own_early;
 mod patience;
 mod plan;
 mod planted;
