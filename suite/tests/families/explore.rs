@@ -47,11 +47,12 @@ fn one_message_with_one_crash_anywhere() {
 fn a_planted_bug_is_found() {
     let case = &cases(&rmp::FAMILY, AGREED_SAFE)[0];
     let config = ExploreConfig {
+        losses: 1,
         crashes: 1,
         ..case.config.clone()
     };
-    let report = explore_rmp(&config, Some("own-safe-border"), &mut |_| true);
-    let found = report.found.expect("two survivors draw different borders");
+    let report = explore_rmp(&config, Some("safe-is-agreed"), &mut |_| true);
+    let found = report.found.expect("of two survivors one has delivered more");
     let is_rule = |it: &String| it.starts_with("virtual_synchrony");
     assert!(found.violations.iter().any(is_rule), "{found:#?}");
     assert!(
