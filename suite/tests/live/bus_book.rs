@@ -20,6 +20,8 @@ const HOSTS: [usize; 3] = [1, 2, 3];
 /// Where each host's daemon has its bus, for whoever is on that host.
 const BUS: &str = "127.0.0.1:4812";
 const LIMIT: Duration = Duration::from_secs(30);
+/// Each look takes a client's number, and the other hosts have to use up as many.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// `nc` at the bus of a host.
 struct Nc {
@@ -170,6 +172,7 @@ fn every_session_of_the_book_is_typed_with_nc_at_three_hosts() -> Outcome {
             play(&cluster, session, free_number(&cluster)?)?;
             let nobody = "the clients of the session before are gone";
             until(LIMIT, nobody, || {
+                std::thread::sleep(PAUSE);
                 let status = cluster.status(1)?.unwrap_or_default();
                 Ok((status["rings"].as_array().is_none_or(Vec::is_empty)
                     && audience(&cluster)? == "ok 1")
