@@ -52,7 +52,9 @@ fn a_planted_bug_is_found() {
         ..case.config.clone()
     };
     let report = explore_rmp(&config, Some("safe-is-agreed"), &mut |_| true);
-    let found = report.found.expect("of two survivors one has delivered more");
+    let found = report
+        .found
+        .expect("of two survivors one has delivered more");
     let is_rule = |it: &String| it.starts_with("virtual_synchrony");
     assert!(found.violations.iter().any(is_rule), "{found:#?}");
     assert!(
