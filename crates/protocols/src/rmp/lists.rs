@@ -35,8 +35,8 @@ pub(super) struct Lists {
     pub(super) last: Option<Arc<ListAck>>,
     /// What was passed, as long as a member may be before it.
     pub(super) passed: Option<Passed>,
-    /// Own messages that were delivered early before a list was passed: they are not sent again, also
-    /// if their places behind the list get lost.
+    /// Own messages that were delivered early before a list was passed: they are not sent again,
+    /// also if their places behind the list get lost.
     pub(super) own_early: Vec<u64>,
     /// The issuer keeps what a newcomer fetches: everything above.
     pub(super) kept_above: Option<Seq>,
