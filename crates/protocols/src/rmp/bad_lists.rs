@@ -5,26 +5,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigId, Incarnation, MemberId, NodeId};
 
 use super::config::RmpConfig;
+use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Stamp};
 use super::order::{Heard, Order};
 use super::wire::{Ack, List, ListAck, Message, Start};
-
-fn member(site: u64) -> MemberId {
-    MemberId {
-        node: NodeId(site),
-        incarnation: Incarnation(site),
-    }
-}
-
-fn config(counter: u64) -> ConfigId {
-    ConfigId {
-        counter,
-        representative: member(0),
-    }
-}
 
 /// The order of member 2 of four; member 0 has the token.
 fn order() -> Order {

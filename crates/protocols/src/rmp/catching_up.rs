@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::{ConfigId, Event, MemberId};
 
+use super::delivery::note_early;
 use super::numbers::{Number, Packets};
 use super::order::{Order, Site};
 use super::repair::{add_packet, runs};
@@ -48,19 +49,12 @@ impl Order {
         if !self.may_be(passed) || !self.lacks_cut(&passed.cuts).is_empty() {
             return false;
         }
-        let me = self.members.binary_search(&self.roster[self.me.at()]);
-        let local = me.map(|index| self.members[index]);
         let mut own = Vec::new();
-        let mut early = |event: Event| {
-            if let Event::Deliver(delivery) = &event
-                && Ok(delivery.id.sender) == local
-                && delivery.place.is_none()
-            {
-                own.push(delivery.id.number);
-            }
+        let local = self.roster[self.me.at()];
+        self.deliver_to_list(&passed.cuts, &mut |event| {
+            note_early(local, &mut own, &event);
             emit(event);
-        };
-        self.deliver_to_list(&passed.cuts, &mut early);
+        });
         self.lists.own_early.append(&mut own);
         self.take_cuts(&passed.cuts);
         self.pass(emit);

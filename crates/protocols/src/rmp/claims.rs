@@ -91,12 +91,8 @@ pub(super) fn is_near(high: Seq, other: Seq) -> bool {
 /// The members whose positions are not believed: far above those of all others that gave `answers`.
 pub(super) fn too_high(answers: &BTreeMap<MemberId, Answer>, local: MemberId) -> Vec<MemberId> {
     let high = |answer: &Answer| answer.inventory.holding.high;
-    let (highest, next) = {
-        let mut all: Vec<Seq> = answers.values().map(high).collect();
-        all.sort_unstable();
-        let next = all.iter().rev().nth(1).copied().unwrap_or_default();
-        (all.last().copied().unwrap_or_default(), next)
-    };
+    let highest = answers.values().map(high).max().unwrap_or_default();
+    let next = second(answers.values().map(high));
     let far = |(member, answer): &(&MemberId, &Answer)| {
         **member != local && high(answer) == highest && !is_near(highest, next)
     };
@@ -169,27 +165,13 @@ mod tests {
     use groupcast_core::mech::closing::Holding;
     use groupcast_core::mech::indices::Indices;
     use groupcast_core::mech::peers::Attempt;
-    use groupcast_core::{ConfigId, Incarnation, NodeId};
 
     use super::*;
     use crate::rmp::RmpConfig;
+    use crate::rmp::fixtures::{config, member};
     use crate::rmp::polling::Polling;
     use crate::rmp::state::State;
     use crate::rmp::wire::Proposal;
-
-    fn member(site: u64) -> MemberId {
-        MemberId {
-            node: NodeId(site),
-            incarnation: Incarnation(site),
-        }
-    }
-
-    fn config(counter: u64) -> ConfigId {
-        ConfigId {
-            counter,
-            representative: member(0),
-        }
-    }
 
     /// A member of the configuration with this counter.
     fn inventory(counter: u64, max_n: u16, high: u64) -> Inventory {

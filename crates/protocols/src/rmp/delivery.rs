@@ -203,6 +203,16 @@ impl Known<'_> {
     }
 }
 
+/// Notes in `own` the number of a message of `local` that came early.
+pub(super) fn note_early(local: MemberId, own: &mut Vec<u64>, event: &Event) {
+    if let Event::Deliver(delivery) = event
+        && delivery.id.sender == local
+        && delivery.place.is_none()
+    {
+        own.push(delivery.id.number);
+    }
+}
+
 impl Order {
     /// Delivers what can be: in order, and before that what comes early.
     pub(super) fn deliver(&mut self, emit: &mut dyn FnMut(Event)) {
@@ -226,10 +236,9 @@ impl Order {
     pub(super) fn read_own(&mut self, cut: Number, emit: &mut dyn FnMut(Event)) {
         let (me, minority) = (self.me.at(), self.is_minority());
         let mut own = Vec::new();
+        let local = self.roster[me];
         let emit = &mut |event| {
-            if let Event::Deliver(delivery) = &event {
-                own.push(delivery.id.number);
-            }
+            note_early(local, &mut own, &event);
             emit(event);
         };
         self.walk(Bound::Ready(self.ready), minority, emit, |_, view| {

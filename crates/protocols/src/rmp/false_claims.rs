@@ -10,9 +10,10 @@ use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::peers::Attempt;
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigId, Event, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time};
+use groupcast_core::{Event, Protocol as _, Rng, Time};
 
 use super::config::RmpConfig;
+use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
@@ -21,20 +22,6 @@ use super::wire::{
     Ack, Answer, Data, Declared, Inventory, List, ListAck, Message, Passed, Poll, Proposal, Start,
 };
 use super::{Rmp, State};
-
-fn member(site: u64) -> MemberId {
-    MemberId {
-        node: NodeId(site),
-        incarnation: Incarnation(site),
-    }
-}
-
-fn config(counter: u64) -> ConfigId {
-    ConfigId {
-        counter,
-        representative: member(0),
-    }
-}
 
 /// The order of member 2 of three, whose positions begin above `start`; member 1 has sent four
 /// packets, and nothing is ordered.

@@ -7,35 +7,30 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use core::time::Duration;
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{
-    ConfigId, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
-};
+use groupcast_core::{Protocol as _, Rng, Time, TransmitBuf};
 
 use super::config::RmpConfig;
+use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
 use super::wire::{Ack, Message, Relayed};
 use super::{Rmp, State};
 
-fn member(site: u64) -> MemberId {
-    MemberId {
-        node: NodeId(site),
-        incarnation: Incarnation(site),
-    }
-}
-
 const START: Time = Time::from_millis(1);
 
 /// Member 2 of five, to which member 0 has ordered a packet of member 1 at position 101.
 fn operational() -> Rmp {
     let mut rmp = Rmp::new(RmpConfig::lan(), member(2), Rng::new(1), START).expect("it is valid");
-    let id = ConfigId {
-        counter: 1,
-        representative: member(0),
-    };
     let members = (0..5).map(member).collect();
-    let mut order = Order::new(id, members, member(2), Seq(100), 1431, &RmpConfig::lan());
+    let mut order = Order::new(
+        config(1),
+        members,
+        member(2),
+        Seq(100),
+        1431,
+        &RmpConfig::lan(),
+    );
     let packet = Packet {
         version: 0,
         body: Bytes::from_static(b"packet"),

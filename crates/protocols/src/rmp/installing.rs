@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::OrderRule;
+use super::delivery::note_early;
 use super::numbers::{Number, Tag};
 use super::operational::Operational;
 use super::order::Order;
@@ -24,12 +25,7 @@ impl Recovering {
         };
         let mut own_early = core::mem::take(&mut old.lists.own_early);
         let emit = &mut |event| {
-            if let Event::Deliver(delivery) = &event
-                && delivery.id.sender == local
-                && delivery.place.is_none()
-            {
-                own_early.push(delivery.id.number);
-            }
+            note_early(local, &mut own_early, &event);
             emit(event);
         };
         let (closing, together) = (&plan.closing, &plan.together);

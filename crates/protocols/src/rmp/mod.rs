@@ -71,6 +71,8 @@ mod fig10;
 mod fig6;
 #[cfg(test)]
 mod fig9;
+#[cfg(test)]
+mod fixtures;
 mod flow;
 mod hearsay;
 mod inspect;

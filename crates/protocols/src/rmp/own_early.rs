@@ -4,28 +4,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{ConfigId, Event, Incarnation, MemberId, NodeId, Service};
+use groupcast_core::{Event, Service};
 
 use super::config::RmpConfig;
+use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::order::{Heard, Order, Packet};
 use super::outgoing::Outgoing;
 use super::wire::{Ack, List, ListAck, Start};
 use crate::packing::Record;
-
-fn member(site: u64) -> MemberId {
-    MemberId {
-        node: NodeId(site),
-        incarnation: Incarnation(site),
-    }
-}
-
-fn config(counter: u64) -> ConfigId {
-    ConfigId {
-        counter,
-        representative: member(0),
-    }
-}
 
 fn ack(order: &Order, stamp: u64, seq: u64, packets: Vec<Packets>) -> Ack {
     Ack {
