@@ -134,6 +134,7 @@ const RULES: &[Rule] = &[
         may_in_tests: &["groupcast-c"],
     },
     rule("groupcast-suite", LIBRARIES),
+    rule("groupcast-fuzz", &["groupcast-suite"]),
     // The renderer of pictures is nobody's dependency: the laboratory calls it as a program.
     rule("groupcast-draw", &[]),
     rule("xtask", &[]),

@@ -1,18 +1,19 @@
 //! `cargo xtask fuzz`: libFuzzer on stable Rust, over the targets of `fuzz/`.
 //!
 //! What cargo-fuzz would do with a nightly compiler is a matter of a few flags: LLVM's coverage
-//! instrumentation for our code, and libFuzzer linked in. New inputs are kept in
-//! `fuzz/target/corpus`; one that is worth keeping for ever goes, by hand, to `fuzz/corpus`, which
-//! `cargo test` replays.
+//! instrumentation for our code, and libFuzzer linked in. New inputs are kept in `fuzz/grown`; one
+//! that is worth keeping for ever goes, by hand, to `fuzz/corpus`, which `cargo test` replays.
 
 use std::fs;
-use std::process::Command;
 
 use crate::exec::{self, cargo};
 use crate::{Failure, families, number};
 
 /// How long a target runs unless told otherwise.
 const SECONDS: u64 = 60;
+
+/// What links libFuzzer into the targets; without it none is built.
+pub(crate) const FEATURE: &str = "groupcast-fuzz/libfuzzer";
 
 /// The only platform that the driver supports; naming it keeps the flags away from build scripts.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
@@ -92,7 +93,7 @@ fn targets() -> Result<Vec<(String, Target)>, String> {
 fn fuzz(target: &str, binary: &str, seconds: u64, through: &[String]) -> Result<(), Failure> {
     let home = exec::root().join("fuzz");
     let (grown, seeds) = (
-        home.join("target/corpus").join(target),
+        home.join("grown").join(target),
         home.join("corpus").join(target),
     );
     let artifacts = home.join("artifacts").join(target);
@@ -102,9 +103,12 @@ fn fuzz(target: &str, binary: &str, seconds: u64, through: &[String]) -> Result<
     }
     let mut command = cargo([
         "run",
-        "--release",
-        "--manifest-path",
-        "fuzz/Cargo.toml",
+        "--profile",
+        "swarm",
+        "--package",
+        "groupcast-fuzz",
+        "--features",
+        FEATURE,
         "--target",
         PLATFORM,
         "--bin",
@@ -121,11 +125,4 @@ fn fuzz(target: &str, binary: &str, seconds: u64, through: &[String]) -> Result<
         .arg(format!("-artifact_prefix={}/", artifacts.display()))
         .args(through);
     exec::hand_over(command)
-}
-
-/// The command that checks that the targets build. They share the workspace's build directory.
-pub(crate) fn check() -> Command {
-    let mut check = cargo(["check", "--manifest-path", "fuzz/Cargo.toml"]);
-    check.env("CARGO_TARGET_DIR", exec::built("", ""));
-    check
 }

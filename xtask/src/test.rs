@@ -48,18 +48,8 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lint",
-        about: "clippy on everything, warnings are errors",
-        run: |_| {
-            check(&[
-                "clippy",
-                "--locked",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ])
-        },
+        about: "clippy on everything, the fuzz targets too; warnings are errors",
+        run: |_| lint(),
     },
     Step {
         name: "deny",
@@ -75,11 +65,6 @@ const STEPS: &[Step] = &[
         name: "docs",
         about: "documentation without warnings",
         run: |_| docs(),
-    },
-    Step {
-        name: "fuzz",
-        about: "the fuzz targets build",
-        run: |_| fuzz_build(),
     },
     Step {
         name: "swarm",
@@ -209,14 +194,6 @@ fn steps(list: &str) -> Result<Vec<String>, Failure> {
         .collect()
 }
 
-/// A step that is one command of cargo and counts as one test.
-fn check(args: &[&str]) -> Outcome {
-    match exec::run(cargo(args), COMMAND_TIME_MAX).error {
-        None => Outcome::checked(""),
-        Some(error) => Outcome::failed(error),
-    }
-}
-
 fn format() -> Outcome {
     match exec::run(cargo(["fmt", "--all", "--check"]), COMMAND_TIME_MAX).error {
         None => judged(crate::comments::check()),
@@ -234,6 +211,22 @@ fn judged(breaches: Result<Vec<String>, String>) -> Outcome {
         Ok(breaches) if breaches.is_empty() => Outcome::checked(""),
         Ok(breaches) => Outcome::failed(breaches.join("; ")),
         Err(error) => Outcome::failed(error),
+    }
+}
+
+fn lint() -> Outcome {
+    let mut clippy = cargo(["clippy", "--locked", "--workspace", "--all-targets"]);
+    let note = match setup::found("c++") {
+        Some(_) => {
+            clippy.args(["--features", fuzz::FEATURE]);
+            ""
+        }
+        None => "without the fuzz targets: libFuzzer is C++ and there is no c++ here",
+    };
+    clippy.args(["--", "-D", "warnings"]);
+    match exec::run(clippy, COMMAND_TIME_MAX).error {
+        None => Outcome::checked(note),
+        Some(error) => Outcome::failed(error),
     }
 }
 
@@ -271,16 +264,6 @@ fn docs() -> Outcome {
     let mut doc = cargo(["doc", "--workspace", "--no-deps"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     match exec::run(doc, COMMAND_TIME_MAX).error {
-        None => Outcome::checked(""),
-        Some(error) => Outcome::failed(error),
-    }
-}
-
-fn fuzz_build() -> Outcome {
-    if setup::found("c++").is_none() {
-        return Outcome::skipped("libFuzzer is C++ and there is no c++ here");
-    }
-    match exec::run(fuzz::check(), COMMAND_TIME_MAX).error {
         None => Outcome::checked(""),
         Some(error) => Outcome::failed(error),
     }
