@@ -3,6 +3,7 @@
 //! and for a majority.
 
 mod gapped;
+mod insider;
 mod majority;
 mod names;
 mod ring;

@@ -7,6 +7,7 @@
 //! - [`delivery`]: delivery in one order, up to a horizon for each service.
 //! - [`marks`]: up to where each member holds an order, and the horizons that follow from it.
 //! - [`closing`]: how members that move on together finish their old configuration (EVS).
+//! - [`claims`]: what a member declares and no other can check, and how far it is believed.
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
 //!   quarantine.
 //! - [`probes`]: whether the way to a member that was given up works again.
@@ -21,6 +22,7 @@
 
 pub mod allowance;
 pub mod bookmarks;
+pub mod claims;
 pub mod closing;
 pub mod delivery;
 pub mod estimate;

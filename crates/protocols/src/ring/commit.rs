@@ -87,7 +87,7 @@ impl Ring {
         part.body_max = self.config.body_max as u16;
         part.holding = Some(self.holding());
         if let Some(ring) = self.state.installed() {
-            ring.declare_marks(&commit.left, &mut commit.marks);
+            ring.declare_marks(commit.left.iter(), &mut commit.marks);
         }
     }
 
@@ -227,6 +227,9 @@ impl Ring {
             self.counters.malformed += 1;
             return;
         }
+        if !self.believes(now, &commit) {
+            return;
+        }
         self.state.expect_commit().commit = commit;
         self.pass_commit(now);
         self.recover(now);
@@ -237,7 +240,7 @@ impl Ring {
         let state = self.state.expect_commit();
         let alone = state.commit.members.len() == 1;
         let old = state.old.take();
-        let recovery = Recovery::new(&state.commit, self.local, old, &self.config);
+        let recovery = Recovery::new(&state.commit, self.local, old, &self.claims, &self.config);
         self.transition("all have declared", |_| State::Recovery(recovery.into()));
         if alone {
             self.start_token(now);

@@ -129,7 +129,7 @@ impl Flow {
             return;
         }
         self.visits_since_change = self.visits_since_change.saturating_add(1);
-        let lossy = retransmissions * 8 > fcc && retransmissions > 4;
+        let lossy = retransmissions.saturating_mul(8) > fcc && retransmissions > 4;
         let long = VISIT_LONG.saturating_mul(members).min(ROTATION_LONG);
         let rotation = self.rotation.mean();
         if lossy || rotation > long && self.personal > PERSONAL_MIN {

@@ -7,7 +7,7 @@ use core::time::Duration;
 use groupcast_core::mech::peers::{Peers, Stranger};
 use groupcast_core::{MemberId, Time};
 
-use super::numbers::Attempt;
+use super::numbers::{Attempt, Seq};
 use super::ordering::Ordering;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
@@ -185,6 +185,7 @@ impl Ring {
             return;
         };
         gather.joined = Some(now);
+        let old = gather.old.as_ref();
         let join = Join {
             attempt: self.peers.attempt,
             counter: self.peers.counter(),
@@ -193,6 +194,8 @@ impl Ring {
             fail: gather.fail.iter().copied().collect(),
             left: gather.left.iter().copied().collect(),
             heard,
+            high: old.map_or(Seq::ZERO, |old| old.window.high()),
+            max_n: old.map_or(0, |old| old.without(old.own_max_n, &gather.left) as u16),
         };
         self.outbox.multicast(&Message::Join(join));
         let interval = self.config.join_interval;
@@ -211,6 +214,7 @@ impl Ring {
             self.handle_goodbye(now, from);
             return;
         }
+        self.claims.note(from, join.max_n, join.high);
         self.note_invitation(now, from, &join);
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);

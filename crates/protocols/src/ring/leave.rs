@@ -6,6 +6,7 @@ use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::{Event, MemberId, Time};
 
 use super::gather::Gather;
+use super::numbers::Seq;
 use super::wire::{Join, Message};
 use super::{Ring, State, Timer};
 
@@ -80,6 +81,8 @@ impl Ring {
             fail: none(),
             left: none(),
             heard: none(),
+            high: Seq::ZERO,
+            max_n: 0,
         };
         self.outbox.multicast(&Message::Join(join));
         self.timers.cancel_all();

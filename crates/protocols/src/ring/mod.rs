@@ -68,6 +68,7 @@
 //! - The token is acknowledged while the ring is idle and while a ring forms. When data flows, data
 //!   shows that it arrived.
 
+mod claims;
 mod commit;
 mod config;
 mod daemon;
@@ -97,6 +98,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::peers::Peers;
@@ -154,6 +156,7 @@ pub struct Ring {
     namesakes: Namesakes,
     reach: Reach,
     probes: Probes,
+    claims: Claims,
     leaving: Option<Leave>,
     passed: Passed,
     flow: Flow,
@@ -239,6 +242,7 @@ impl Ring {
             namesakes: Namesakes::new(now),
             reach: Reach::default(),
             probes: Probes::default(),
+            claims: Claims::default(),
             leaving: None,
             passed: Passed::default(),
             queue: SendQueue::new(limits, Packer::default()),
@@ -377,7 +381,7 @@ impl Protocol for Ring {
             return;
         }
         match message {
-            Message::Data(data) => self.handle_data(now, data),
+            Message::Data(data) => self.handle_data(now, from, data),
             Message::Token(token) => self.handle_token(now, from, token),
             Message::Ack { ring, hop } => self.handle_ack(from, ring, hop),
             Message::Hurry { ring } => self.handle_hurry(now, from, ring),
@@ -385,7 +389,7 @@ impl Protocol for Ring {
                 ring,
                 origin,
                 record,
-            } => self.handle_unordered(ring, origin, &record),
+            } => self.handle_unordered(from, ring, origin, &record),
             Message::Join(join) => self.handle_join(now, from, join),
             Message::Commit(commit) => self.handle_commit(now, from, commit),
             Message::Announcement(announcement) => {

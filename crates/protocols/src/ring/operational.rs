@@ -9,6 +9,7 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, SocketClass, Time};
 
+use super::gather::Gather;
 use super::numbers::{Index, Seq};
 use super::ordering::{Ordering, Visit};
 use super::passing::Sent;
@@ -75,9 +76,9 @@ const SUCCESSOR: u16 = 1;
 const OWN_TOKEN_DELAY: Duration = Duration::from_micros(20);
 
 impl Ring {
-    /// The ring in which tokens and data with `tag` are handled now: the forming one in recovery,
-    /// else the installed.
-    fn ring_of(&mut self, tag: RingTag) -> Option<&mut Ordering> {
+    /// The ring in which tokens and data with `tag` are handled now, if they come from one of its
+    /// members: the forming one in recovery, else the installed.
+    fn ring_of(&mut self, tag: RingTag, from: MemberId) -> Option<&mut Ordering> {
         match &mut self.state {
             State::Recovery(recovery) => Some(&mut recovery.ordering),
             State::Operational(operational) => Some(&mut operational.ordering),
@@ -85,13 +86,13 @@ impl Ring {
             // What a member holds is declared: nothing may be added (see Holding).
             State::Commit(_) | State::Left(_) => None,
         }
-        .filter(|ring| ring.tag() == tag)
+        .filter(|ring| ring.tag() == tag && ring.has(from))
     }
 
-    pub(super) fn handle_data(&mut self, now: Time, data: Data) {
+    pub(super) fn handle_data(&mut self, now: Time, from: MemberId, data: Data) {
         let first_method = self.config.priority == TokenPriority::FirstMethod;
         self.config.plants().data_came(self, &data);
-        let Some(ring) = self.ring_of(data.ring) else {
+        let Some(ring) = self.ring_of(data.ring, from) else {
             self.counters.foreign += 1;
             return;
         };
@@ -134,7 +135,7 @@ impl Ring {
             self.counters.foreign += 1;
             return;
         }
-        let Some(ring) = self.ring_of(token.ring.tag()) else {
+        let Some(ring) = self.ring_of(token.ring.tag(), from) else {
             self.counters.foreign += 1;
             return;
         };
@@ -236,8 +237,13 @@ impl Ring {
             fcc,
             retransmissions,
         );
-        if let Some(deaf) = ring.cannot_receive(now, &token, self.config.fail_to_receive) {
+        let patience = self.config.fail_to_receive;
+        if let Some(deaf) = ring.cannot_receive(now, &token, patience) {
             self.exclude_deaf(now, deaf);
+            return;
+        }
+        if ring.waits_in_vain(now, &token, patience) {
+            self.gather(now, "nobody has a packet", Gather::default());
             return;
         }
         self.doze(now, &token);
@@ -380,11 +386,18 @@ impl Ring {
         }
     }
 
-    pub(super) fn handle_unordered(&mut self, key: RingKey, origin: Index, body: &Bytes) {
+    pub(super) fn handle_unordered(
+        &mut self,
+        from: MemberId,
+        key: RingKey,
+        origin: Index,
+        body: &Bytes,
+    ) {
         let State::Operational(Operational { ordering: ring, .. }) = &self.state else {
             return;
         };
-        let Some(sender) = ring.members.get(origin.at()).filter(|_| ring.key() == key) else {
+        let sender = ring.members.get(origin.at());
+        let Some(sender) = sender.filter(|it| ring.key() == key && **it == from) else {
             self.counters.foreign += 1;
             return;
         };

@@ -47,6 +47,8 @@ pub(super) struct Ordering {
     resilient_until: Seq,
     /// A majority of so many members must hold what is delivered as `majority`.
     pub(super) max_n: usize,
+    /// What of that this member knows itself, and declares when the next ring forms.
+    pub(super) own_max_n: usize,
     /// The round of what is sent now.
     pub(super) round: Round,
     /// Hop of the last token that was taken.
@@ -61,6 +63,8 @@ pub(super) struct Ordering {
     /// The member that holds the token's aru down, at which number, since when: shows a member that
     /// cannot receive.
     stuck: Option<(Index, Seq, Time)>,
+    /// Where the token's aru is below its seq, and since when.
+    behind: Option<(Seq, Time)>,
     /// Most requests to answer at a visit: fewer while answers are lost, as a burst larger than
     /// some queue would be again and again.
     answers_max: usize,
@@ -127,18 +131,25 @@ impl Ordering {
             marks,
             resilient_until: start,
             max_n,
+            own_max_n: max_n,
             round: Round::default(),
             hop: Hop::default(),
             requestable: start,
             aru_sent: start,
             own_high: start,
             stuck: None,
+            behind: None,
             answers_max: usize::MAX,
             answered: Vec::new(),
             contribution: Contribution::default(),
             obligations: Indices::default(),
             plants: config.plants(),
         }
+    }
+
+    /// Whether `member` is of this ring.
+    pub(super) fn has(&self, member: MemberId) -> bool {
+        self.members.binary_search(&member).is_ok()
     }
 
     pub(super) fn key(&self) -> RingKey {

@@ -13,8 +13,8 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use groupcast_core::mech::closing::{Closing, Holding, start_above};
-use groupcast_core::mech::marks::next_max_n;
+use groupcast_core::mech::claims::Claims;
+use groupcast_core::mech::closing::{Closing, start_above};
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
@@ -55,13 +55,10 @@ impl Recovery {
         commit: &Commit,
         local: MemberId,
         old: Option<Ordering>,
+        claims: &Claims,
         config: &RingConfig,
     ) -> Self {
-        let holdings: Vec<(MemberId, Holding)> = commit
-            .members
-            .iter()
-            .filter_map(|part| Some((part.member, part.holding?)))
-            .collect();
+        let holdings = commit.holdings();
         let old_members = old.as_ref().map_or(&[][..], |old| &old.members);
         let closing = Closing::new(&holdings, local, old_members);
         let queue = match &old {
@@ -89,7 +86,7 @@ impl Recovery {
             packet_size,
             config,
         );
-        ordering.max_n = max_n_after(commit, &holdings);
+        (ordering.max_n, ordering.own_max_n) = commit.max_n(claims, &holdings, local, old.as_ref());
         let mut of_old = commit.marks.iter();
         let of_old = of_old.find(|it| old.as_ref().is_some_and(|old| old.id == it.ring));
         let mut recovery = Self {
@@ -129,16 +126,6 @@ impl Recovery {
         };
         old.window.insert(seq, packet);
     }
-}
-
-/// MaxN of the ring that `commit` forms: of each old ring as many members come as have declared to
-/// be of it.
-fn max_n_after(commit: &Commit, holdings: &[(MemberId, Holding)]) -> usize {
-    let old = commit.marks.iter().map(|old| {
-        let along = holdings.iter().filter(|(_, it)| it.config == old.ring);
-        (usize::from(old.max_n), along.count())
-    });
-    next_max_n(holdings.len(), old)
 }
 
 impl Ring {
@@ -217,9 +204,15 @@ impl Ring {
         let deaf = recovery
             .ordering
             .cannot_receive(now, &token, self.config.fail_to_receive);
+        let patience = self.config.fail_to_receive;
+        let stuck = recovery.ordering.waits_in_vain(now, &token, patience);
         self.counters.visits += 1;
         if let Some(deaf) = deaf {
             self.exclude_deaf(now, deaf);
+            return;
+        }
+        if stuck {
+            self.forming_failed(now);
             return;
         }
         self.send_visit(now, &visit, token);
@@ -271,6 +264,7 @@ impl Ring {
         });
         self.config.plants().rewind(&mut self.queue);
         self.refuse_majority();
+        self.claims.clear();
         self.reach.forget_unacknowledged();
         let counter = self.state.expect_operational().ordering.id.counter;
         self.peers.note_installed(counter);

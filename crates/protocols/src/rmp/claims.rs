@@ -1,14 +1,6 @@
-//! What a member declares of itself in a reformation, and no other can check: MaxN, and how high
-//! positions were given out. One member's word does no harm that lasts (ours).
-//!
-//! - **MaxN** of a configuration follows from what all its members declare, as in the paper: a part
-//!   with one member of a large group is no majority. But what a member declares in the next
-//!   reformation follows from the configurations that it was in itself, and from what two others
-//!   declare. So a false MaxN is over when its teller is gone, and a true one outlives restarts of
-//!   all members one after the other, where three were there. Members of one configuration know
-//!   its MaxN: a higher one, of a member that comes from it, is not believed.
-//! - **Positions** begin above all that were declared. One member's word moves them up to
-//!   [`BELIEVED`], and from there on at most [`JUMP_MAX`] beyond what another one declares.
+//! What a member declares of itself in a reformation, and how far it is believed: the rules of
+//! [`core::mech::claims`](groupcast_core::mech::claims) for answers and proposals. Members of one
+//! configuration know its MaxN: a higher one, of a member that comes from it, is not believed.
 //!
 //! A configuration without a majority of MaxN is changed by reformations alone: a list does not ask
 //! its members what they declare. So MaxN of a list is always the number of its members.
@@ -17,88 +9,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use groupcast_core::MemberId;
-use groupcast_core::mech::marks::next_max_n;
-use groupcast_core::mech::peers::Peers;
-use groupcast_core::mech::seq::Seq;
+use groupcast_core::mech::claims::{Claims, settled};
 
 use super::catching_up::comes_from;
 use super::order::Order;
 use super::recovering::Recovering;
-use super::wire::{Answer, Inventory};
-
-/// One member's word moves the positions of others up to here: five years of 100,000 packets a
-/// second, and an eighth of what positions can be.
-const BELIEVED: Seq = Seq(1 << 44);
-/// Beyond that, by no more than this each time: as far as one part of a group comes ahead of
-/// another in 45 minutes of 100,000 packets a second. It takes 450,000 false reformations to reach
-/// the end of the positions.
-const JUMP_MAX: u64 = 1 << 28;
-
-/// What other members declared last, since the last configuration was installed.
-#[derive(Clone, Hash, Default, Debug)]
-pub(super) struct Claims {
-    of: BTreeMap<MemberId, Claim>,
-}
-
-#[derive(Clone, Copy, Hash, Debug)]
-struct Claim {
-    max_n: u16,
-    high: Seq,
-}
-
-impl Claims {
-    /// Another member has declared `inventory`, as it says itself.
-    pub(super) fn note(&mut self, from: MemberId, inventory: &Inventory) {
-        if self.of.len() < Peers::MAX || self.of.contains_key(&from) {
-            let claim = Claim {
-                max_n: inventory.max_n,
-                high: inventory.holding.high,
-            };
-            self.of.insert(from, claim);
-        }
-    }
-
-    /// A configuration was installed.
-    pub(super) fn clear(&mut self) {
-        self.of.clear();
-    }
-
-    /// The highest MaxN that at least two of `members` declare.
-    fn max_n_of_two(&self, members: impl Iterator<Item = MemberId>) -> u16 {
-        let declared = members.filter_map(|it| self.of.get(&it));
-        second(declared.map(|claim| claim.max_n))
-    }
-
-    /// Whether positions may begin above `start`, for a member whose own are not above `own`.
-    pub(super) fn may_start(&self, start: Seq, own: Seq) -> bool {
-        let of_two = second(self.of.values().map(|claim| claim.high));
-        start >= own && (is_near(start, own) || is_near(start, of_two))
-    }
-}
-
-/// The second of `values`, from the highest on.
-pub(super) fn second<T: Ord + Copy + Default>(values: impl Iterator<Item = T>) -> T {
-    let mut values: Vec<T> = values.collect();
-    values.sort_unstable();
-    values.iter().rev().nth(1).copied().unwrap_or_default()
-}
-
-/// Whether a member's word may move positions from `other` up to `high`.
-pub(super) fn is_near(high: Seq, other: Seq) -> bool {
-    high <= BELIEVED || high <= other.plus(JUMP_MAX)
-}
-
-/// The members whose positions are not believed: far above those of all others that gave `answers`.
-pub(super) fn too_high(answers: &BTreeMap<MemberId, Answer>, local: MemberId) -> Vec<MemberId> {
-    let high = |answer: &Answer| answer.inventory.holding.high;
-    let highest = answers.values().map(high).max().unwrap_or_default();
-    let next = second(answers.values().map(high));
-    let far = |(member, answer): &(&MemberId, &Answer)| {
-        **member != local && high(answer) == highest && !is_near(highest, next)
-    };
-    let far = answers.iter().filter(far);
-    far.map(|(member, _)| *member).collect()
-}
+use super::wire::Answer;
 
 /// MaxN of a configuration of those that gave `answers` to a member that comes from `old`, of whose
 /// members those of `left` have left. The second result says how many of them declared what cannot
@@ -125,11 +41,6 @@ pub(super) fn max_n_after(
     }
     let max_n = settled(answers.len(), owed.into_iter().max().unwrap_or(0));
     (max_n as u16, false_claims)
-}
-
-/// MaxN of `members` members that owe a majority of `owed`.
-pub(super) fn settled(members: usize, owed: usize) -> usize {
-    next_max_n(members, [(owed, 0)].into_iter())
 }
 
 impl Order {
@@ -165,13 +76,14 @@ mod tests {
     use groupcast_core::mech::closing::Holding;
     use groupcast_core::mech::indices::Indices;
     use groupcast_core::mech::peers::Attempt;
+    use groupcast_core::mech::seq::Seq;
 
     use super::*;
     use crate::rmp::RmpConfig;
     use crate::rmp::fixtures::{config, member};
     use crate::rmp::polling::Polling;
     use crate::rmp::state::State;
-    use crate::rmp::wire::Proposal;
+    use crate::rmp::wire::{Inventory, Proposal};
 
     /// A member of the configuration with this counter.
     fn inventory(counter: u64, max_n: u16, high: u64) -> Inventory {
@@ -264,7 +176,7 @@ mod tests {
         let recovering = Recovering::new(proposal, member(0), own, before);
         let mut claims = Claims::default();
         for (site, max_n) in (1..).zip(claimed) {
-            claims.note(member(site), &inventory(7, *max_n, 0));
+            claims.note(member(site), *max_n, Seq::ZERO);
         }
         recovering.max_n(&claims, member(0))
     }
@@ -283,42 +195,5 @@ mod tests {
         assert_eq!(taken(4, false, 9, &[9, 9]), (9, 9), "two of another group");
         assert_eq!(taken(4, false, 9, &[128, 9]), (9, 9));
         assert_eq!(taken(5, false, 9, &[9, 9]), (5, 5), "enough for it");
-    }
-
-    const LAST: u64 = (1 << 47) - 1;
-
-    #[test]
-    fn one_member_alone_does_not_move_positions_to_their_end() {
-        let refused = |highs: &[u64]| {
-            let declared: Vec<_> = highs.iter().map(|high| (1, 5, *high)).collect();
-            too_high(&answers(&declared), member(0))
-        };
-        assert!(refused(&[0, 1 << 44, 0]).is_empty());
-        assert_eq!(refused(&[0, 0, LAST]), [member(2)]);
-        assert!(refused(&[LAST, 0, 0]).is_empty(), "what it knows itself");
-        assert!(
-            refused(&[0, LAST, LAST - JUMP_MAX]).is_empty(),
-            "two say so"
-        );
-        assert_eq!(refused(&[1 << 45, (1 << 45) + JUMP_MAX + 1]), [member(1)]);
-        assert!(refused(&[1 << 45, (1 << 45) + JUMP_MAX]).is_empty());
-    }
-
-    #[test]
-    fn a_proposal_begins_above_what_is_held_and_near_what_was_declared() {
-        let mut claims = Claims::default();
-        assert!(claims.may_start(Seq(1 << 44), Seq(100)));
-        assert!(!claims.may_start(Seq(99), Seq(100)));
-        assert!(!claims.may_start(Seq(LAST), Seq(100)));
-        claims.note(member(1), &inventory(1, 5, LAST));
-        assert!(!claims.may_start(Seq(LAST), Seq(100)));
-        claims.note(member(2), &inventory(1, 5, LAST - 5));
-        assert!(claims.may_start(Seq(LAST), Seq(100)));
-        claims.clear();
-        assert!(!claims.may_start(Seq(LAST), Seq(100)));
-        assert!(
-            claims.may_start(Seq(LAST), Seq(LAST - 7)),
-            "its own are there"
-        );
     }
 }

@@ -9,12 +9,12 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use groupcast_core::mech::claims::is_near;
 use groupcast_core::mech::delivery::Cursor;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::SeqWindow;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
 
-use super::claims::is_near;
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number};
 use super::operational::Operational;

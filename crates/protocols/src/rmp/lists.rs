@@ -13,11 +13,11 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use groupcast_core::mech::claims::settled;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId};
 
-use super::claims::settled;
 use super::numbers::{Marks, Number};
 use super::order::{Heard, Order, STAMP_JUMP_MAX, Site, Slot};
 use super::stream::Stream;

@@ -111,6 +111,7 @@ mod wire;
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
+use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::participation::Transitions;
@@ -125,7 +126,6 @@ use groupcast_core::{
 };
 
 use self::askers::Askers;
-use self::claims::Claims;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;

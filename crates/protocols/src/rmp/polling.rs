@@ -4,6 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use groupcast_core::mech::claims::too_high;
 use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::peers::{Attempt, Peers, Stranger};
@@ -11,7 +12,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::catching_up::comes_from;
-use super::claims::{max_n_after, too_high};
+use super::claims::max_n_after;
 use super::hearsay::Hearsay;
 use super::order::Order;
 use super::recovering::Recovering;
@@ -270,7 +271,9 @@ impl Rmp {
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
-        self.claims.note(from, &answer.inventory);
+        let inventory = &answer.inventory;
+        self.claims
+            .note(from, inventory.max_n, inventory.holding.high);
         self.take_answer(now, from, answer);
     }
 
@@ -338,7 +341,9 @@ impl Rmp {
         let (local, plants) = (self.local, self.config.plants());
         let polling = self.state.expect_polling();
         let mut answers = core::mem::take(&mut polling.answers);
-        let refused = too_high(&answers, local);
+        let highs = answers.iter();
+        let highs = highs.map(|(member, it)| (*member, it.inventory.holding.high));
+        let refused = too_high(highs, local);
         answers.retain(|member, _| !refused.contains(member));
         let (max_n, false_claims) = max_n_after(&answers, polling.old.as_ref(), &polling.left);
         let unaccepted = core::mem::take(&mut polling.unaccepted);

@@ -10,10 +10,10 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use groupcast_core::mech::claims::second;
 use groupcast_core::{MemberId, Time};
 
 use super::askers::Verdict;
-use super::claims::second;
 use super::numbers::{Marks, Tag};
 use super::operational::Operational;
 use super::order::Order;

@@ -32,7 +32,7 @@ impl Insider {
         body.extend(1u16.to_be_bytes());
         body.extend(local.node.0.to_be_bytes());
         body.extend(local.incarnation.0.to_be_bytes());
-        body.extend([0; 6]);
+        body.extend([0; 16]);
         Self {
             local,
             body,

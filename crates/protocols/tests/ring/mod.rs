@@ -6,6 +6,7 @@ mod faults;
 mod forming;
 mod insiders;
 mod lasting;
+mod liars;
 mod obligations;
 mod ordering;
 mod presets;
@@ -17,6 +18,7 @@ mod traps;
 
 use std::time::Duration;
 
+use groupcast_core::{Instrumented, MemberId, Rng, Time};
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
@@ -41,4 +43,9 @@ fn formed(hosts: usize, seed: u64) -> Cluster<Ring> {
         Duration::from_secs(2),
     );
     cluster
+}
+
+/// A member with the default settings, for groups whose members are of several kinds.
+fn honest(member: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
+    Box::new(Ring::new(RingConfig::lan(), member, rng, now).expect("the settings are valid"))
 }

@@ -15,7 +15,7 @@ mod services;
 
 use std::time::Duration;
 
-use groupcast_core::MessageId;
+use groupcast_core::{Instrumented, MemberId, MessageId, Rng, Time};
 use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
@@ -46,4 +46,9 @@ fn formed(hosts: usize, seed: u64) -> Cluster<Rmp> {
 fn all_have(cluster: &Cluster<Rmp>, ids: &[MessageId]) -> bool {
     let mut alive = cluster.alive();
     alive.all(|host| ids.iter().all(|id| cluster.has_delivered(host, *id)))
+}
+
+/// A member with the default settings, for groups whose members are of several kinds.
+fn honest(member: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
+    Box::new(Rmp::new(RmpConfig::lan(), member, rng, now).expect("the settings are valid"))
 }

@@ -14,6 +14,8 @@ use crate::ring::wire::{RTR_RUNS_MAX, Token};
 const ANSWERS_MIN: u32 = 4;
 /// Most sequence numbers that the runs of one token stand for.
 const REQUESTS_MAX: usize = 4096;
+/// All wait in vain for a packet after so many times what a member that cannot receive is given.
+const VAIN_WAITS: u32 = 8;
 
 impl Ordering {
     /// Takes the requests that can be answered here off the token, at most a window of them.
@@ -88,6 +90,28 @@ impl Ordering {
             _ => {
                 self.stuck = Some((by, token.aru, now));
                 None
+            }
+        }
+    }
+
+    /// Whether all wait for a packet that nobody has: the token's aru stays where it is below its
+    /// seq for eight times `patience`. A member that is deaf is excluded by then, so somebody
+    /// claimed what was never sent. A new ring leaves that behind.
+    pub(in crate::ring) fn waits_in_vain(
+        &mut self,
+        now: Time,
+        token: &Token,
+        patience: Duration,
+    ) -> bool {
+        if token.aru >= token.seq {
+            self.behind = None;
+            return false;
+        }
+        match self.behind {
+            Some((aru, since)) if aru == token.aru => now.since(since) >= patience * VAIN_WAITS,
+            _ => {
+                self.behind = Some((token.aru, now));
+                false
             }
         }
     }
@@ -249,6 +273,21 @@ mod tests {
         };
         ring.make_requests(&mut asking);
         assert_eq!(asking.rtr, [run(101, 199)]);
+    }
+
+    #[test]
+    fn what_all_lack_for_long_was_never_sent() {
+        let mut ring = order(3, 0);
+        let lacks = |aru| Token {
+            aru: Seq(aru),
+            ..token(&order(3, 0), 105)
+        };
+        let patience = Duration::from_millis(10);
+        let mut vain = |ms, aru| ring.waits_in_vain(Time::from_millis(ms), &lacks(aru), patience);
+        assert!(!vain(0, 101) && !vain(79, 101) && vain(80, 101));
+        // It came, or all are there: the time begins anew.
+        assert!(!vain(81, 102) && !vain(160, 102) && vain(161, 102));
+        assert!(!vain(170, 105) && !vain(250, 102));
     }
 
     #[test]

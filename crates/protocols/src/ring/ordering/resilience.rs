@@ -47,10 +47,14 @@ impl Ordering {
 
     /// Adds what is known of this ring's marks, and MaxN without those that have `left`, to what
     /// other members of it have declared.
-    pub(in crate::ring) fn declare_marks(&self, left: &[MemberId], declared: &mut Vec<OldMarks>) {
-        let gone = left.iter().filter(|it| self.members.contains(it)).count();
-        let max_n = self.max_n.saturating_sub(gone).max(1);
-        if max_n == 1 {
+    pub(in crate::ring) fn declare_marks<'a>(
+        &self,
+        left: impl Iterator<Item = &'a MemberId> + Clone,
+        declared: &mut Vec<OldMarks>,
+    ) {
+        let most = self.without(self.max_n, left.clone());
+        let own = self.without(self.own_max_n, left);
+        if own <= 1 {
             return;
         }
         let marks = self.marks.as_slice();
@@ -59,14 +63,25 @@ impl Ordering {
                 for (known, mark) in old.marks.iter_mut().zip(marks) {
                     *known = (*known).max(*mark);
                 }
+                old.max_n = old.max_n.max(own as u16).min(most as u16);
             }
             Some(_) => {}
             None => declared.push(OldMarks {
                 ring: self.id,
-                max_n: max_n as u16,
+                max_n: own as u16,
                 marks: marks.to_vec(),
             }),
         }
+    }
+
+    /// What is left of `max_n` where those of `left` have left this ring.
+    pub(in crate::ring) fn without<'a>(
+        &self,
+        max_n: usize,
+        left: impl IntoIterator<Item = &'a MemberId>,
+    ) -> usize {
+        let gone = left.into_iter().filter(|it| self.members.contains(it));
+        max_n.saturating_sub(gone.count())
     }
 }
 
@@ -143,7 +158,7 @@ mod tests {
 
     fn declared(ring: &Ordering) -> Vec<OldMarks> {
         let mut declared = Vec::new();
-        ring.declare_marks(&[], &mut declared);
+        ring.declare_marks([].iter(), &mut declared);
         declared
     }
 
@@ -171,7 +186,7 @@ mod tests {
             ..own.clone()
         };
         let mut all = vec![foreign.clone(), other];
-        ring.declare_marks(&[], &mut all);
+        ring.declare_marks([].iter(), &mut all);
         assert_eq!(all[0], foreign);
         assert_eq!(all[1].marks, [102, 103, 100].map(Seq));
         assert_eq!(all.len(), 2);
@@ -181,24 +196,25 @@ mod tests {
             ..own
         };
         let mut all = vec![wrong.clone()];
-        ring.declare_marks(&[], &mut all);
+        ring.declare_marks([].iter(), &mut all);
         assert_eq!(all, [wrong]);
     }
 
     #[test]
     fn max_n_is_declared_without_those_that_have_left() {
         let mut ring = order(3, 0);
-        ring.max_n = 5;
+        (ring.max_n, ring.own_max_n) = (5, 5);
         let stranger = MemberId {
             node: groupcast_core::NodeId(99),
             ..ring.members[0]
         };
         let mut declared = Vec::new();
-        ring.declare_marks(&[ring.members[2], stranger], &mut declared);
+        let left = [ring.members[2], stranger];
+        ring.declare_marks(left.iter(), &mut declared);
         assert_eq!(declared[0].max_n, 4);
         let alone = order(1, 0);
         declared.clear();
-        alone.declare_marks(&[], &mut declared);
+        alone.declare_marks([].iter(), &mut declared);
         assert_eq!(declared, []);
     }
 }

@@ -3,6 +3,7 @@
 
 use alloc::vec;
 
+use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigId, Ordered as _, Protocol as _, Rng, Service, TransmitBuf};
 
@@ -58,7 +59,7 @@ fn recovering_by(commit: &Commit, me: u16, held: impl IntoIterator<Item = u64>) 
     let mut ring = Ring::new(config, local, Rng::new(1), Time::ZERO).expect("valid");
     let mut old = order(3, me);
     hold(&mut old, held);
-    let recovery = Recovery::new(commit, local, Some(old), &ring.config);
+    let recovery = Recovery::new(commit, local, Some(old), &ring.claims, &ring.config);
     ring.state = State::Recovery(recovery.into());
     while sent(&mut ring).is_some() {}
     ring
@@ -209,8 +210,12 @@ fn what_was_noted_while_rings_failed_to_form_ends_with_one_that_is_installed() {
 fn a_ring_without_a_majority_reports_what_waited_for_one_as_lost_and_takes_no_more() {
     for (max_n, lost) in [(5, false), (6, true)] {
         let mut commit = commit();
+        let other = ConfigId {
+            counter: 9,
+            ..order(3, 1).id
+        };
         commit.marks = vec![OldMarks {
-            ring: order(3, 1).id,
+            ring: other,
             max_n,
             marks: vec![Seq(100); 3],
         }];
@@ -251,7 +256,7 @@ fn a_member_that_cannot_receive_is_left_out_of_recovery_too() {
             origin: Index(0),
         },
     );
-    ring.handle_data(NOW, packet);
+    ring.handle_data(NOW, member(0), packet);
     let token = Token {
         seq: START.next(),
         aru_by: Some(Index(2)),
@@ -288,7 +293,7 @@ fn who_lacks_a_packet_installs_nothing_whatever_others_have_done() {
             origin: Index(0),
         },
     );
-    ring.handle_data(NOW, packet);
+    ring.handle_data(NOW, member(0), packet);
     visit(&mut ring, &installed);
     assert_eq!(ring.configuration(), Some(forming()));
 }
@@ -357,7 +362,7 @@ fn what_another_has_sent_again_is_kept_and_not_sent() {
         of_no_member,
         recovered(&mut ring, START.0 + 4, 3, place(105, 0)),
     ] {
-        ring.handle_data(NOW, packet);
+        ring.handle_data(NOW, member(0), packet);
     }
     let recovery = ring.state.expect_recovery();
     assert_eq!(Vec::from_iter(recovery.queue.iter().copied()), [Seq(103)]);
@@ -376,7 +381,13 @@ fn packets_of_another_old_ring_are_not_taken_for_ours() {
     };
     commit.members[2].holding.as_mut().expect("set").config = other;
     let mut ring = recovering(1, []);
-    let recovery = Recovery::new(&commit, member(1), Some(order(3, 1)), &ring.config);
+    let recovery = Recovery::new(
+        &commit,
+        member(1),
+        Some(order(3, 1)),
+        &ring.claims,
+        &ring.config,
+    );
     ring.state = State::Recovery(recovery.into());
     let place = Recovered {
         seq: Seq(104),
@@ -384,7 +395,7 @@ fn packets_of_another_old_ring_are_not_taken_for_ours() {
     };
     for (seq, from, kept) in [(1, 2, false), (2, 0, true)] {
         let packet = recovered(&mut ring, START.0 + seq, from, place);
-        ring.handle_data(NOW, packet);
+        ring.handle_data(NOW, member(0), packet);
         let old = ring.state.expect_recovery().old.as_ref();
         let held = old.expect("there was one").window.get(Seq(104)).is_some();
         assert_eq!(held, kept);
@@ -410,7 +421,13 @@ fn max_n_outlives_the_ring_of_a_minority_that_comes_along() {
         marks: vec![START; 3],
     };
     let max_n = |commit: &Commit| {
-        let recovery = Recovery::new(commit, member(1), None, &RingConfig::lan());
+        let recovery = Recovery::new(
+            commit,
+            member(1),
+            None,
+            &Claims::default(),
+            &RingConfig::lan(),
+        );
         recovery.ordering.max_n
     };
     assert_eq!(max_n(&commit), 3);
@@ -420,6 +437,54 @@ fn max_n_outlives_the_ring_of_a_minority_that_comes_along() {
     assert_eq!(max_n(&commit), 6, "half is no majority");
     commit.marks = vec![of(old, 5), of(other, 6)];
     assert_eq!(max_n(&commit), 6, "nobody came of the other");
+}
+
+/// What `commit` says of MaxN, and what of that the member at 1 will declare, which comes from a ring
+/// of nine, and heard these joins.
+fn max_n_from_nine(commit: &Commit, joins: &[(usize, u16)]) -> (usize, usize) {
+    let mut claims = Claims::default();
+    for (node, max_n) in joins {
+        claims.note(member(*node), *max_n, Seq::ZERO);
+    }
+    let mut old = order(3, 1);
+    (old.max_n, old.own_max_n) = (9, 9);
+    let recovery = Recovery::new(commit, member(1), Some(old), &claims, &RingConfig::lan());
+    (recovery.ordering.max_n, recovery.ordering.own_max_n)
+}
+
+#[test]
+fn a_member_declares_next_what_it_was_in_itself_or_two_others_say() {
+    let mut commit = commit();
+    let old = commit.members[0].holding.expect("set").config;
+    let of = |ring, max_n| OldMarks {
+        ring,
+        max_n,
+        marks: vec![START; 3],
+    };
+    commit.marks = vec![of(old, 9)];
+    assert_eq!(max_n_from_nine(&commit, &[]), (9, 9), "three of nine");
+    commit.marks = vec![of(old, 3)];
+    assert_eq!(max_n_from_nine(&commit, &[]), (9, 9), "it knows better");
+    commit.marks = vec![of(old, 128)];
+    assert_eq!(
+        max_n_from_nine(&commit, &[]),
+        (9, 9),
+        "more than there were"
+    );
+    let other = ConfigId { counter: 9, ..old };
+    commit.marks = vec![of(old, 9), of(other, 128)];
+    assert_eq!(
+        max_n_from_nine(&commit, &[(0, 128)]),
+        (128, 9),
+        "one says so"
+    );
+    let two = [(0, 128), (2, 128)];
+    assert_eq!(max_n_from_nine(&commit, &two), (128, 128), "two say so");
+    assert_eq!(
+        max_n_from_nine(&commit, &[(0, 128), (7, 128)]),
+        (128, 9),
+        "a stranger"
+    );
 }
 
 #[test]
@@ -436,9 +501,9 @@ fn the_marks_of_the_own_old_ring_are_taken() {
         marks: vec![Seq(mark); 3],
     };
     commit.marks = vec![of(9, 109), of(1, 101)];
-    let recovery = Recovery::new(&commit, member(1), old(), &config);
+    let recovery = Recovery::new(&commit, member(1), old(), &Claims::default(), &config);
     assert_eq!(recovery.marks, [Seq(101); 3]);
     commit.marks.pop();
-    let recovery = Recovery::new(&commit, member(1), old(), &config);
+    let recovery = Recovery::new(&commit, member(1), old(), &Claims::default(), &config);
     assert_eq!(recovery.marks, []);
 }

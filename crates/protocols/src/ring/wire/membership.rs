@@ -36,6 +36,10 @@ pub(in crate::ring) struct Join {
     pub(in crate::ring) left: Vec<MemberId>,
     /// Strangers that the sender hears: evidence for them that the way back works.
     pub(in crate::ring) heard: Vec<MemberId>,
+    /// The last position that the sender has received of.
+    pub(in crate::ring) high: Seq,
+    /// What the sender knows itself of MaxN.
+    pub(in crate::ring) max_n: u16,
 }
 
 /// The commit token: the next ring's members, and what each holds of its old ring.
@@ -109,6 +113,15 @@ fn put_members(writer: &mut Writer<'_>, members: &[MemberId]) {
     }
 }
 
+fn position(reader: &mut Reader<'_>, field: &'static str) -> Result<Seq, DecodeError> {
+    let position = reader.u64(field)?;
+    if position < SEQ_LIMIT {
+        Ok(Seq(position))
+    } else {
+        Err(reader.invalid(field, position))
+    }
+}
+
 pub(super) fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
     let flags = reader.u8("flags")?;
     Ok(Join {
@@ -119,6 +132,8 @@ pub(super) fn join(reader: &mut Reader<'_>) -> Result<Join, DecodeError> {
         fail: members(reader, "fail")?,
         left: members(reader, "left")?,
         heard: members(reader, "heard")?,
+        high: position(reader, "high")?,
+        max_n: reader.u16("max n")?,
     })
 }
 
@@ -191,11 +206,7 @@ fn old_marks(reader: &mut Reader<'_>) -> Result<OldMarks, DecodeError> {
     }
     let mut marks = Vec::with_capacity(count);
     for _ in 0..count {
-        let mark = reader.u64("mark")?;
-        if mark >= SEQ_LIMIT {
-            return Err(reader.invalid("mark", mark));
-        }
-        marks.push(Seq(mark));
+        marks.push(position(reader, "mark")?);
     }
     Ok(OldMarks { ring, max_n, marks })
 }
@@ -264,6 +275,7 @@ pub(super) fn put_join(writer: &mut Writer<'_>, join: &Join) {
     for list in [&join.proc, &join.fail, &join.left, &join.heard] {
         put_members(writer, list);
     }
+    writer.u64(join.high.0).u16(join.max_n);
 }
 
 pub(super) fn announcement(reader: &mut Reader<'_>) -> Result<Announcement, DecodeError> {

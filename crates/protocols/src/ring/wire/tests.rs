@@ -67,6 +67,8 @@ fn examples() -> Vec<Message> {
             fail: vec![member(2)],
             left: vec![],
             heard: vec![member(5)],
+            high: Seq(900),
+            max_n: 3,
         }),
         Message::Commit(Commit {
             hop: Hop(6),

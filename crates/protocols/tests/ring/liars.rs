@@ -1,0 +1,130 @@
+//! Goal: what one member declares falsely while rings form is over when it is gone.
+//! Method: a member that is real but for fields of the commit token; hosts crash and come back, so
+//! that rings form; then it is gone, and the others must take messages of all services.
+
+use groupcast_protocols::ring::FAMILY;
+use groupcast_sim::ClusterConfig;
+
+use super::honest;
+use crate::insider::liar::{Lie, each_is_over};
+use crate::insider::mutating::is_outlived;
+
+const COMMIT: u8 = 11;
+/// Bytes of what a commit token begins with, up to the members that have left.
+const HEAD: usize = 1 + 8 + 24;
+/// Bytes of a member of it, and where its fields begin.
+const PART: usize = 16 + 8 + 1 + 2 + 24 + 24 + 16;
+const FILLED: usize = 16 + 8;
+const OLD_RING: usize = FILLED + 1 + 2;
+const HIGH: usize = OLD_RING + 24 + 8;
+/// Bytes of what the entry of an old ring begins with, up to its MaxN.
+const RING: usize = 24;
+
+/// The highest position that decodes.
+const LAST: [u8; 8] = [0, 0, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff];
+/// As many members as there are indices.
+const ALL: [u8; 2] = [0, 128];
+
+fn number(body: &[u8], at: usize) -> usize {
+    usize::from(u16::from_be_bytes([body[at], body[at + 1]]))
+}
+
+/// Where the declarations of a commit token begin, and its entries of old rings.
+fn places(body: &[u8]) -> (Vec<usize>, Vec<usize>) {
+    if body[0] != COMMIT {
+        return (Vec::new(), Vec::new());
+    }
+    let members = HEAD + 2 + 16 * number(body, HEAD);
+    let first = members + 2;
+    let parts = (0..number(body, members)).map(|it| first + PART * it);
+    let parts: Vec<usize> = parts.collect();
+    let mut at = first + PART * parts.len();
+    let filled = parts.into_iter().filter(|it| body[it + FILLED] == 1);
+    let filled = filled.collect();
+    let mut old = Vec::new();
+    if at < body.len() {
+        let count = number(body, at);
+        at += 2;
+        for _ in 0..count {
+            old.push(at);
+            at += RING + 2 + 2 + 8 * number(body, at + RING + 2);
+        }
+    }
+    (filled, old)
+}
+
+fn write(body: &mut [u8], at: usize, value: &[u8]) {
+    body[at..at + value.len()].copy_from_slice(value);
+}
+
+fn all_after(lies: &[(&str, Lie)]) {
+    let config = |hosts| ClusterConfig {
+        contract: FAMILY.contract,
+        ..ClusterConfig::new(hosts, 1)
+    };
+    each_is_over(honest, config, lies);
+}
+
+#[test]
+fn a_false_max_n_is_over_when_its_teller_is_gone() {
+    all_after(&[
+        ("of every old ring", |body| {
+            for at in places(body).1 {
+                write(body, at + RING, &ALL);
+            }
+        }),
+        ("of a ring that is not", |body| {
+            for at in places(body).1 {
+                write(body, at, &7_u64.to_be_bytes());
+                write(body, at + RING, &ALL);
+            }
+        }),
+        ("of a ring that all come from, it says", |body| {
+            let (parts, old) = places(body);
+            for at in parts.into_iter().map(|it| it + OLD_RING).chain(old.clone()) {
+                write(body, at, &7_u64.to_be_bytes());
+            }
+            for at in old {
+                write(body, at + RING, &ALL);
+            }
+        }),
+    ]);
+}
+
+#[test]
+fn a_false_position_is_over_when_its_teller_is_gone() {
+    all_after(&[
+        ("of the last to declare", |body| {
+            if let Some(at) = places(body).0.last() {
+                write(body, at + HIGH, &LAST);
+            }
+        }),
+        ("of all", |body| {
+            for at in places(body).0 {
+                write(body, at + HIGH, &LAST);
+            }
+        }),
+    ]);
+}
+
+/// The kinds of the ring's messages; those of data have flags besides.
+const KINDS: [u8; 9] = [1, 2, 6, 7, 8, 10, 11, 12, 13];
+
+#[test]
+fn nothing_that_one_member_sends_keeps_the_others_apart_when_it_is_gone() {
+    for kind in KINDS {
+        (0..2).for_each(|seed| is_outlived(honest, kind..=kind, seed));
+    }
+    for seed in 0..12 {
+        is_outlived(honest, 0..=255, seed);
+        is_outlived(honest, 11..=11, seed);
+    }
+}
+
+/// It had left the ring, and its false tokens claimed for that what nobody had sent.
+#[test]
+fn a_stranger_steers_no_ring() {
+    for seed in [149, 151] {
+        is_outlived(honest, 0..=255, seed);
+    }
+}
