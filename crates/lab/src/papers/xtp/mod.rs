@@ -7,7 +7,7 @@
 //!   too late (3.3.3, 4.2).
 //! - `transfer`: a transfer over the token ring of 5.5, `machines` what it costs 003's machines.
 //!   `latency`: Tables 5.1 to 5.3. `files`: Tables 5.4 to 5.7.
-//! - `compare`: the policies beside each other, and VMTP and MTP (ch. 3, 6.2).
+//! - `compare`: the policies beside each other, and NAPP, VMTP and MTP (ch. 3, 6.2).
 //! - `transcript`: Fig. 5.2 and a prune (5.4), datagram by datagram.
 //! - `stage`: a network in which a row decides on single datagrams.
 //!
@@ -18,7 +18,6 @@
 //!   reply costs its sender less here than there.
 //! - Table 5.6: to one receiver the gain over unicast is stable; to two it is larger from the fast
 //!   sender, because 003 measured with other receivers there. To the same ones it is stable.
-//! - The comparison is without NAPP, which is not built.
 
 mod bucket;
 mod compare;
