@@ -10,13 +10,11 @@ use bytes::Bytes;
 use groupcast_core::Rng;
 
 use super::net::{Net, file, member};
+use super::talk::{PACKET, WINDOW, messages, talking};
 use crate::bulk::{
     BulkConfig, Collectors, Cp, DeliverTo, Failure, Multidriver, Notice, OfferError, Opening,
     Outcome, Policy, Repair, SendError, Transfer, Wanted, Xtp,
 };
-
-const WINDOW: u32 = 16;
-const PACKET: usize = 100;
 
 fn policies() -> [Policy; 10] {
     let once = Xtp {
@@ -35,30 +33,6 @@ fn policies() -> [Policy; 10] {
         Policy::Collectors(Collectors::for_window(WINDOW)),
         Policy::Cp(Cp::default()),
     ]
-}
-
-fn with(policy: Policy) -> BulkConfig {
-    BulkConfig {
-        policy,
-        block: None,
-        packet: PACKET,
-        window: WINDOW,
-        announce_interval: Duration::from_millis(20),
-        vanish_after: Duration::from_secs(2),
-        rto_max: Duration::from_millis(200),
-        ..BulkConfig::lan()
-    }
-}
-
-/// Messages of so many bytes, each with bytes of its own.
-fn messages(lengths: impl IntoIterator<Item = usize>) -> VecDeque<Bytes> {
-    let bytes = |(index, len)| -> Bytes {
-        (0..len)
-            .map(|at| (at * 7 + index * 13) as u8)
-            .collect::<Vec<u8>>()
-            .into()
-    };
-    lengths.into_iter().enumerate().map(bytes).collect()
 }
 
 fn is_xtp(policy: Policy) -> bool {
@@ -98,10 +72,10 @@ fn messages_of_any_length_reach_all_and_the_sender_learns_when() {
             }
             let config = BulkConfig {
                 repair,
-                ..with(policy)
+                ..talking(policy)
             };
             let mut net = Net::new(6, &config, 0);
-            let all: Vec<Bytes> = messages(lengths).into();
+            let all = messages(lengths);
             net.to_send = all.clone().into();
             let id = net.open(5);
             net.loss.fill(loss);
@@ -145,9 +119,9 @@ fn messages_of_any_length_reach_all_and_the_sender_learns_when() {
 #[test]
 fn all_messages_are_told_of_when_the_connection_is_closed_at_once() {
     for policy in policies() {
-        let mut net = Net::new(4, &with(policy), 0);
+        let mut net = Net::new(4, &talking(policy), 0);
         let id = net.open(3);
-        net.to_send = messages([1, 0, 300, 20, 1_000]);
+        net.to_send = messages([1, 0, 300, 20, 1_000]).into();
         net.must(Duration::from_secs(5), |net| net.to_send.is_empty());
         net.endpoints[0].finish(net.now, id);
         net.must(Duration::from_secs(5), Net::is_sent);
@@ -159,7 +133,7 @@ fn all_messages_are_told_of_when_the_connection_is_closed_at_once() {
 #[test]
 fn a_lone_message_takes_one_round_trip() {
     for policy in policies().into_iter().filter(|policy| !is_xtp(*policy)) {
-        let mut net = Net::new(4, &with(policy), 0);
+        let mut net = Net::new(4, &talking(policy), 0);
         net.open(3);
         net.run(Duration::from_secs(1));
         for number in 1..=20 {
@@ -183,9 +157,9 @@ fn a_lone_message_takes_a_bucket_for_each_that_has_to_agree() {
             agree,
             ..Xtp::for_window(WINDOW)
         };
-        let mut net = Net::new(4, &with(Policy::Xtp(xtp)), 0);
+        let mut net = Net::new(4, &talking(Policy::Xtp(xtp)), 0);
         net.open(3);
-        net.to_send = messages([1; 30]);
+        net.to_send = messages([1; 30]).into();
         net.run(Duration::from_secs(1));
         assert_eq!(net.all_had.len(), 30);
         // Until the round trip is known well.
@@ -207,12 +181,12 @@ fn a_lone_message_takes_a_bucket_for_each_that_has_to_agree() {
 #[test]
 fn who_dies_keeps_no_message_from_being_told_for_long() {
     for policy in policies() {
-        let mut net = Net::new(4, &with(policy), 0);
+        let mut net = Net::new(4, &talking(policy), 0);
         let id = net.open(3);
-        net.to_send = messages([1, 2]);
+        net.to_send = messages([1, 2]).into();
         net.must(Duration::from_secs(5), |net| net.all_had.len() == 2);
         net.cut[3] = true;
-        net.to_send = messages([3]);
+        net.to_send = messages([3]).into();
         net.must(Duration::from_secs(20), |net| net.all_had.len() == 3);
         net.endpoints[0].finish(net.now, id);
         net.must(Duration::from_secs(20), Net::is_sent);
@@ -226,10 +200,10 @@ fn who_dies_keeps_no_message_from_being_told_for_long() {
 #[test]
 fn a_connection_stays_while_nothing_is_said() {
     for policy in policies() {
-        let mut net = Net::new(4, &with(policy), 0);
+        let mut net = Net::new(4, &talking(policy), 0);
         let id = net.open(3);
         net.run(Duration::from_secs(120));
-        net.to_send = messages([1, 1_000]);
+        net.to_send = messages([1, 1_000]).into();
         net.must(Duration::from_secs(5), |net| net.all_had.len() == 2);
         net.run(Duration::from_secs(120));
         net.endpoints[0].finish(net.now, id);
@@ -245,12 +219,12 @@ fn a_receiver_that_takes_nothing_stops_its_sender_and_keeps_a_bounded_number() {
     for policy in policies() {
         let config = BulkConfig {
             buffer_max: 8_192,
-            ..with(policy)
+            ..talking(policy)
         };
         let mut net = Net::new(3, &config, 0);
         net.consumes[2] = false;
         net.open(2);
-        net.to_send = messages([0; 1_000]);
+        net.to_send = messages([0; 1_000]).into();
         net.run(Duration::from_secs(5));
         let given = net.messages[2].len();
         assert!((32..=64).contains(&given), "{policy:?}: {given}");
@@ -260,7 +234,7 @@ fn a_receiver_that_takes_nothing_stops_its_sender_and_keeps_a_bounded_number() {
 
 #[test]
 fn what_is_no_message_is_refused_and_a_message_where_there_are_none() {
-    let mut net = Net::new(2, &with(Policy::Ack), 300);
+    let mut net = Net::new(2, &talking(Policy::Ack), 300);
     let now = net.now;
     let sender = &mut net.endpoints[0];
     let plain = Transfer {
@@ -325,7 +299,7 @@ fn survives(seed: u64) {
     let config = BulkConfig {
         repair,
         reserve: rng.chance(0.3),
-        ..with(policy)
+        ..talking(policy)
     };
     let receivers = rng.range(1..6) as usize;
     let mut net = Net::new(receivers + 1, &config, 0);
@@ -336,7 +310,7 @@ fn survives(seed: u64) {
             _ => rng.below(1_500) as usize,
         })
         .collect();
-    let all: Vec<Bytes> = messages(lengths).into();
+    let all = messages(lengths);
     let mut left: VecDeque<Bytes> = all.clone().into();
     let id = net.open(receivers);
     net.run(Duration::from_millis(rng.below(200)));

@@ -12,35 +12,20 @@ use bytes::Bytes;
 use groupcast_core::{MemberId, Rng};
 
 use super::net::{Net, accepting, file, member};
+use super::talk::{PACKET, WINDOW, messages, talking};
 use crate::bulk::wire::{Message, Purpose};
 use crate::bulk::{
     BulkConfig, Damping, Failure, Multidriver, Notice, Opening, Order, Outcome, Policy,
     RateControl, Repair, SendError, Transfer, Wanted, Xtp,
 };
 
-const WINDOW: u32 = 16;
-const PACKET: usize = 100;
-
 fn config() -> BulkConfig {
-    BulkConfig {
-        policy: Policy::Xtp(Xtp::for_window(WINDOW)),
-        block: None,
-        packet: PACKET,
-        window: WINDOW,
-        announce_interval: Duration::from_millis(20),
-        vanish_after: Duration::from_secs(2),
-        rto_max: Duration::from_millis(200),
-        ..BulkConfig::lan()
-    }
+    talking(Policy::Xtp(Xtp::for_window(WINDOW)))
 }
 
-/// Messages of some lengths, each with bytes of its own.
-fn messages(count: usize) -> Vec<Bytes> {
-    let message = |number: usize| {
-        let bytes = (0..number * 37 % 450).map(|at| (at + number * 13) as u8);
-        Bytes::from(bytes.collect::<Vec<u8>>())
-    };
-    (0..count).map(message).collect()
+/// So many messages of some lengths, empty ones among them.
+fn some(count: usize) -> Vec<Bytes> {
+    messages((0..count).map(|number| number * 37 % 450))
 }
 
 /// The number of the first message of the receiver that has joined, as the sender was told.
@@ -111,7 +96,7 @@ fn ends_well(mut net: Net, all: &[Bytes]) {
 
 #[test]
 fn who_comes_late_joins_from_the_next_message_on_and_both_ends_are_told() {
-    let all = messages(40);
+    let all = some(40);
     let mut net = with_a_late_one(&all);
     // While nothing is said, the next message is the next that is offered.
     net.must(Duration::from_secs(10), |net| {
@@ -128,7 +113,7 @@ fn the_place_is_told_again_until_it_is_confirmed_whichever_word_is_lost() {
     let is_joined: Kind = |message| matches!(message, Message::Joined(_));
     for kind in [is_join, is_joined] {
         for lost in 1..6 {
-            let all = messages(60);
+            let all = some(60);
             let mut net = with_a_late_one(&all);
             let mut left = lost;
             net.loses = Some(Box::new(move |_, _, body| {
@@ -162,7 +147,7 @@ fn the_place_is_told_again_until_it_is_confirmed_whichever_word_is_lost() {
 
 #[test]
 fn who_misses_nothing_that_is_released_joins_from_the_first_message_on() {
-    let all = messages(10);
+    let all = some(10);
     // Nothing is released for long.
     let settings = BulkConfig {
         policy: Policy::Xtp(Xtp {
@@ -242,7 +227,7 @@ fn a_joiner_releases_nothing_for_the_others_that_was_not_sent() {
 
 #[test]
 fn a_connection_that_is_not_open_to_all_refuses_who_comes_late() {
-    let all = messages(20);
+    let all = some(20);
     let mut net = Net::new(4, &config(), 0);
     net.acceptance[3] = None;
     let id = net.open(2);
@@ -309,7 +294,7 @@ fn survives(seed: u64, went: &mut Went) {
     let receivers = rng.range(2..7) as usize;
     let early = rng.range(1..receivers as u64 + 1) as usize;
     let mut net = Net::new(receivers + 1, &config, 0);
-    let all = messages(rng.range(5..80) as usize);
+    let all = some(rng.range(5..80) as usize);
     let mut left: VecDeque<Bytes> = all.clone().into();
     net.cut[early + 1..].fill(true);
     let id = net.open_as(early, Opening::AtAnyTime);

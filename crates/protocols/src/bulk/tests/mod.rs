@@ -21,6 +21,7 @@ mod replies;
 mod resume;
 mod slots;
 mod strict;
+mod talk;
 mod transitions;
 mod unanswered;
 mod xtp;

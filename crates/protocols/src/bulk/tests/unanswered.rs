@@ -13,46 +13,34 @@ use bytes::Bytes;
 use groupcast_core::Rng;
 
 use super::net::{Net, file, member};
+use super::talk::{PACKET, WINDOW, messages, talking};
 use crate::bulk::wire::Message;
 use crate::bulk::{
     BulkConfig, Failure, Multidriver, Notice, Opening, Policy, RateControl, SendError, Transfer,
     Wanted, Xtp,
 };
 
-const PACKET: usize = 100;
-
 fn config(policy: Policy) -> BulkConfig {
     BulkConfig {
-        policy,
-        block: None,
-        packet: PACKET,
-        window: 16,
         rate: RateControl::Fixed {
             bytes_per_second: 1_000_000,
         },
-        announce_interval: Duration::from_millis(20),
-        vanish_after: Duration::from_secs(2),
-        rto_max: Duration::from_millis(200),
-        ..BulkConfig::lan()
+        ..talking(policy)
     }
 }
 
 fn policies() -> [Policy; 4] {
     [
         Policy::Nak { poll: 8 },
-        Policy::Xtp(Xtp::for_window(16)),
-        Policy::Multidriver(Multidriver::for_window(16)),
-        Policy::List(Multidriver::for_window(16)),
+        Policy::Xtp(Xtp::for_window(WINDOW)),
+        Policy::Multidriver(Multidriver::for_window(WINDOW)),
+        Policy::List(Multidriver::for_window(WINDOW)),
     ]
 }
 
-/// Messages of some lengths, empty and long ones among them, each with bytes of its own.
-fn messages(count: usize) -> Vec<Bytes> {
-    let message = |number: usize| {
-        let bytes = (0..number * 137 % 950).map(|at| (at + number * 13) as u8);
-        Bytes::from(bytes.collect::<Vec<u8>>())
-    };
-    (0..count).map(message).collect()
+/// So many messages of some lengths, empty and long ones among them.
+fn some(count: usize) -> Vec<Bytes> {
+    messages((0..count).map(|number| number * 137 % 950))
 }
 
 /// Has the sender open a connection that nobody answers.
@@ -80,7 +68,7 @@ fn is_over(net: &Net, index: usize) -> bool {
 #[test]
 fn it_begins_at_once_and_nobody_says_a_word() {
     for policy in policies() {
-        let all = messages(50);
+        let all = some(50);
         let mut net = Net::new(5, &config(policy), 0);
         let said = Rc::new(Cell::new(0));
         let says = Rc::clone(&said);
@@ -158,7 +146,7 @@ fn a_message_of_which_a_packet_is_lost_is_not_given_and_the_next_one_is() {
 
 #[test]
 fn who_comes_late_or_misses_the_announcement_begins_with_a_later_message() {
-    let all = messages(100);
+    let all = some(100);
     let mut net = Net::new(3, &config(policies()[2]), 0);
     net.cut[2] = true;
     open(&mut net);
@@ -175,7 +163,7 @@ fn who_comes_late_or_misses_the_announcement_begins_with_a_later_message() {
 
 #[test]
 fn a_user_that_takes_nothing_is_given_a_bounded_number_and_stops_nobody() {
-    let all = messages(1_000);
+    let all = some(1_000);
     let settings = BulkConfig {
         buffer_max: 8_000,
         ..config(policies()[0])
@@ -198,7 +186,7 @@ fn a_user_that_takes_nothing_is_given_a_bounded_number_and_stops_nobody() {
 fn a_sender_that_dies_or_gives_up_is_told_apart_from_one_that_closes() {
     let mut net = Net::new(3, &config(policies()[0]), 0);
     open(&mut net);
-    net.to_send = messages(3).into();
+    net.to_send = some(3).into();
     net.run(Duration::from_millis(100));
     let id = net.id.expect("it was opened");
     net.cut[1] = true;
@@ -246,7 +234,7 @@ fn whole_messages_survive_loss_cuts_and_restarts() {
         let settings = config(policies[rng.below(policies.len() as u64) as usize]);
         let receivers = rng.range(1..5) as usize;
         let mut net = Net::new(receivers + 1, &settings, 0);
-        let all = messages(rng.range(1..100) as usize);
+        let all = some(rng.range(1..100) as usize);
         net.loss.fill(rng.below(20) as f64 / 100.0);
         open(&mut net);
         for message in &all {
