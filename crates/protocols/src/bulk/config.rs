@@ -434,6 +434,16 @@ impl BulkConfig {
         Ok(())
     }
 
+    /// That the rate has to be found, where nobody answers.
+    pub(super) fn refuse_unanswered(&self) -> ConfigError {
+        let remedy = "use a number of bits a second: nobody answers, so no rate can be found";
+        self.refuse(
+            "rate",
+            "a number of bits a second on a connection that nobody answers",
+        )
+        .with_remedy(remedy)
+    }
+
     fn check_xtp(&self) -> Result<(), ConfigError> {
         let Policy::Xtp(xtp) = &self.policy else {
             return Ok(());

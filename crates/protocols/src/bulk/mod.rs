@@ -364,7 +364,8 @@ impl Bulk {
     /// asked and answered meanwhile, so none is given up for it. An adaptive rate is sought anew.
     ///
     /// # Errors
-    /// If the rate is out of range; nothing has changed then.
+    /// If the rate is out of range, or would have to be found on a connection that nobody answers
+    /// ([`Opening::Unanswered`]); nothing has changed then.
     pub fn set_rate(
         &mut self,
         now: Time,
@@ -377,6 +378,10 @@ impl Bulk {
                 ..self.shared.config.clone()
             };
             config.validate()?;
+            let is_fixed = matches!(rate, RateControl::Fixed { .. });
+            if !is_fixed && self.sender(id).is_some_and(Sender::is_unanswered) {
+                return Err(config.refuse_unanswered());
+            }
         }
         self.with_sender(now, id, |sender, context| sender.set_rate(context, rate));
         Ok(())

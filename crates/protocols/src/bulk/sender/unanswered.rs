@@ -17,7 +17,7 @@ use super::{Sender, Timer};
 
 impl Sender {
     /// Whether nobody answers.
-    pub(super) fn is_unanswered(&self) -> bool {
+    pub(in super::super) fn is_unanswered(&self) -> bool {
         self.opening == Opening::Unanswered
     }
 

@@ -6,6 +6,7 @@
 use std::boxed::Box;
 use std::cell::Cell;
 use std::rc::Rc;
+use std::string::ToString as _;
 use std::time::Duration;
 use std::vec::Vec;
 
@@ -223,6 +224,31 @@ fn it_needs_a_rate_and_requires_nobody() {
         let opened = net.endpoints[0].open(now, connection(strict, replies), Opening::Unanswered);
         assert_eq!(opened, Err(SendError::Unanswered));
     }
+}
+
+#[test]
+fn a_rate_that_would_have_to_be_found_is_refused_while_it_runs_too() {
+    let mut net = Net::new(2, &config(policies()[0]), 0);
+    open(&mut net);
+    let (now, id) = (net.now, net.id.expect("it was opened"));
+    for rate in [RateControl::FAIR, RateControl::ALL, RateControl::Window] {
+        let refused = net.endpoints[0].set_rate(now, id, Some(rate));
+        let refused = refused.expect_err("nobody answers").to_string();
+        assert!(
+            refused.contains("use a number of bits a second"),
+            "{refused}"
+        );
+    }
+    // A pause and another fixed rate are as good as elsewhere.
+    let faster = RateControl::Fixed {
+        bytes_per_second: 2_000_000,
+    };
+    for rate in [None, Some(faster)] {
+        assert_eq!(net.endpoints[0].set_rate(now, id, rate), Ok(()));
+    }
+    let all = some(50);
+    net.to_send = all.clone().into();
+    net.must(Duration::from_secs(5), |net| net.messages[1].len() == 50);
 }
 
 #[test]
