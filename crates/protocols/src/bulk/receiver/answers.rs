@@ -209,9 +209,16 @@ impl Receiver {
             Damping::Rseq => next >= heard.next,
         };
         let before = self.answers.waiting.len();
-        self.answers
-            .waiting
-            .retain(|answer| !is_superfluous(answer));
+        self.answers.waiting.retain(|answer| {
+            let is_damped = is_superfluous(answer);
+            // What was true of another request is not of this one: its bucket may stay empty, or
+            // hear only of those that have more.
+            debug_assert!(
+                !is_damped || control.damping == Damping::Rseq || answer.stamp == heard.seen,
+                "the answer to a request is damped by one to another request"
+            );
+            !is_damped
+        });
         context.counters.answers_damped += (before - self.answers.waiting.len()) as u64;
         self.set_answer_timer();
     }

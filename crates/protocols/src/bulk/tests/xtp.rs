@@ -335,7 +335,12 @@ fn unanswered_without_loss(planted: Option<PlantedInBuckets>) -> u64 {
 #[test]
 fn an_answer_to_an_older_request_damps_none_to_a_newer_one() {
     assert_eq!(unanswered_without_loss(None), 0);
-    assert!(unanswered_without_loss(Some(PlantedInBuckets::StaleDamps)) > 0);
+}
+
+#[test]
+#[should_panic(expected = "the answer to a request is damped by one to another request")]
+fn a_receiver_notices_that_an_answer_to_an_older_request_damps_one_to_a_newer_one() {
+    unanswered_without_loss(Some(PlantedInBuckets::StaleDamps));
 }
 
 #[test]
