@@ -94,6 +94,9 @@ pub struct Trial {
     /// Draws the settings of a scenario. The generator is the scenario's, forked by the family's
     /// name.
     pub vary: fn(Rng, &Situation) -> Factory,
+    /// Measures ([`Instrumented::measure`]) that stay zero at every member, as long as all keep the
+    /// rules: what one member counts as the fault of another.
+    pub zeros: &'static [&'static str],
     /// The bugs that can be planted, by name: rules that a build for tests can break on purpose.
     /// The swarm finds each within 2,000 seeds.
     pub plants: &'static [&'static str],
@@ -104,7 +107,8 @@ pub struct Trial {
 impl Trial {
     /// Settings from `vary`; 500 messages of up to 100,000 bytes and every service; up to 6 faults
     /// and 1 ms of jitter; no long scenarios; progress within 30 s, 1 s of rest; no lasting fault,
-    /// no hosts without multicast among others, no calm scenarios, no moments, no bugs to plant.
+    /// no hosts without multicast among others, no calm scenarios, no moments, no measures that
+    /// stay zero, no bugs to plant.
     pub const fn new(vary: fn(Rng, &Situation) -> Factory) -> Self {
         Self {
             messages: 500,
@@ -121,6 +125,7 @@ impl Trial {
             calm: 0.0,
             moments: &[],
             vary,
+            zeros: &[],
             plants: &[],
             rare_plants: &[],
         }

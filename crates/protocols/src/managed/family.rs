@@ -10,7 +10,7 @@ use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{ManagedConfig, ManagedMessages};
 use crate::bulk::{self, BulkConfig, Messages, MessagesConfig, Multidriver, Policy, Xtp};
-use crate::xgm::{Membership, Subgroups, WatchFrom, XgmConfig};
+use crate::xgm::{Membership, Subgroups, UNASKED, WatchFrom, XgmConfig};
 
 /// Bulk transfers with group management beside them; each message is a transfer.
 pub const FAMILY: Family = Family {
@@ -37,8 +37,7 @@ pub const FAMILY: Family = Family {
     trial: Trial {
         #[cfg(feature = "planted-bugs")]
         plants: &PLANTS,
-        #[cfg(feature = "planted-bugs")]
-        rare_plants: &crate::xgm::Planted::names(crate::xgm::Planted::RARE),
+        zeros: &[UNASKED],
         messages: 100,
         services: Some(&[Service::Fifo]),
         progress_within: bulk::PROGRESS_WITHIN,
@@ -76,8 +75,9 @@ const PLAIN_MAX: u64 = 64;
 /// The planted bugs: those of group management, and that of the marks.
 #[cfg(feature = "planted-bugs")]
 const PLANTS: [&str; crate::xgm::Planted::ALL.len() + 1] = {
-    let [first, second, third, fourth] = crate::xgm::Planted::names(crate::xgm::Planted::ALL);
-    [first, second, third, fourth, bulk::MARK_TOO_EARLY]
+    let [first, second, third, fourth, fifth] =
+        crate::xgm::Planted::names(crate::xgm::Planted::ALL);
+    [first, second, third, fourth, fifth, bulk::MARK_TOO_EARLY]
 };
 
 /// Whether all long messages have marks, for the bug of the marks.

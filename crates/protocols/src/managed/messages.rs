@@ -17,7 +17,9 @@ use groupcast_core::{
 use super::Glue;
 use super::accounts::{Accounts, Checkpoint};
 use crate::bulk::{ConfigError, Messages, MessagesConfig, Notice, Shape, TransferId};
-use crate::xgm::{CensusRequest, Key, Membership, Subgroups, WatchFrom, Xgm, XgmConfig, XgmEvent};
+use crate::xgm::{
+    CensusRequest, Key, Membership, Subgroups, UNASKED, WatchFrom, Xgm, XgmConfig, XgmEvent,
+};
 
 /// The first byte of the endpoint's bodies, and of the entity's.
 pub(super) const BULK: u8 = 0;
@@ -375,5 +377,6 @@ impl Instrumented for ManagedMessages {
         each("asks", counters.asks);
         each("standings", counters.standings);
         each("stale", counters.stale);
+        each(UNASKED, counters.unasked);
     }
 }

@@ -38,9 +38,13 @@ pub const FAMILY: Family = Family {
     trial: Trial {
         len_max: XgmMessages::MESSAGE_MAX,
         services: Some(XgmMessages::SERVICES),
+        zeros: &[UNASKED],
         ..Trial::new(vary)
     },
 };
+
+/// The measure that counts answers of hosts that were not asked.
+pub(crate) const UNASKED: &str = "unasked";
 
 fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(XgmMessages::new(local, XgmConfig::default(), rng, now))
@@ -335,7 +339,7 @@ impl Instrumented for XgmMessages {
         each("polls", counters.polls);
         each("answers", counters.answers);
         each("unanswered", counters.unanswered);
-        each("unasked", counters.unasked);
+        each(UNASKED, counters.unasked);
         each("queued", self.queue.bytes() as u64);
     }
 }

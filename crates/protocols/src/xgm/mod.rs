@@ -71,6 +71,7 @@ pub use self::config::XgmConfig;
 pub use self::connection::{ConnectionId, Standing};
 pub use self::entity::Xgm;
 pub use self::family::FAMILY;
+pub(crate) use self::family::UNASKED;
 pub use self::inspect::inspect;
 pub use self::membership::{Membership, Rule, Violation};
 pub use self::planted::Planted;

@@ -15,22 +15,20 @@ planted! {
     SilentHas = "silent-has",
     /// So is one that has said that it left.
     LeaverHas = "leaver-has",
-    /// A host answers polls for subgroups that none of its members is in.
+    /// A host answers polls for subgroups that none of its members is in. No history shows it: the
+    /// asker counts such an answer as a fault, and does not count the host.
     ExcludedAnswers = "excluded-answers",
 }
 
 impl Planted {
     /// The bugs that the swarm of `managed` finds within 2,000 seeds.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::OneAskIsEnough,
         Self::AnyWordIsAll,
         Self::SilentHas,
         Self::LeaverHas,
+        Self::ExcludedAnswers,
     ];
-
-    /// The bug that no history shows: the asker counts such an answer as a fault and does not count
-    /// the host (`the_answer_of_an_excluded_host_is_caught`).
-    pub const RARE: [Self; 1] = [Self::ExcludedAnswers];
 }
 
 /// The bug that is planted in one entity: at most one, and none in a released binary. The methods

@@ -98,6 +98,8 @@ pub struct SwarmConfig {
     pub calm: f64,
     /// Moments of the protocol that faults may wait for. Default none.
     pub moments: &'static [Moment],
+    /// Measures that stay zero at every member. Default none.
+    pub zeros: &'static [&'static str],
     /// Events after which a world is taken for one that spins. Default 50 million.
     pub events_max: u64,
     /// What the line that runs a seed again says beside the seed, such as `--protocol bulk`.
@@ -127,6 +129,7 @@ impl Default for SwarmConfig {
             without_multicast: 0.0,
             calm: 0.0,
             moments: &[],
+            zeros: &[],
             events_max: 50_000_000,
             options: String::new(),
         }
@@ -150,6 +153,7 @@ impl SwarmConfig {
             without_multicast: family.trial.without_multicast,
             calm: family.trial.calm,
             moments: family.trial.moments,
+            zeros: family.trial.zeros,
             ..Self::default()
         }
     }

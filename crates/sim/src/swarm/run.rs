@@ -253,7 +253,27 @@ impl<'a, P: Instrumented> Run<'a, P> {
         violations.extend(told.map(|host| {
             format!("h{host} was told that its name is in use, though nobody else ever has it")
         }));
+        violations.extend(self.counted_faults());
         violations.extend(self.application.violations(&mut self.cluster));
         violations
+    }
+
+    /// The measures that are to stay zero, and did not.
+    fn counted_faults(&self) -> Vec<String> {
+        let zeros = self.config.zeros;
+        let mut faults = Vec::new();
+        for host in 0..self.scenario.hosts {
+            let Some(member) = self.cluster.protocol(host).filter(|_| !zeros.is_empty()) else {
+                continue;
+            };
+            member.measure(&mut |name, value| {
+                if value > 0 && zeros.contains(&name) {
+                    faults.push(format!(
+                        "h{host} counts a fault of another member: {name} {value}"
+                    ));
+                }
+            });
+        }
+        faults
     }
 }
