@@ -19,12 +19,16 @@ impl Receiver {
 
     /// The sender counts it in.
     pub(super) fn enroll(&mut self, context: &mut Context<'_>, cause: &'static str) {
+        self.begin_receiving(context, cause);
+        context.notify(Notice::Enrolled { id: self.id });
+    }
+
+    fn begin_receiving(&mut self, context: &mut Context<'_>, cause: &'static str) {
         self.timers.cancel(Timer::Register);
         self.transition(context, cause, |before| match before {
             State::Registering(store) => State::Receiving(store),
             other => other,
         });
-        context.notify(Notice::Enrolled { id: self.id });
     }
 
     /// The sender says with which message it begins. What it begins with once stays.
@@ -61,12 +65,12 @@ impl Receiver {
         self.hand_over(context);
     }
 
-    /// The sender is done with all, and this receiver has everything from the first message on: it
-    /// was counted in, and has missed that.
-    pub(super) fn enroll_at_end(&mut self, context: &mut Context<'_>) {
+    /// The sender is done with all, and this receiver has everything from the first message on. It
+    /// was counted in and has missed that, or was never heard: which of the two is not known.
+    pub(super) fn receive_at_end(&mut self, context: &mut Context<'_>) {
         let is_complete = self.state.store().is_some_and(Store::is_complete);
         if self.awaits_place() && is_complete {
-            self.enroll(context, "all has come");
+            self.begin_receiving(context, "all has come");
             self.hand_over(context);
         }
     }

@@ -185,6 +185,33 @@ fn who_misses_nothing_that_is_released_joins_from_the_first_message_on() {
 }
 
 #[test]
+fn who_hears_everything_and_is_never_heard_is_not_told_that_it_is_counted_in() {
+    let all = some(10);
+    let mut net = Net::new(3, &config(), 0);
+    let mut is_first = true;
+    net.loses = Some(Box::new(move |_, to, body| {
+        let message = Message::decode(body).expect("it was encoded").1;
+        let registers = to == 0
+            && matches!(message, Message::Report(report) if report.purpose == Purpose::Register);
+        registers && !std::mem::take(&mut is_first)
+    }));
+    let id = net.open_as(1, Opening::AtAnyTime);
+    net.to_send = all.clone().into();
+    net.must(Duration::from_secs(5), |net| net.all_had.len() == 10);
+    net.endpoints[0].finish(net.now, id);
+    net.must(Duration::from_secs(5), Net::is_sent);
+    net.run(Duration::from_secs(1));
+    let heard = net.outcomes();
+    let is_enrolled = |index: usize| net.notices[index].contains(&Notice::Enrolled { id });
+    for index in 1..3 {
+        let is_heard = heard.contains_key(&member(index));
+        assert_eq!(is_enrolled(index), is_heard, "{index}");
+        assert_eq!(net.messages[index].len(), all.len(), "{index}");
+    }
+    assert_eq!(heard.len(), 1);
+}
+
+#[test]
 fn a_joiner_releases_nothing_for_the_others_that_was_not_sent() {
     // Longer than a window, so that one is on its way, half of it unsent, when somebody joins.
     let all: Vec<Bytes> = (0..12)
