@@ -96,7 +96,7 @@ impl Application<Daemon> for Acts {
         }
     }
 
-    fn violations(&mut self, cluster: &mut Cluster<Daemon>) -> Vec<String> {
+    fn violations(&mut self, cluster: &mut Cluster<Daemon>, at_peace: bool) -> Vec<String> {
         let mut ledger = lock(&self.ledger);
         for host in 0..cluster.hosts() {
             if let Some(member) = cluster.member(host).filter(|_| !cluster.is_alive(host)) {
@@ -107,7 +107,7 @@ impl Application<Daemon> for Acts {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .add(&ledger);
-        judge::violations(cluster, &ledger)
+        judge::violations(cluster, &ledger, at_peace)
     }
 }
 

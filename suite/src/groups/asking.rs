@@ -6,19 +6,23 @@ use groupcast_core::{MemberId, Rng};
 use super::GROUPS;
 use super::client::Client;
 use super::ledger::Ledger;
-use crate::asking::{draw_ask, draw_role, judge_roles};
+use crate::asking::{self, draw_ask, draw_role};
 
-/// What the clients of a finished run have against it.
-pub(super) fn judge(living: &[MemberId], ledger: &Ledger, found: &mut Vec<String>) {
+/// What the clients of a finished run have against what became of their requests.
+pub(super) fn judge(ledger: &Ledger, found: &mut Vec<String>) {
     for client in &ledger.clients {
         client.asking.judge(&client.name, found);
     }
+}
+
+/// The same of roles, when all are together: two groups that are apart rightly have a holder each.
+pub(super) fn judge_roles(living: &[MemberId], ledger: &Ledger, found: &mut Vec<String>) {
     let connected = ledger.clients.iter().filter(|client| {
         let daemon = client.lives.last().map(|life| life.daemon);
         client.is_connected() && daemon.is_some_and(|daemon| living.contains(&daemon))
     });
     let connected = connected.map(|client| (client.name.as_str(), &client.asking));
-    judge_roles(connected, found);
+    asking::judge_roles(connected, found);
 }
 
 /// Something that a client does about requests and roles.

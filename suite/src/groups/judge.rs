@@ -16,8 +16,12 @@ use super::daemon::Daemon;
 use super::ledger::Ledger;
 use super::{GROUPS, asking};
 
-/// What the clients of a finished run have against it.
-pub(super) fn violations(cluster: &Cluster<Daemon>, ledger: &Ledger) -> Vec<String> {
+/// What the clients of a finished run have against it, in which all came to be `at_peace`, or not.
+pub(super) fn violations(
+    cluster: &Cluster<Daemon>,
+    ledger: &Ledger,
+    at_peace: bool,
+) -> Vec<String> {
     let mut found = ledger.violations.clone();
     judge_views(ledger, &mut found);
     judge_order(ledger, &mut found);
@@ -25,7 +29,10 @@ pub(super) fn violations(cluster: &Cluster<Daemon>, ledger: &Ledger) -> Vec<Stri
     judge_gaps(ledger, &mut found);
     judge_last_words(ledger, &mut found);
     let living = living(cluster);
-    asking::judge(&living, ledger, &mut found);
+    asking::judge(ledger, &mut found);
+    if at_peace {
+        asking::judge_roles(&living, ledger, &mut found);
+    }
     judge_accepted(&living, ledger, &mut found);
     judge_virtual_synchrony(&living, ledger, &mut found);
     found

@@ -32,9 +32,10 @@ pub trait Application<P> {
     }
 
     /// What it has against what its users saw, beside the verdict on the histories. Nothing by
-    /// default.
-    fn violations(&mut self, cluster: &mut Cluster<P>) -> Vec<String> {
-        let _ = cluster;
+    /// default. What holds only once all are together may be judged if they are `at_peace`: if not,
+    /// a fault may still keep them apart.
+    fn violations(&mut self, cluster: &mut Cluster<P>, at_peace: bool) -> Vec<String> {
+        let _ = (cluster, at_peace);
         Vec::new()
     }
 }

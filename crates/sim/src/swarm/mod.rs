@@ -356,7 +356,11 @@ pub fn replay(seed: u64, options: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use groupcast_core::SubmitError;
+
     use super::*;
+    use crate::cluster::Cluster;
     use crate::sequencer::Sequencer;
 
     /// Short, calm scenarios for a protocol that survives no fault.
@@ -377,6 +381,58 @@ mod tests {
             let size = scenario.hosts;
             Arc::new(move |member, rng, now| Sequencer::new(size, member, rng, now))
         })
+    }
+
+    /// Notes whether it was asked for its verdict at peace.
+    struct Asked(Arc<Mutex<Vec<bool>>>);
+
+    impl<P: Instrumented> Application<P> for Asked {
+        fn submit(
+            &mut self,
+            _: &mut Cluster<P>,
+            _: usize,
+            _: &Submission,
+            _: Bytes,
+        ) -> Result<(), SubmitError> {
+            Ok(())
+        }
+
+        fn violations(&mut self, _: &mut Cluster<P>, at_peace: bool) -> Vec<String> {
+            self.0.lock().unwrap().push(at_peace);
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn an_application_knows_whether_all_came_together_before_its_verdict() {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let verdicts = Arc::clone(&asked);
+        let config = SwarmConfig {
+            messages: 0,
+            ..calm()
+        };
+        let swarm = Swarm::<Sequencer>::of_groups(config, move |scenario| {
+            let size = scenario.hosts;
+            Group {
+                factory: Arc::new(move |member, rng, now| Sequencer::new(size, member, rng, now)),
+                application: Box::new(Asked(Arc::clone(&verdicts))),
+            }
+        });
+        // A message takes some time.
+        let hurried = |seed| {
+            if seed == 0 {
+                Duration::from_secs(3)
+            } else {
+                Duration::ZERO
+            }
+        };
+        let swarm = swarm.patient(move |scenario| hurried(scenario.seed));
+        let violations = [0, 1].map(|seed| swarm.run_seed(seed).violations);
+        assert!(
+            violations[0].is_empty() && !violations[1].is_empty(),
+            "{violations:?}"
+        );
+        assert_eq!(*asked.lock().unwrap(), [true, false]);
     }
 
     #[test]

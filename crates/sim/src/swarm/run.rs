@@ -254,7 +254,8 @@ impl<'a, P: Instrumented> Run<'a, P> {
             format!("h{host} was told that its name is in use, though nobody else ever has it")
         }));
         violations.extend(self.counted_faults());
-        violations.extend(self.application.violations(&mut self.cluster));
+        let at_peace = at_rest.is_some();
+        violations.extend(self.application.violations(&mut self.cluster, at_peace));
         violations
     }
 
