@@ -132,6 +132,12 @@ impl Peers {
         Some(fresh)
     }
 
+    /// Whether this attempt of `from`, or a later one, was noted.
+    pub fn has_heard(&self, from: MemberId, attempt: Attempt) -> bool {
+        let seen = self.attempts.get(&from);
+        seen.is_some_and(|(seen, _)| attempt <= *seen)
+    }
+
     /// A message about membership came from `from`.
     pub fn note_heard(&mut self, now: Time, from: MemberId) {
         if self.heard.len() >= Self::MAX {

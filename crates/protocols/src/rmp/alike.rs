@@ -18,6 +18,7 @@ impl Hash for Rmp {
             peers,
             probes,
             claims,
+            polls_told,
             askers,
             namesakes,
             leaving,
@@ -30,7 +31,7 @@ impl Hash for Rmp {
             transitions: _,
             counters: _,
         } = self;
-        (local, rng, phase, timers, peers, probes, claims).hash(state);
+        (local, rng, phase, timers, peers, probes, claims, polls_told).hash(state);
         (askers, namesakes, leaving, flow, timing, queue, unordered).hash(state);
     }
 }

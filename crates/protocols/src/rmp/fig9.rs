@@ -86,6 +86,7 @@ C to all: has heard list 1
   B goes on with ABC
   B is in ABCD
 B to all: ACK(list ABDC,2,D)
+C to D: ACK(list ABDC,2,D)
 D to B: NACK(1)
 B to D: ACK((B,1),1,B)
 B to D: data (B,1)

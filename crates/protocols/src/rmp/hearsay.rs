@@ -6,17 +6,23 @@
 //! its declaration or its acceptance asks third ones for it. What was declared or accepted stays
 //! so, whoever tells it. And a poller gives way to a member that does not hear it, and polls.
 //!
+//! Where both ways between two members are closed, the one does not hear the other's poll, either.
+//! But it hears others answer: who declares what it holds has left the configuration, which is over
+//! with that. So it follows the poll that those follow, as if it had heard it; and when they
+//! accept, it asks them for the proposal.
+//!
 //! A member that only one of several others hears could not be in a configuration with them: two
 //! have to tell the same, if there are two.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use groupcast_core::{MemberId, Time};
+use groupcast_core::mech::peers::{Attempt, Peers};
+use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::polling::Polling;
 use super::recovering::Recovering;
-use super::wire::{Answer, Message, Missing, Poll, RELAYED_MAX, Told};
+use super::wire::{Answer, Message, Missing, Poll, Proposal, RELAYED_MAX, Told};
 use super::{Rmp, State};
 
 /// Something is missing for so many repeats before others are asked for it.
@@ -37,6 +43,57 @@ impl Hearsay {
         let tellers = self.tellers.entry((member, accepts)).or_default();
         tellers.insert(teller);
         tellers.len() >= others.min(TELLERS)
+    }
+}
+
+/// Which members of the present configuration have answered polls that are not heard here.
+#[derive(Clone, Hash, Default, Debug)]
+pub(super) struct PollsTold {
+    /// Of each poller, its last poll and who has answered it.
+    of: BTreeMap<MemberId, (Attempt, BTreeSet<MemberId>)>,
+}
+
+impl PollsTold {
+    /// A configuration was installed.
+    pub(super) fn clear(&mut self) {
+        self.of.clear();
+    }
+
+    /// `teller` has answered this poll; `others` could: whether enough have.
+    fn note(&mut self, poll: (MemberId, Attempt), teller: MemberId, others: usize) -> bool {
+        let (poller, attempt) = poll;
+        if self.of.len() >= Peers::MAX && !self.of.contains_key(&poller) {
+            return false;
+        }
+        let (newest, tellers) = self.of.entry(poller).or_default();
+        if attempt < *newest {
+            return false;
+        }
+        if attempt > *newest {
+            (*newest, *tellers) = (attempt, BTreeSet::new());
+        }
+        tellers.insert(teller);
+        tellers.len() >= others.min(TELLERS)
+    }
+}
+
+/// A proposal that others told.
+#[derive(Clone, Hash, Default, Debug)]
+pub(super) struct ProposalTold {
+    proposal: Option<Proposal>,
+    hearsay: Hearsay,
+}
+
+impl ProposalTold {
+    /// `teller` has told this proposal, as `others` members could: whether enough have told the
+    /// same.
+    pub(super) fn note(&mut self, teller: MemberId, proposal: &Proposal, others: usize) -> bool {
+        if self.proposal.as_ref() != Some(proposal) {
+            self.proposal = Some(proposal.clone());
+            self.hearsay = Hearsay::default();
+        }
+        let proposer = proposal.config.representative;
+        self.hearsay.note(proposer, true, teller, others)
     }
 }
 
@@ -149,6 +206,11 @@ impl Rmp {
         let said = match &self.state {
             State::Standby(standby) if from == poller && !accepts => {
                 let answer = standby.answer_of(member, poller, attempt);
+                if answer.is_none() && standby.was_with(member) {
+                    let attempt = attempt.0;
+                    self.outbox
+                        .unicast(member, &Message::Ask { poller, attempt });
+                }
                 answer.cloned().map(Message::Answer)
             }
             State::Recovering(recovering)
@@ -158,6 +220,9 @@ impl Rmp {
                 let accepted = recovering.accepted.contains(&member);
                 let inventory = recovering.inventories.get(&member);
                 match accepts {
+                    true if member == poller => {
+                        Some(Message::Proposal(recovering.proposal.clone()))
+                    }
                     true => accepted.then_some(Message::Accept { config }),
                     false => inventory.map(|inventory| {
                         Message::Answer(Answer {
@@ -192,6 +257,9 @@ impl Rmp {
             (State::Recovering(recovering), Message::Accept { config }) => {
                 recovering.id() == *config && recovering.note_told(member, true, from)
             }
+            (State::Standby(standby), Message::Proposal(proposal)) => {
+                standby.note_told(from, proposal)
+            }
             _ => false,
         };
         match *said {
@@ -200,7 +268,81 @@ impl Rmp {
                 self.take_answer(now, member, answer);
             }
             Message::Accept { config } if counts => self.handle_accept(now, member, config),
+            Message::Proposal(proposal) if counts => self.handle_proposal(now, member, proposal),
             _ => {}
         }
+    }
+
+    /// `from` answers the poll of a member that is not heard here, perhaps. If it has left this
+    /// member's configuration with that, this one goes along.
+    pub(super) fn heed_answer(&mut self, now: Time, from: MemberId, answer: &Answer) {
+        let (local, poller, attempt) = (self.local, answer.poller, answer.attempt);
+        let Some(old) = self.state.installed() else {
+            return;
+        };
+        let leaves = answer.inventory.holding.config == old.id && old.members.contains(&from);
+        let third = |it: &&MemberId| ![local, poller].contains(*it);
+        let others = old.members.iter().filter(third).count();
+        if !leaves || !third(&&from) || poller == local || self.peers.has_heard(poller, attempt) {
+            return;
+        }
+        if !self.polls_told.note((poller, attempt), from, others) {
+            return;
+        }
+        match &mut self.state {
+            State::Polling(polling)
+                if poller < local
+                    && !polling.failed.contains(&poller)
+                    && !polling.answers.contains_key(&poller) =>
+            {
+                self.counters.polls_aborted += 1;
+                self.stand_by(
+                    now,
+                    "others answer a lower member",
+                    poller,
+                    &unheard_poll(answer),
+                );
+            }
+            State::Operational(_) => {
+                self.stand_by(now, "others answer a poll", poller, &unheard_poll(answer));
+            }
+            State::Standby(standby) if standby.attempt_of(poller) == Some(attempt) => {
+                self.go_on_following(now);
+            }
+            State::Standby(_) => self.follow(now, poller, &unheard_poll(answer)),
+            _ => {}
+        }
+    }
+
+    /// A member accepts a proposal that this one has not heard, of the poller that it follows: asks
+    /// for it.
+    pub(super) fn ask_for_proposal(&mut self, now: Time, from: MemberId, config: ConfigId) {
+        let State::Standby(standby) = &self.state else {
+            return;
+        };
+        let poller = config.representative;
+        let Some(attempt) = standby.attempt_of(poller) else {
+            return;
+        };
+        let missing = Missing {
+            poller,
+            attempt,
+            member: poller,
+            accepts: true,
+        };
+        self.outbox.unicast(from, &Message::Missing(missing));
+        self.go_on_following(now);
+    }
+}
+
+/// What is known of the poll that `answer` answers.
+fn unheard_poll(answer: &Answer) -> Poll {
+    Poll {
+        attempt: answer.attempt,
+        counter: answer.counter,
+        wanted: Vec::new(),
+        failed: Vec::new(),
+        left: Vec::new(),
+        heard: Vec::new(),
     }
 }

@@ -89,7 +89,8 @@ impl Rmp {
                 }
             }
             State::Polling(polling) => polling.note_busy(now, from),
-            State::Standby(_) | State::Joining(_) | State::Left(_) => {}
+            State::Standby(_) => self.ask_for_proposal(now, from, config),
+            State::Joining(_) | State::Left(_) => {}
         }
     }
 
@@ -175,6 +176,7 @@ impl Rmp {
         self.timing.restart();
         self.askers.clear();
         self.claims.clear();
+        self.polls_told.clear();
         self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         let gone = core::mem::take(&mut self.state.expect_recovering().gone);

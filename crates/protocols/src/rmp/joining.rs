@@ -245,6 +245,7 @@ impl Rmp {
         self.flow.restart();
         self.askers.clear();
         self.claims.clear();
+        self.polls_told.clear();
         self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         self.transition("let in by a list", |_| {

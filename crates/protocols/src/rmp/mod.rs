@@ -130,6 +130,7 @@ pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
 use self::flow::Flow;
+use self::hearsay::PollsTold;
 pub use self::inspect::{Said, inspect};
 use self::outbox::Outbox;
 use self::outgoing::Outgoing;
@@ -169,6 +170,7 @@ pub struct Rmp {
     peers: Peers,
     probes: Probes,
     claims: Claims,
+    polls_told: PollsTold,
     askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
@@ -275,6 +277,7 @@ impl Rmp {
             peers: Peers::default(),
             probes: Probes::default(),
             claims: Claims::default(),
+            polls_told: PollsTold::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,

@@ -14,7 +14,7 @@ use super::numbers::{Marks, Number, Stamp, Tag};
 use super::order::{Order, Packet};
 use super::polling::Polling;
 use super::relaying::Tellings;
-use super::token::Pass;
+use super::token::{Pass, PassesOn};
 use super::wire::{Data, Message};
 use super::{Rmp, State, Timer};
 use crate::packing::waits_for_marks;
@@ -58,11 +58,8 @@ pub(super) struct Operational {
     pub(super) unheard: Option<(u8, Number, Time)>,
     /// How far everything was held when the last request was sent.
     pub(super) requested_at: Seq,
-    /// The last ACK that was repeated, which this member would send on.
-    pub(super) repeated: Stamp,
-    /// The last way, from an issuer to whom it named, on which a token pass was repeated twice, and
-    /// how many more this member sends on.
-    pub(super) forwards: Option<((u8, u8), u32)>,
+    /// The way of the last token pass that this member would send on.
+    pub(super) passes: PassesOn,
     /// Members that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
     /// Who wants to come or go.
@@ -97,8 +94,7 @@ impl Operational {
             wanted_tries: 0,
             tellings: Tellings::default(),
             unheard: None,
-            repeated: Stamp::default(),
-            forwards: None,
+            passes: PassesOn::default(),
             request_tries: 0,
             left: BTreeSet::new(),
             wishes: Wishes::default(),

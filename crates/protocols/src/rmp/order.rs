@@ -642,19 +642,19 @@ impl Order {
     }
 
     /// Whom to ask what is missing: the issuer of the newest ACK, then, `tries` times later, the
-    /// issuers before it (000 Fig. 6; the turn is ours). `None` if there is nobody else.
+    /// issuers before it, and those that have issued none yet (000 Fig. 6; the turn is ours).
+    /// `None` if there is nobody else.
     pub(super) fn asked(&self, tries: u32) -> Option<u8> {
         let me = self.me.0 as u8;
-        let others: Vec<u8> = self
-            .issuers
-            .iter()
-            .copied()
-            .filter(|issuer| *issuer != me)
-            .collect();
+        let issued = self.issuers.iter().copied().filter(|it| *it != me);
+        let mut others: Vec<u8> = issued.collect();
         if others.is_empty() {
             let successor = self.successor();
             return (successor != me).then_some(successor);
         }
+        let present = self.present.iter().copied();
+        let quiet = present.filter(|it| *it != me && !self.issuers.contains(it));
+        others.extend(quiet);
         Some(others[tries as usize % others.len()])
     }
 

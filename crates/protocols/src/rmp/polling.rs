@@ -274,6 +274,7 @@ impl Rmp {
         let inventory = &answer.inventory;
         self.claims
             .note(from, inventory.max_n, inventory.holding.high);
+        self.heed_answer(now, from, &answer);
         self.take_answer(now, from, answer);
     }
 

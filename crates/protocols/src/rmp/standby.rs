@@ -8,6 +8,7 @@ use groupcast_core::mech::peers::{Attempt, Peers};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{MemberId, Time};
 
+use super::hearsay::ProposalTold;
 use super::order::Order;
 use super::recovering::Recovering;
 use super::wire::{Answer, Inventory, Message, Poll, Proposal};
@@ -32,6 +33,8 @@ pub(super) struct Standby {
     pub(super) left: BTreeSet<MemberId>,
     /// What others answered to the same poll.
     answers: BTreeMap<MemberId, Answer>,
+    /// What others told of the proposal that follows from it.
+    told: ProposalTold,
 }
 
 /// A poll that is not heard again for this many of its intervals is over.
@@ -65,6 +68,18 @@ impl Standby {
         self.answered.get(&poller) == Some(&attempt)
     }
 
+    /// The poll of `poller` that is followed.
+    pub(super) fn attempt_of(&self, poller: MemberId) -> Option<Attempt> {
+        let (followed, attempt) = self.following?;
+        (followed == poller).then_some(attempt)
+    }
+
+    /// Whether `member` was in the configuration that was.
+    pub(super) fn was_with(&self, member: MemberId) -> bool {
+        let old = self.old.as_ref();
+        old.is_some_and(|old| old.members.contains(&member))
+    }
+
     /// Another member answered a poll.
     pub(super) fn note_answer(&mut self, from: MemberId, answer: Answer) {
         if self.follows(from) && answer.poller != from {
@@ -75,6 +90,15 @@ impl Standby {
         {
             self.answers.insert(from, answer);
         }
+    }
+
+    /// `teller` has told this proposal: whether it counts. Those that were heard to answer the same
+    /// poll could tell it.
+    pub(super) fn note_told(&mut self, teller: MemberId, proposal: &Proposal) -> bool {
+        let proposer = proposal.config.representative;
+        let others = self.answers.keys().filter(|it| **it != proposer).count();
+        let heard = teller != proposer && self.answers.contains_key(&teller);
+        heard && self.told.note(teller, proposal, others)
     }
 
     /// What `member` answered to the poll that is followed, if it is this one.
@@ -113,14 +137,21 @@ impl Rmp {
             standby.answers.clear();
             standby.note_wanted(from, poll);
         }
-        standby.heard = Some(now);
         if standby.answered.len() < Peers::MAX {
             standby.answered.insert(from, poll.attempt);
         }
         let answer = self.answer(from, poll.attempt);
         self.outbox.multicast(&Message::Answer(answer));
-        // A poll that is not repeated was aborted, or its poller is gone. Others notice that at the
-        // same time: at random, so that one of them is first.
+        self.go_on_following(now);
+    }
+
+    /// The poll that is followed goes on. If it does not, it was aborted, or its poller is gone.
+    /// Others notice that at the same time: at random, so that one of them is first.
+    pub(super) fn go_on_following(&mut self, now: Time) {
+        let State::Standby(standby) = &mut self.state else {
+            return;
+        };
+        standby.heard = Some(now);
         let repeated = self.config.poll_interval * POLLS_MISSED;
         let delay = self
             .rng

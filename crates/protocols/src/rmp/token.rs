@@ -36,8 +36,63 @@ impl Pass {
 
 /// A sign of life of the next token site counts for this many of the longest timers.
 const PATIENCE: u32 = 12;
-/// Once a token pass was repeated twice, so many of the same way are sent on.
+/// So many token passes of one way in a row that had to be repeated show that it is closed: what
+/// is lost now and then seldom is two passes in a row.
+const CLOSED: u32 = 2;
+/// So many passes of a closed way are sent on at once before one waits again for its repetition,
+/// which shows whether the way is still closed.
 const FORWARDS: u32 = 16;
+
+/// What is known of the way on which the token comes to the member before this one, from the one
+/// before that.
+#[derive(Clone, Hash, Default, Debug)]
+pub(super) struct PassesOn {
+    /// The issuer, and whom it named.
+    way: (u8, u8),
+    /// The last pass that was heard on it, and whether that was repeated.
+    last: Stamp,
+    repeated: bool,
+    /// How many in a row were repeated.
+    in_a_row: u32,
+    /// How many more are sent on at once.
+    left: u32,
+}
+
+impl PassesOn {
+    /// A token pass on `way` was heard, or is repeated: whether this member sends it on.
+    fn hear(&mut self, way: (u8, u8), ack: &Ack) -> bool {
+        if self.way != way {
+            *self = Self {
+                way,
+                ..Self::default()
+            };
+        }
+        if self.last != ack.stamp {
+            let at_once = self.left > 0;
+            if !at_once && !self.repeated {
+                self.in_a_row = 0;
+            }
+            (self.last, self.repeated) = (ack.stamp, false);
+            if at_once {
+                self.left -= 1;
+                // As if it had been: nobody waits for that.
+                self.repeated = true;
+                return true;
+            }
+        }
+        if !ack.again {
+            return false;
+        }
+        if !self.repeated {
+            self.repeated = true;
+            self.in_a_row += 1;
+        }
+        if self.in_a_row >= CLOSED {
+            self.left = FORWARDS;
+        }
+        true
+    }
+}
 
 impl Rmp {
     /// As token site: an ACK for the packets that have no position; false if there are none.
@@ -238,8 +293,8 @@ impl Rmp {
         self.progress(now);
     }
 
-    /// A token pass that is repeated twice by its issuer may not reach the member that it names:
-    /// the member after that one sends it on, and the next ones at once (ours).
+    /// A token pass that its issuer repeats may not reach the member that it names: the member after
+    /// that one sends it on, and where that happens again and again, the next ones at once (ours).
     pub(super) fn forward(&mut self, from: MemberId, ack: &Ack, list: Option<&List>) {
         let State::Operational(operational) = &mut self.state else {
             return;
@@ -252,18 +307,9 @@ impl Rmp {
             return;
         };
         let way = (ack.issuer, ack.next);
-        if ack.again && operational.repeated == ack.stamp {
-            operational.forwards = Some((way, FORWARDS));
-        } else if ack.again {
-            operational.repeated = ack.stamp;
-        }
-        let Some((closed, left)) = &mut operational.forwards else {
-            return;
-        };
-        if *closed != way || *left == 0 {
+        if !operational.passes.hear(way, ack) {
             return;
         }
-        *left -= 1;
         let ack = Ack {
             again: true,
             marks: Marks::default(),

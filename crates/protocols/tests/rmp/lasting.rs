@@ -78,6 +78,53 @@ fn a_reformation_leaves_nobody_out_because_one_way_is_closed() {
     }
 }
 
+/// Both ways between two members of three or five are closed: a token pass between them is sent on
+/// by another each time, and all go on in one configuration.
+#[test]
+fn a_pair_that_does_not_hear_each_other_stays_with_the_others() {
+    for (hosts, seed) in [(3, 81), (3, 82), (5, 83), (5, 84)] {
+        let mut cluster = formed(hosts, seed);
+        let (one, other) = (0, hosts - 1);
+        cut_off(&mut cluster, one, other);
+        chat(&mut cluster, 10);
+        let before = regular(&cluster, 1);
+        chat(&mut cluster, 60);
+        let changes = regular(&cluster, 1) - before;
+        assert_eq!(changes, 0, "{hosts} hosts, {one} and {other} are apart");
+        cluster.heal();
+        cluster.check_at_rest();
+    }
+}
+
+/// The same while another one dies: its neighbours' polls do not reach each other, and no third
+/// member hears an answer to a poll that its author has not heard.
+#[test]
+fn a_reformation_leaves_nobody_out_because_two_members_do_not_hear_each_other() {
+    for seed in 0..24 {
+        let mut cluster = formed(5, 600 + seed);
+        let (one, other, dies) =
+            [(0, 1, 4), (3, 1, 0), (1, 0, 2), (2, 4, 1), (0, 4, 2)][seed as usize % 5];
+        cut_off(&mut cluster, one, other);
+        chat(&mut cluster, 2);
+        let third = (0..5).find(|it| ![one, other, dies].contains(it)).unwrap();
+        let before = regular(&cluster, third);
+        cluster.crash(dies);
+        chat_but(&mut cluster, dies, 25);
+        let what = format!("seed {seed}: {one} and {other} are apart, {dies} dies");
+        assert!(cluster.all_in_one_configuration(), "{what}");
+        let changes = regular(&cluster, third) - before;
+        assert!(changes <= 2, "{changes} configurations, {what}");
+        cluster.heal();
+        cluster.check_at_rest();
+    }
+}
+
+/// Two members hear nothing of each other.
+fn cut_off(cluster: &mut Cluster<Rmp>, one: usize, other: usize) {
+    cluster.block(one, other);
+    cluster.block(other, one);
+}
+
 /// Every host says something five times a second, for so many seconds.
 fn chat(cluster: &mut Cluster<Rmp>, seconds: u32) {
     for _ in 0..seconds * 5 {

@@ -16,11 +16,12 @@ pub(in crate::rmp) struct Missing {
     pub(in crate::rmp) poller: MemberId,
     pub(in crate::rmp) attempt: Attempt,
     pub(in crate::rmp) member: MemberId,
-    /// That it accepted the proposal is missing; else its answer to the poll.
+    /// That it accepted the proposal is missing; of the poller, the proposal. Else its answer to
+    /// the poll.
     pub(in crate::rmp) accepts: bool,
 }
 
-/// What `member` said: an answer, or an acceptance.
+/// What `member` said: an answer, a proposal or an acceptance.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::rmp) struct Told {
     pub(in crate::rmp) member: MemberId,
@@ -50,9 +51,14 @@ pub(super) fn told(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, Dec
     let body = bytes.slice(reader.position()..);
     let kind = reader.u8("kind of what was said")?;
     // Nothing that was told is told on.
-    let is_said = [Kind::Answer, Kind::AnswerListed, Kind::Accept]
-        .into_iter()
-        .any(|it| it as u8 == kind);
+    let is_said = [
+        Kind::Answer,
+        Kind::AnswerListed,
+        Kind::Proposal,
+        Kind::Accept,
+    ]
+    .into_iter()
+    .any(|it| it as u8 == kind);
     if !is_said {
         return Err(reader.invalid("kind of what was said", u64::from(kind)));
     }

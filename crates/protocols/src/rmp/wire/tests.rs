@@ -143,6 +143,18 @@ fn list() -> ListAck {
     }
 }
 
+fn proposal() -> Proposal {
+    Proposal {
+        attempt: Attempt(4),
+        config: config(),
+        start: Seq(15),
+        body_max: 1400,
+        max_n: 2,
+        left: vec![member(4)],
+        members: vec![(member(1), config()), (member(2), config())],
+    }
+}
+
 fn examples() -> Vec<Message> {
     let null = Ack {
         packets: Vec::new(),
@@ -193,15 +205,7 @@ fn examples() -> Vec<Message> {
             heard: vec![member(9)],
         }),
         Message::Answer(answer()),
-        Message::Proposal(Proposal {
-            attempt: Attempt(4),
-            config: config(),
-            start: Seq(15),
-            body_max: 1400,
-            max_n: 2,
-            left: vec![member(4)],
-            members: vec![(member(1), config()), (member(2), config())],
-        }),
+        Message::Proposal(proposal()),
         Message::Accept { config: config() },
         Message::Install { config: config() },
         Message::Ask {
@@ -221,6 +225,10 @@ fn examples() -> Vec<Message> {
         Message::Told(Told {
             member: member(2),
             said: Message::Accept { config: config() }.into(),
+        }),
+        Message::Told(Told {
+            member: member(1),
+            said: Message::Proposal(proposal()).into(),
         }),
         Message::Announcement(Announcement {
             config: config(),
