@@ -50,3 +50,16 @@ fn seeds_that_failed_once_stay_mended() {
     let report = swarm.run_range(10_390..10_391, 1, false, &|_| ());
     assert!(report.failures.is_empty(), "{:#?}", report.failures);
 }
+
+/// Groups that a lasting fault changed again and again: two members that did not hear each other
+/// took a third one along in turn (the first five), and a slow host came and went (the others).
+#[test]
+fn seeds_with_a_lasting_fault_stay_calm() {
+    let swarm = groups::swarm(groups::RMP, Arc::default());
+    let apart = [1_000_102, 1_001_597, 1_003_017, 1_003_935, 1_005_499];
+    let slow = [1_000_535, 1_003_085, 1_004_882];
+    for seed in apart.into_iter().chain(slow) {
+        let violations = swarm.run_seed(seed).violations.join("\n");
+        assert!(violations.is_empty(), "seed {seed}: {violations}");
+    }
+}

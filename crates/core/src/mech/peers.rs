@@ -191,6 +191,23 @@ impl Peers {
         }
     }
 
+    /// The quarantine of `member`, which begins now, lasts for `longest`, unless somebody
+    /// [vouches](Self::vouch) for it.
+    pub fn doubt(&mut self, now: Time, member: MemberId, longest: Duration) {
+        self.quarantine.stretch(member, now + longest);
+    }
+
+    /// The way to `member` and back works as it must: its quarantine, which was stretched, lasts no
+    /// longer than it did otherwise.
+    pub fn vouch(&mut self, now: Time, member: MemberId) {
+        self.quarantine.unstretch(now, member);
+    }
+
+    /// Whether the quarantine of `member` would last now if it had not been stretched.
+    pub fn is_quarantined_anyway(&self, now: Time, member: MemberId) -> bool {
+        self.quarantine.would_last(now, member)
+    }
+
     /// The quarantine of `member` is over. The next one is longer, if it is soon.
     pub fn release(&mut self, now: Time, member: MemberId) {
         self.quarantine.end(now, member);
@@ -328,6 +345,27 @@ impl Delays {
         delay.is_some_and(|it| it.answers && now.since(it.begun) >= min)
     }
 
+    /// The delay of `member` ends at `until`, if it ends earlier otherwise.
+    fn stretch(&mut self, member: MemberId, until: Time) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.until = delay.until.max(until);
+        }
+    }
+
+    /// The delay of `member` ends when its length is over, or now if it is.
+    fn unstretch(&mut self, now: Time, member: MemberId) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            let over = delay.begun + delay.length;
+            delay.until = delay.until.min(over.max(now));
+        }
+    }
+
+    /// Whether the length of the delay of `member` is not over.
+    fn would_last(&self, now: Time, member: MemberId) -> bool {
+        let delay = self.delays.get(&member);
+        delay.is_some_and(|it| now < it.until.min(it.begun + it.length))
+    }
+
     /// `member` is delayed no longer.
     pub fn end(&mut self, now: Time, member: MemberId) {
         if let Some(delay) = self.delays.get_mut(&member) {
@@ -429,6 +467,25 @@ mod tests {
         assert!(peers.is_quarantined(begun + min, stranger), "it may be old");
         peers.hears_us(begun + min, stranger, min);
         assert!(!peers.is_quarantined(begun + min, stranger));
+        // One that is in doubt stays outside until the way to it is known to work.
+        let (begun, at) = (begun + min * 20, |from: Time, millis| {
+            from + Duration::from_millis(millis)
+        });
+        peers.quarantine(begun, stranger, min, max);
+        peers.doubt(begun, stranger, min * 30);
+        assert!(
+            peers.is_quarantined_anyway(at(begun, 99), stranger)
+                && !peers.is_quarantined_anyway(begun + min, stranger)
+        );
+        assert!(peers.is_quarantined(begun + min * 29, stranger));
+        peers.vouch(at(begun, 50), stranger);
+        assert!(
+            peers.is_quarantined(at(begun, 99), stranger)
+                && !peers.is_quarantined(begun + min, stranger)
+        );
+        peers.doubt(begun, stranger, min * 30);
+        peers.vouch(begun + min * 20, stranger);
+        assert!(!peers.is_quarantined(begun + min * 20, stranger));
         let new_life = MemberId {
             incarnation: Incarnation(77),
             ..member(2)

@@ -6,6 +6,12 @@
 //! quarantine can be long, as a fault that lasts needs it, and a group is whole soon after the
 //! fault is gone. A few answers that are lost, as on any network, are no sign of a closed way:
 //! taken for one, they would end the quarantine of a member that cannot be in the configuration.
+//!
+//! Probes of one time are a small burst, and answers to them tell how long the member takes for a
+//! datagram: it is this, and not how soon the first one comes, that tells a host that is too slow
+//! from one that was away. The first answers of a slow host are late for what it still has to do;
+//! when that is done they come soon, and nothing was repaired. So answers count as far as they come
+//! at the pace that the group needs.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -27,6 +33,10 @@ pub struct Probes {
 struct Probed {
     /// When it was last asked.
     asked: Time,
+    /// When its first answer to that came.
+    first: Option<Time>,
+    /// When anything was last heard of it.
+    heard: Option<Time>,
     /// How many of the last probes it answered in time.
     answers: u32,
     /// How many it did not, since it last answered enough of them.
@@ -41,6 +51,8 @@ impl Probed {
     fn new(now: Time) -> Self {
         Self {
             asked: now,
+            first: None,
+            heard: None,
             answers: 0,
             missed: 0,
             failed: false,
@@ -87,6 +99,11 @@ impl Probes {
         self.given_up.is_empty()
     }
 
+    /// Whether `member` is asked.
+    pub fn asks(&self, member: MemberId) -> bool {
+        self.given_up.contains_key(&member)
+    }
+
     /// `member` is given up: whether it is to be asked at once.
     pub fn begin(&mut self, now: Time, member: MemberId) -> bool {
         let begins = self.given_up.len() < PROBED_MAX && !self.given_up.contains_key(&member);
@@ -96,14 +113,42 @@ impl Probes {
         begins
     }
 
-    /// An answer of `from` to the probes of this number, which are answered within `patience`.
-    pub fn answered(&mut self, now: Time, from: MemberId, number: u64, patience: Duration) {
-        if number == self.number
-            && let Some(probed) = self.given_up.get_mut(&from)
-            && now.since(probed.asked) <= patience
-        {
-            probed.answers += 1;
+    /// An answer of `from` to the probes of this number, which are answered within `patience`, and
+    /// enough of them within `pace` of the first one. Whether they are with this one.
+    pub fn answered(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        number: u64,
+        (patience, pace): (Duration, Duration),
+    ) -> bool {
+        let Some(probed) = self.given_up.get_mut(&from) else {
+            return false;
+        };
+        if number != self.number || now.since(probed.asked) > patience {
+            return false;
         }
+        let first = *probed.first.get_or_insert(now);
+        if now.since(first) > pace {
+            return false;
+        }
+        probed.answers += 1;
+        probed.answers == ENOUGH
+    }
+
+    /// Something was heard of `from`: whether it is one of those given up.
+    pub fn note_heard(&mut self, now: Time, from: MemberId) -> bool {
+        let probed = self.given_up.get_mut(&from);
+        probed.is_some_and(|probed| {
+            probed.heard = Some(now);
+            true
+        })
+    }
+
+    /// Whether anything was heard of `member` within the last `recent`.
+    pub fn is_heard(&self, now: Time, member: MemberId, recent: Duration) -> bool {
+        let heard = self.given_up.get(&member).and_then(|probed| probed.heard);
+        heard.is_some_and(|at| now.since(at) <= recent)
     }
 
     /// Judges the answers that came within `patience`: the members that answer again, after they
@@ -125,7 +170,7 @@ impl Probes {
         self.given_up.retain(|member, _| keeps(*member));
         self.number += 1;
         for probed in self.given_up.values_mut() {
-            (probed.asked, probed.answers) = (now, 0);
+            (probed.asked, probed.first, probed.answers) = (now, None, 0);
         }
         self.given_up.keys().copied().collect()
     }
@@ -185,11 +230,33 @@ mod tests {
             assert_eq!(asked, [member(0), member(1), member(2)]);
             let number = probes.number();
             for _ in 0..Probes::BURST {
-                probes.answered(now + patience, member(0), number, patience);
-                probes.answered(now + patience, member(1), number - 1, patience);
-                probes.answered(now + patience * 2, member(2), number, patience);
+                let within = (patience, patience);
+                probes.answered(now + patience, member(0), number, within);
+                probes.answered(now + patience, member(1), number - 1, within);
+                probes.answered(now + patience * 2, member(2), number, within);
             }
         }
         assert_eq!(ends, [(6, member(0)), (7, member(0)), (8, member(0))]);
+    }
+
+    #[test]
+    fn a_host_that_takes_long_for_each_probe_does_not_answer_at_the_pace_that_is_needed() {
+        let member = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let within = (Duration::from_millis(30), Duration::from_millis(5));
+        let answers_enough = |each: Duration| {
+            let mut probes = Probes::default();
+            probes.begin(Time::ZERO, member);
+            let answers = 1..=Probes::BURST;
+            let mut answers = answers.map(|it| Time::ZERO + each * it);
+            answers.any(|at| probes.answered(at, member, 0, within))
+        };
+        assert!(answers_enough(Duration::from_millis(1)));
+        assert!(
+            !answers_enough(Duration::from_millis(2)),
+            "it would be 16 ms, within 30"
+        );
     }
 }

@@ -65,7 +65,9 @@ impl Ring {
             return;
         }
         let patience = self.answered_within();
-        self.probes.answered(now, from, number, patience);
+        // A member that keeps up for a moment is tried: its pace is not looked at.
+        let within = (patience, patience);
+        self.probes.answered(now, from, number, within);
     }
 
     /// The time in which a probe is answered.

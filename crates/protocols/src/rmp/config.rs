@@ -139,7 +139,8 @@ groupcast_core::settings! {
         /// happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the group over and over. Too large: a member that recovered waits.";
-        /// The longest quarantine. It ends sooner when probes show that something was repaired.
+        /// The longest quarantine; three times that for a member that does not answer probes as
+        /// quickly as it must. It ends sooner when probes show that something was repaired.
         pub quarantine_max: Duration = Duration::from_secs(20)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";

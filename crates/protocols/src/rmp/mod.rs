@@ -372,6 +372,7 @@ impl Rmp {
     }
 
     fn handle(&mut self, now: Time, from: MemberId, message: Message) {
+        self.heard_of(now, from);
         if let Some(tag) = message.tag() {
             self.install_if_begun(now, from, tag);
         }

@@ -1,6 +1,12 @@
 //! Probes to members that were excluded (ours); what their answers mean is
 //! [`core::mech::probes`](groupcast_core::mech::probes). They go where packets and ACKs go: it is
 //! that way which a member of the group needs.
+//!
+//! A member that was excluded is in doubt until it has answered enough of the probes of one time,
+//! at the pace that the group needs: it stays in quarantine, for three times the longest one. A host
+//! that pauses, or is behind a way that opens again, answers so as soon as it is back; a host that
+//! takes too long for each datagram does not, and would be in the group for a second or two each
+//! time. Who is not heard any more is not asked, and costs nothing.
 
 use core::time::Duration;
 
@@ -10,12 +16,21 @@ use groupcast_core::{MemberId, Time};
 use super::wire::Message;
 use super::{Rmp, Timer};
 
+/// A member that is in doubt stays in quarantine for so many of the longest ones.
+const DOUBTED: u32 = 3;
+/// A member whose quarantine would be over is asked as long as it was heard within this time.
+const HEARD_FOR: Duration = Duration::from_secs(1);
+
 impl Rmp {
     /// `member` was excluded: this member asks it at once, and then as long as its quarantine
     /// lasts.
     pub(super) fn accuse(&mut self, now: Time, member: MemberId) {
         if self.probes.begin(now, member) {
             self.ask_whether_heard(member);
+        }
+        if self.probes.asks(member) {
+            let longest = self.config.quarantine_max * DOUBTED;
+            self.peers.doubt(now, member, longest);
         }
         if self.timers.due(Timer::Probe).is_none() {
             self.timers
@@ -42,20 +57,36 @@ impl Rmp {
         }
         let peers = &self.peers;
         let keeps = |member| peers.is_quarantined(now, member);
+        let mut any = false;
         for member in self.probes.next(now, keeps) {
-            self.ask_whether_heard(member);
+            let worth = self.peers.is_quarantined_anyway(now, member)
+                || self.probes.is_heard(now, member, HEARD_FOR);
+            if worth {
+                self.ask_whether_heard(member);
+                any = true;
+            }
         }
-        if !self.probes.is_empty() {
+        if any {
             self.timers
                 .set(Timer::Probe, now + self.config.announce_interval);
+        }
+    }
+
+    /// Something was heard of `from`: if it is in quarantine, it is worth to be asked.
+    pub(super) fn heard_of(&mut self, now: Time, from: MemberId) {
+        let is_probed = self.probes.note_heard(now, from);
+        if is_probed && self.timers.due(Timer::Probe).is_none() {
+            self.probe(now);
         }
     }
 
     /// A probe, which is answered, or the answer to one.
     pub(super) fn handle_probe(&mut self, now: Time, from: MemberId, answers: bool, number: u64) {
         if answers {
-            let patience = self.answered_within();
-            self.probes.answered(now, from, number, patience);
+            let within = (self.answered_within(), self.config.timer_min);
+            if self.probes.answered(now, from, number, within) {
+                self.peers.vouch(now, from);
+            }
             return;
         }
         let answers = true;
