@@ -15,7 +15,8 @@ pub enum Contract {
     /// No configurations. A sender learns which receivers have each of its messages: bulk.
     Accounted,
     /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable
-    /// as long as some member can answer (SRM).
+    /// as long as some member can answer (SRM), either of the two, connection by connection, and
+    /// with accounts (connections of bulk).
     Gapped,
     /// Nothing is invented or changed. Messages may be lost, repeated and out of order.
     Unreliable,

@@ -2,6 +2,7 @@
 //!
 //! - [`bulk`]: one stream to many receivers under four policies of acknowledgement (001).
 //! - [`compared`]: policies of bulk transfers for comparison alone (003 ch. 3).
+//! - [`connections`]: messages over standing connections of bulk transfers.
 //! - `example` (feature `example`): the protocol of `docs/write-a-protocol.md`.
 //! - [`flood`]: bare multicast, for comparison.
 //! - [`gossip`]: Bimodal Multicast, Pbcast with all its variants (004).
@@ -32,6 +33,7 @@ extern crate std;
 pub mod bulk;
 pub mod channel;
 pub mod compared;
+pub mod connections;
 #[cfg(feature = "example")]
 pub mod example;
 pub mod flood;

@@ -19,6 +19,7 @@ pub const FAMILIES: &[&Family] = &[
     &crate::xgm::FAMILY,
     &crate::managed::FAMILY,
     &crate::compared::FAMILY,
+    &crate::connections::FAMILY,
     &crate::vmtp::FAMILY,
     &crate::mtp::FAMILY,
     &crate::napp::FAMILY,

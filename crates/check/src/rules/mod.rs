@@ -79,7 +79,8 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
 ];
 
 /// The rules of messages outside of one, of which a member reports those that it lost.
-static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule];
+/// Who accounts for its messages tells the truth.
+static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule, &accounts::Rule];
 
 /// The rules of messages that are promised nothing. Who accounts for them tells the truth.
 static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &held::Rule, &accounts::Rule];

@@ -83,9 +83,9 @@ const EMPTY_RELEASES: &str = "empty-releases";
 #[cfg(any(test, feature = "planted-bugs"))]
 const STALE_DAMPS: &str = "stale-damps";
 /// Two more, of rounds, which cost time and no message here: what is released too early is sent in
-/// a later pass. A connection has none, and histories of connections show them.
+/// a later pass. Connections have none, and show the second.
 #[cfg(any(test, feature = "planted-bugs"))]
-pub(crate) const SILENT_FORGOTTEN: &str = "silent-forgotten";
+const SILENT_FORGOTTEN: &str = "silent-forgotten";
 #[cfg(any(test, feature = "planted-bugs"))]
 pub(crate) const FIRST_REPLY_COUNTS: &str = "first-reply-counts";
 /// One of the marks, which monitored messages have.

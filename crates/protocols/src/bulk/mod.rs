@@ -138,6 +138,8 @@ use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::describe::describe;
 pub use self::family::FAMILY;
+#[cfg(any(test, feature = "planted-bugs"))]
+pub(crate) use self::family::FIRST_REPLY_COUNTS;
 #[cfg(feature = "planted-bugs")]
 pub(crate) use self::family::MARK_TOO_EARLY;
 pub(crate) use self::family::{PROGRESS_WITHIN, for_tests, progress_within, varied};
