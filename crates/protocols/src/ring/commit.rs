@@ -10,7 +10,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 use super::gather::Gather;
 use super::numbers::{Hop, Seq};
 use super::ordering::Ordering;
-use super::passing::Sent;
+use super::passing::{Errand, Sent};
 use super::recovery::Recovery;
 use super::wire::{Commit, CommitMember, Message};
 use super::{Ring, State, Timer};
@@ -133,7 +133,7 @@ impl Ring {
             // No data exists above this seq in the forming ring before its first token: only an
             // answer is a sign.
             seq: Seq::MAX,
-            called: false,
+            errand: Errand::Round,
             again: 0,
             body: Message::Commit(commit.clone()).encode(),
         };

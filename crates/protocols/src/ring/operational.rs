@@ -12,7 +12,7 @@ use groupcast_core::{MemberId, SocketClass, Time};
 use super::gather::Gather;
 use super::numbers::{Index, Seq};
 use super::ordering::{Ordering, Visit};
-use super::passing::Sent;
+use super::passing::{Errand, Sent};
 use super::wire::{Data, DataHeader, Message, Packet, RingKey, RingTag, Token};
 use super::{Ring, State, Timer, TokenPriority};
 use crate::packing::{Record, Unpacker};
@@ -145,6 +145,9 @@ impl Ring {
         }
         if token.hop <= ring.hop {
             self.counters.token_duplicates += 1;
+            if self.return_again(now, &token) {
+                return;
+            }
             let ack = Message::Ack {
                 ring: token.ring,
                 hop: token.hop,
@@ -157,8 +160,6 @@ impl Ring {
             return;
         }
         ring.hop = token.hop;
-        // Who was called answers with the token itself.
-        let answers = token.called && !ring.is_representative();
         if let State::Operational(operational) = &mut self.state {
             operational.dozes_until = None;
         }
@@ -166,7 +167,9 @@ impl Ring {
         self.flow.token_came(now);
         self.timers.cancel(Timer::Hurry);
         self.timers.set(Timer::Loss, now + self.token_loss());
-        if token.idle && !answers {
+        // A member that was called answers with the token itself, and the representative sends a
+        // call again until the token is back: an acknowledgement would wake the caller for nothing.
+        if token.idle && !token.called {
             let ack = Message::Ack {
                 ring: token.ring,
                 hop: token.hop,
@@ -317,12 +320,17 @@ impl Ring {
     pub(super) fn pass_token(&mut self, now: Time, to: MemberId, hops: u16, mut token: Token) {
         token.hop = token.hop.plus(hops);
         self.flow.token_went(now, !token.idle);
+        let errand = match (token.called, self.is_representative()) {
+            (false, _) => Errand::Round,
+            (true, true) => Errand::Call,
+            (true, false) => Errand::Return,
+        };
         let token = Sent {
             to,
             ring: token.ring,
             hop: token.hop,
             seq: token.seq,
-            called: token.called && self.is_representative(),
+            errand,
             again: 0,
             body: Message::Token(token).encode(),
         };

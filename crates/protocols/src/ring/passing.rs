@@ -6,13 +6,15 @@ use bytes::Bytes;
 use groupcast_core::{MemberId, Time};
 
 use super::numbers::{Hop, Seq};
-use super::wire::{RingKey, RingTag};
+use super::wire::{RingKey, RingTag, Token};
 use super::{Ring, Timer};
 
 /// The last token that this member passed on.
 #[derive(Debug, Default)]
 pub(super) struct Passed {
     sent: Option<Sent>,
+    /// When it was last sent.
+    at: Time,
 }
 
 /// A token as it is passed on to another member.
@@ -23,13 +25,27 @@ pub(super) struct Sent {
     pub(super) hop: Hop,
     /// seq of the token: data above it was sent by a member that has seen it.
     pub(super) seq: Seq,
-    /// It goes to a member that called for it.
-    pub(super) called: bool,
+    pub(super) errand: Errand,
     /// How many times it was sent again.
     pub(super) again: u32,
     pub(super) body: Bytes,
 }
 
+/// What a token is passed on for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Errand {
+    /// It goes round.
+    Round,
+    /// It goes to a member that called for it. Only its return says that it arrived: until then it
+    /// is sent again, and the member returns it again.
+    Call,
+    /// It returns from a member that called for it. Nobody acknowledges that.
+    Return,
+}
+
+/// A returned token is sent again by itself after this part of the token-loss time-out: the
+/// representative asks long before, by sending the call again, unless it is of an earlier version.
+const RETURN_PART: u32 = 4;
 /// A token is taken for one that does not get through after this many transmissions more.
 const AGAIN_MIN: u32 = 3;
 
@@ -43,7 +59,7 @@ impl Passed {
     /// times without a sign that it arrived.
     pub(super) fn unanswered_call(&self) -> Option<MemberId> {
         let sent = self.sent.as_ref()?;
-        (sent.called && sent.again >= AGAIN_MIN).then_some(sent.to)
+        (sent.errand == Errand::Call && sent.again >= AGAIN_MIN).then_some(sent.to)
     }
 
     /// Whether the last token was sent several times without a sign that it arrived.
@@ -62,11 +78,32 @@ impl Ring {
     /// Passes a token on to another member and keeps it.
     pub(super) fn pass(&mut self, now: Time, token: Sent) {
         self.outbox.unicast(token.to, token.body.clone());
+        let again = match token.errand {
+            Errand::Round | Errand::Call => self.flow.token_retransmit(&self.config),
+            Errand::Return => self.token_loss() / RETURN_PART,
+        };
         self.passed.sent = Some(token);
-        self.timers.set(
-            Timer::Retransmit,
-            now + self.flow.token_retransmit(&self.config),
-        );
+        self.passed.at = now;
+        self.timers.set(Timer::Retransmit, now + again);
+    }
+
+    /// `call` came again. Whether the token was returned for it: then that is sent again, unless it
+    /// has only just left and crosses the call.
+    pub(super) fn return_again(&mut self, now: Time, call: &Token) -> bool {
+        let sent = self.passed.sent.as_ref();
+        let Some(sent) = sent.filter(|sent| {
+            let returns = sent.errand == Errand::Return && call.called;
+            returns && sent.ring == call.ring && sent.hop > call.hop
+        }) else {
+            return false;
+        };
+        // A call comes again both ways, at the same time.
+        if now - self.passed.at >= self.flow.token_retransmit(&self.config) / 2 {
+            self.passed.at = now;
+            self.counters.token_retransmissions += 1;
+            self.outbox.unicast_both_ways(sent.to, sent.body.clone());
+        }
+        true
     }
 
     pub(super) fn retransmit_token(&mut self, now: Time) {
@@ -98,14 +135,11 @@ impl Ring {
     }
 
     /// Data of `ring` with `seq` came: a member that claimed a number above the token's has seen
-    /// the token.
+    /// the token. A member that called for it may have returned it in vain.
     pub(super) fn data_is_evidence(&mut self, ring: RingTag, seq: Seq) {
-        if self
-            .passed
-            .sent
-            .as_ref()
-            .is_some_and(|sent| sent.ring.tag() == ring && seq > sent.seq)
-        {
+        if self.passed.sent.as_ref().is_some_and(|sent| {
+            sent.errand != Errand::Call && sent.ring.tag() == ring && seq > sent.seq
+        }) {
             self.token_arrived();
         }
     }

@@ -14,6 +14,8 @@ use super::{formed, with_config};
 
 /// First byte of a token's body.
 const TOKEN: u8 = 2;
+/// First byte of the body that acknowledges a token.
+const ACK: u8 = 6;
 /// Three ways of 30 µs and more: to call, to pass the token, and of the message.
 const THREE_WAYS: Duration = Duration::from_micros(200);
 
@@ -44,11 +46,16 @@ fn resting(hosts: usize, seed: u64, confirm_after: Duration) -> Cluster<Ring> {
 
 /// Counts the tokens that are sent from now on.
 fn tokens(cluster: &mut Cluster<Ring>) -> Rc<Cell<u32>> {
+    count(cluster, TOKEN)
+}
+
+/// Counts the datagrams with this first byte that are sent from now on.
+fn count(cluster: &mut Cluster<Ring>, kind: u8) -> Rc<Cell<u32>> {
     let count = Rc::new(Cell::new(0));
     let counted = count.clone();
     cluster.drop_all(move |info| {
-        let token = info.body().first() == Some(&TOKEN);
-        counted.set(counted.get() + u32::from(token));
+        let hit = info.body().first() == Some(&kind);
+        counted.set(counted.get() + u32::from(hit));
         false
     });
     count
@@ -94,6 +101,42 @@ fn a_message_moves_the_token_to_its_sender_and_back_and_one_rotation_confirms_se
     cluster.run_for(Duration::from_millis(100));
     assert_eq!(tokens.get(), 5 * 2 + 6, "one rotation more");
     cluster.check();
+}
+
+#[test]
+fn a_token_that_was_called_returns_without_an_acknowledgement() {
+    let mut cluster = resting(4, 51, Duration::from_secs(1));
+    let acks = count(&mut cluster, ACK);
+    let id = say(&mut cluster, 2, Service::Agreed);
+    arrives(&mut cluster, id, THREE_WAYS);
+    cluster.run_for(Duration::from_millis(500));
+    assert_eq!(acks.get(), 0);
+    cluster.check();
+}
+
+#[test]
+fn a_token_whose_return_is_lost_is_asked_for_again() {
+    for lost in [1, 3] {
+        let mut cluster = resting(4, 52, Duration::from_secs(1));
+        let (gone, left) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(lost)));
+        let counted = gone.clone();
+        cluster.drop_all(move |info| {
+            let returns = info.from == 2 && info.body().first() == Some(&TOKEN);
+            let hit = returns && left.get() > 0;
+            left.set(left.get() - u32::from(hit));
+            counted.set(counted.get() + u32::from(hit));
+            hit
+        });
+        let first = say(&mut cluster, 2, Service::Agreed);
+        arrives(&mut cluster, first, THREE_WAYS);
+        cluster.run_for(Duration::from_millis(1));
+        assert!(gone.get() > 0);
+        // It is back when the call came again, which is sent both ways.
+        let next = say(&mut cluster, 1, Service::Agreed);
+        arrives(&mut cluster, next, Duration::from_millis(10));
+        assert_eq!(gone.get(), lost);
+        cluster.check();
+    }
 }
 
 #[test]
