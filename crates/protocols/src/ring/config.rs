@@ -93,7 +93,8 @@ groupcast_core::settings! {
             => Spec::time().rule("at most a quarter of token_loss_min"),
             "Too small: processor time while nothing happens. Too large: rest is taken for loss.";
         /// How long after the last message for which the resting token was called the token goes
-        /// round, to find out whether all hold it. Above `idle_hold` it has no effect.
+        /// round, to find out whether all hold it; up to eight times as long while no packet is
+        /// missing. Above `idle_hold` it has no effect.
         pub confirm_after: Duration = Duration::from_millis(3) => Spec::time(),
             "Too small: each lone message costs a rotation. Too large: a lone message that one member did not get is \
              missing there for that long, unless another follows.";

@@ -39,6 +39,8 @@ pub(super) struct Operational {
     pub(super) round_at: Time,
     /// When it goes round to confirm the newest packet for which it was called.
     pub(super) confirm_at: Time,
+    /// How many times in a row packets were confirmed of which none had been missing.
+    pub(super) lossless: u32,
     /// That packet.
     pub(super) called_seq: Seq,
     /// Unreliable packets sent since the last visit.
@@ -59,6 +61,7 @@ impl Operational {
             called: None,
             round_at: now,
             confirm_at: now,
+            lossless: 0,
             called_seq: Seq::ZERO,
             unordered_sent: 0,
             dozes_until: None,
@@ -203,7 +206,9 @@ impl Ring {
             // All know that it may rest, and that all hold everything: it went round since with
             // both.
             if settled && !called && token.idle {
-                ring.note_settled(&token);
+                if ring.note_settled(&token) {
+                    operational.lossless = operational.lossless.saturating_add(1);
+                }
                 self.deliver();
                 let round_at = now + self.config.idle_hold;
                 self.state.expect_operational().round_at = round_at;
@@ -232,6 +237,9 @@ impl Ring {
         }
         operational.last_seq = token.seq;
         operational.idle = token.idle;
+        if !token.rtr.is_empty() || token.retransmissions > 0 {
+            operational.lossless = 0;
+        }
         operational.unordered_sent = 0;
         self.counters.visits += 1;
         self.flow.adapt(

@@ -181,9 +181,10 @@ impl Ordering {
     }
 
     /// The token that [is settled](Self::is_settled) is not passed on: what it says is taken note
-    /// of.
-    pub(super) fn note_settled(&mut self, token: &Token) {
-        self.safe = token.seq;
+    /// of. Whether it confirms packets that were not known to be everywhere.
+    pub(super) fn note_settled(&mut self, token: &Token) -> bool {
+        let before = core::mem::replace(&mut self.safe, token.seq);
+        before < token.seq
     }
 
     pub(super) fn predecessor(&self) -> Index {

@@ -3,20 +3,31 @@
 //! A member with something to send asks for the token (`Hurry`), gets it out of turn, claims
 //! sequence numbers, sends, and returns it. The other members are woken by the message alone. A
 //! rotation finds out whether all hold what was sent: `confirm_after` after the last such message,
-//! or at once beyond `UNCONFIRMED_MAX`. A call
-//! changes no mark of the token or of a member (`Ordering::claim`), so what that rotation finds out
-//! is right. The representative rotates the token instead, at once, for safe messages, for many
-//! messages, when a packet is missing, and when a second member calls.
+//! or at once beyond `UNCONFIRMED_MAX` packets; later as long as none is missing
+//! (`CONFIRM_DOUBLINGS`). A call changes no mark of the token or of a member (`Ordering::claim`),
+//! so what that rotation finds out is right. The representative rotates the token instead, at once,
+//! for safe messages, when a packet is missing, and when a second member calls.
 
 use groupcast_core::{MemberId, SocketClass, Time};
 
 use super::numbers::Index;
+use super::operational::Operational;
 use super::wire::{DataHeader, Message, RingKey, Token};
 use super::{Ring, State, Timer};
 
-/// With more packets than this that no rotation has confirmed, the token goes round: a member that
-/// sends that much gains by visits, whose messages share packets.
+/// With more packets than this that no rotation has confirmed, one does.
 const UNCONFIRMED_MAX: u64 = 16;
+/// Each rotation in a row that confirms packets of which none was missing doubles the time and the
+/// number of packets until the next, so many times at most: a rotation wakes all members, and finds
+/// nothing where nothing is lost.
+const CONFIRM_DOUBLINGS: u32 = 3;
+
+impl Operational {
+    /// How many times the time until a rotation confirms was doubled.
+    fn confirm_doublings(&self) -> u32 {
+        self.lossless.min(CONFIRM_DOUBLINGS)
+    }
+}
 
 impl Ring {
     /// The token rests here, until `until` at the latest.
@@ -150,13 +161,17 @@ impl Ring {
             operational.called = Some(caller);
             self.timers.set(Timer::Loss, now + self.token_loss());
             self.pass_token(now, to, caller.0, token);
+        } else if token.seq.above(token.aru) > UNCONFIRMED_MAX << operational.confirm_doublings() {
+            self.timers.set(Timer::Loss, now + self.token_loss());
+            self.visit(now, token);
         } else {
             let longest = operational.round_at;
             let mut rest_until = longest;
             if token.aru < token.seq {
                 if operational.called_seq < token.seq {
                     operational.called_seq = token.seq;
-                    operational.confirm_at = now + self.config.confirm_after;
+                    let longer = 1 << operational.confirm_doublings();
+                    operational.confirm_at = now + self.config.confirm_after * longer;
                 }
                 rest_until = rest_until.min(operational.confirm_at);
             }
@@ -224,10 +239,6 @@ impl Ring {
     /// Whether the token must go round at once instead of resting.
     fn needs_rounds(&mut self, token: &Token) -> bool {
         let misses = self.state.expect_operational().ordering.window.aru() < token.seq;
-        !token.idle
-            || !self.queue.is_empty()
-            || self.awaits_stability()
-            || token.seq.above(token.aru) > UNCONFIRMED_MAX
-            || misses
+        !token.idle || !self.queue.is_empty() || self.awaits_stability() || misses
     }
 }

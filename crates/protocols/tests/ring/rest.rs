@@ -103,6 +103,54 @@ fn a_message_moves_the_token_to_its_sender_and_back_and_one_rotation_confirms_se
     cluster.check();
 }
 
+/// The first of a row of lone messages is lost at a member; how long it takes until that is found.
+fn found_after(cluster: &mut Cluster<Ring>, sender: usize, deaf: usize) -> Duration {
+    let lost = loses(cluster, deaf);
+    let at = cluster.now();
+    let id = say(cluster, sender, Service::Agreed);
+    arrives(cluster, id, Duration::from_millis(100));
+    assert!(lost.get());
+    let found = cluster.now() - at;
+    cluster.run_for(Duration::from_millis(100));
+    found
+}
+
+#[test]
+fn what_is_confirmed_without_loss_again_and_again_is_confirmed_later_until_something_is_lost() {
+    let mut cluster = resting(4, 49, Duration::from_millis(3));
+    for _ in 0..5 {
+        say(&mut cluster, 1, Service::Agreed);
+        cluster.run_for(Duration::from_millis(100));
+    }
+    let late = found_after(&mut cluster, 1, 2);
+    assert!(
+        (Duration::from_millis(24)..Duration::from_millis(27)).contains(&late),
+        "{late:?}"
+    );
+    let soon = found_after(&mut cluster, 3, 0);
+    assert!(soon < Duration::from_millis(5), "after a loss: {soon:?}");
+    cluster.check();
+}
+
+#[test]
+fn a_row_of_messages_without_loss_takes_a_rotation_each_128_of_them() {
+    let mut cluster = resting(4, 50, Duration::from_secs(1));
+    let tokens = tokens(&mut cluster);
+    let mut rotations = Vec::new();
+    for number in 1..=512 {
+        let before = tokens.get();
+        let id = say(&mut cluster, 1, Service::Agreed);
+        arrives(&mut cluster, id, THREE_WAYS);
+        cluster.run_for(Duration::from_millis(1));
+        if tokens.get() > before + 2 {
+            rotations.push(number);
+        }
+    }
+    let apart: Vec<i32> = rotations.windows(2).map(|it| it[1] - it[0]).collect();
+    assert_eq!((rotations[0], apart), (17, vec![33, 65, 129, 129, 129]));
+    cluster.check();
+}
+
 #[test]
 fn a_token_that_was_called_returns_without_an_acknowledgement() {
     let mut cluster = resting(4, 51, Duration::from_secs(1));
