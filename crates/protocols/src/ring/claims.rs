@@ -4,11 +4,11 @@
 //! The commit token passes all members, so each of them could write what others declare. What lasts
 //! longer than the ring is compared with what they say in their own joins.
 //!
-//! - **Positions.** A member whose holding is far above those of all others is left out of the ring.
-//!   A ring that would begin far above what the joins say is not formed.
-//! - **MaxN** of the ring is as the commit token tells; whoever comes from an old ring knows what it
-//!   is there at most. What a member will declare when the next ring forms, it was in itself, or two
-//!   others told it in their joins.
+//! - **Positions.** A member whose holding is far above those of all others is left out of the
+//!   ring. A ring that would begin far above what the joins say is not formed.
+//! - **MaxN** of the ring is as the commit token tells; whoever comes from an old ring knows what
+//!   it is there at most. What a member will declare when the next ring forms, it was in itself, or
+//!   two others told it in their joins.
 
 use alloc::vec::Vec;
 
@@ -31,9 +31,9 @@ impl Commit {
             .collect()
     }
 
-    /// MaxN of the ring that forms of members with these `holdings`, and what of that `local`, which
-    /// comes from `old`, knows itself. Of each old ring as many members come as have declared to be
-    /// of it.
+    /// MaxN of the ring that forms of members with these `holdings`, and what of that `local`,
+    /// which comes from `old`, knows itself. Of each old ring as many members come as have declared
+    /// to be of it.
     pub(super) fn max_n(
         &self,
         claims: &Claims,

@@ -65,9 +65,9 @@
 //!   ring in which such messages were about, if no majority of it came along since. It is a number,
 //!   as in the paper, so members that were not in that ring count too. A ring without a majority
 //!   refuses such messages, and reports as lost those that it was given before.
-//! - The token is acknowledged while the ring is idle and while a ring forms, but for a call and its
-//!   return: the call is sent again until the token is back. When data flows, data shows that it
-//!   arrived.
+//! - The token is acknowledged while the ring is idle and while a ring forms, but for a call and
+//!   its return: the call is sent again until the token is back. When data flows, data shows that
+//!   it arrived.
 
 mod claims;
 mod commit;

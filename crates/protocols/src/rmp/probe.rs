@@ -3,10 +3,10 @@
 //! that way which a member of the group needs.
 //!
 //! A member that was excluded is in doubt until it has answered enough of the probes of one time,
-//! at the pace that the group needs: it stays in quarantine, for three times the longest one. A host
-//! that pauses, or is behind a way that opens again, answers so as soon as it is back; a host that
-//! takes too long for each datagram does not, and would be in the group for a second or two each
-//! time. Who is not heard any more is not asked, and costs nothing.
+//! at the pace that the group needs: it stays in quarantine, for three times the longest one. A
+//! host that pauses, or is behind a way that opens again, answers so as soon as it is back; a host
+//! that takes too long for each datagram does not, and would be in the group for a second or two
+//! each time. Who is not heard any more is not asked, and costs nothing.
 
 use core::time::Duration;
 

@@ -293,8 +293,9 @@ impl Rmp {
         self.progress(now);
     }
 
-    /// A token pass that its issuer repeats may not reach the member that it names: the member after
-    /// that one sends it on, and where that happens again and again, the next ones at once (ours).
+    /// A token pass that its issuer repeats may not reach the member that it names: the member
+    /// after that one sends it on, and where that happens again and again, the next ones at once
+    /// (ours).
     pub(super) fn forward(&mut self, from: MemberId, ack: &Ack, list: Option<&List>) {
         let State::Operational(operational) = &mut self.state else {
             return;

@@ -439,8 +439,8 @@ fn max_n_outlives_the_ring_of_a_minority_that_comes_along() {
     assert_eq!(max_n(&commit), 6, "nobody came of the other");
 }
 
-/// What `commit` says of MaxN, and what of that the member at 1 will declare, which comes from a ring
-/// of nine, and heard these joins.
+/// What `commit` says of MaxN, and what of that the member at 1 will declare, which comes from a
+/// ring of nine, and heard these joins.
 fn max_n_from_nine(commit: &Commit, joins: &[(usize, u16)]) -> (usize, usize) {
     let mut claims = Claims::default();
     for (node, max_n) in joins {
