@@ -26,7 +26,7 @@
 //! A sender accounts for each message: at once when all have it, under `xtp` at the end, when it is
 //! known who has everything. Whoever is in an account as having the message has delivered it.
 //! Receivers that reply say the number of each message that they were given. The measure
-//! [`FALSE_REPLIES`] counts replies that say something else, or less, of a receiver that is said to
+//! `false replies` counts replies that say something else, or less, of a receiver that is said to
 //! be complete.
 //!
 //! Files: `sending` and `receiving` are the two ends of a connection; `family` draws settings.
