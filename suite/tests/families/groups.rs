@@ -58,7 +58,9 @@ fn seeds_with_a_lasting_fault_stay_calm() {
     let swarm = groups::swarm(groups::RMP, Arc::default());
     let apart = [1_000_102, 1_001_597, 1_003_017, 1_003_935, 1_005_499];
     let slow = [1_000_535, 1_003_085, 1_004_882];
-    for seed in apart.into_iter().chain(slow) {
+    // A member followed a poll by others' answers, then heard it, and declared something else.
+    let declared_twice = [9_007_260];
+    for seed in apart.into_iter().chain(slow).chain(declared_twice) {
         let violations = swarm.run_seed(seed).violations.join("\n");
         assert!(violations.is_empty(), "seed {seed}: {violations}");
     }

@@ -216,6 +216,10 @@ impl Rmp {
                     self.follow(now, from, &poll);
                 }
             }
+            // It has followed this poll already, by what others answered: what it declared stays.
+            State::Recovering(recovering) if recovering.is_of(from, poll.attempt) => {
+                self.counters.polls_stale += 1;
+            }
             State::Recovering(recovering) if fresh && recovering.has(from) => {
                 let proposes = recovering.is_proposer(self.local);
                 if self.ends_stranded(now) {
