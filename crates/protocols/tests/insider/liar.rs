@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use groupcast_core::Time;
+use groupcast_core::contract::Contract;
 use groupcast_sim::ClusterConfig;
 
 use super::{Conduct, Group, Honest, Insider, group, works};
@@ -72,14 +73,14 @@ fn after(group: &mut Group, liar: usize, first: bool, what: &str) {
 }
 
 /// Each of `lies`, told by the lowest and by the highest member, is over when that is gone.
-pub(crate) fn each_is_over(
-    honest: Honest,
-    config: impl Fn(usize) -> ClusterConfig,
-    lies: &[(&str, Lie)],
-) {
+pub(crate) fn each_is_over(honest: Honest, contract: Contract, lies: &[(&str, Lie)]) {
     for (what, lie) in lies {
         for (liar, first) in [(0, true), (0, false), (HOSTS - 1, true)] {
-            let mut group: Group = group_of(honest, config(HOSTS), liar, *lie);
+            let config = ClusterConfig {
+                contract,
+                ..ClusterConfig::new(HOSTS, 1)
+            };
+            let mut group = group_of(honest, config, liar, *lie);
             after(&mut group, liar, first, what);
         }
     }

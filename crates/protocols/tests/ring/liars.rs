@@ -3,7 +3,6 @@
 //! that rings form; then it is gone, and the others must take messages of all services.
 
 use groupcast_protocols::ring::FAMILY;
-use groupcast_sim::ClusterConfig;
 
 use super::honest;
 use crate::insider::liar::{Lie, each_is_over};
@@ -57,17 +56,9 @@ fn write(body: &mut [u8], at: usize, value: &[u8]) {
     body[at..at + value.len()].copy_from_slice(value);
 }
 
-fn all_after(lies: &[(&str, Lie)]) {
-    let config = |hosts| ClusterConfig {
-        contract: FAMILY.contract,
-        ..ClusterConfig::new(hosts, 1)
-    };
-    each_is_over(honest, config, lies);
-}
-
 #[test]
 fn a_false_max_n_is_over_when_its_teller_is_gone() {
-    all_after(&[
+    let lies: &[(&str, Lie)] = &[
         ("of every old ring", |body| {
             for at in places(body).1 {
                 write(body, at + RING, &ALL);
@@ -88,12 +79,13 @@ fn a_false_max_n_is_over_when_its_teller_is_gone() {
                 write(body, at + RING, &ALL);
             }
         }),
-    ]);
+    ];
+    each_is_over(honest, FAMILY.contract, lies);
 }
 
 #[test]
 fn a_false_position_is_over_when_its_teller_is_gone() {
-    all_after(&[
+    let lies: &[(&str, Lie)] = &[
         ("of the last to declare", |body| {
             if let Some(at) = places(body).0.last() {
                 write(body, at + HIGH, &LAST);
@@ -104,7 +96,8 @@ fn a_false_position_is_over_when_its_teller_is_gone() {
                 write(body, at + HIGH, &LAST);
             }
         }),
-    ]);
+    ];
+    each_is_over(honest, FAMILY.contract, lies);
 }
 
 /// The kinds of the ring's messages; those of data have flags besides.

@@ -3,7 +3,6 @@
 //! that there are reformations; then it is gone, and the others must take messages of all services.
 
 use groupcast_protocols::rmp::FAMILY;
-use groupcast_sim::ClusterConfig;
 
 use super::honest;
 use crate::insider::liar::{Lie, each_is_over, overwrite};
@@ -29,18 +28,9 @@ fn as_a_stranger(body: &mut [u8]) {
     overwrite(body, &ANSWERS, CONFIGURATION, &7_u64.to_be_bytes());
 }
 
-/// Each of `lies` is over when its teller is gone.
-fn all_after(lies: &[(&str, Lie)]) {
-    let config = |hosts| ClusterConfig {
-        contract: FAMILY.contract,
-        ..ClusterConfig::new(hosts, 1)
-    };
-    each_is_over(honest, config, lies);
-}
-
 #[test]
 fn a_false_max_n_is_over_when_its_teller_is_gone() {
-    all_after(&[
+    let lies: &[(&str, Lie)] = &[
         ("more than there are indices", |body| {
             overwrite(body, &ANSWERS, MAX_N, &[0xff; 2]);
         }),
@@ -57,12 +47,13 @@ fn a_false_max_n_is_over_when_its_teller_is_gone() {
         ("in a list", |body| {
             overwrite(body, &LIST, LISTED_MAX_N, &ALL);
         }),
-    ]);
+    ];
+    each_is_over(honest, FAMILY.contract, lies);
 }
 
 #[test]
 fn a_false_position_is_over_when_its_teller_is_gone() {
-    all_after(&[
+    let lies: &[(&str, Lie)] = &[
         ("the last that decodes", |body| {
             overwrite(body, &ANSWERS, HIGH, &LAST);
         }),
@@ -73,5 +64,6 @@ fn a_false_position_is_over_when_its_teller_is_gone() {
         ("as a proposer", |body| {
             overwrite(body, &PROPOSAL, START, &LAST);
         }),
-    ]);
+    ];
+    each_is_over(honest, FAMILY.contract, lies);
 }
