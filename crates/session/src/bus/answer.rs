@@ -3,9 +3,9 @@
 use super::command::Toggle;
 use super::trace::Told;
 use super::words::Refusal;
-use super::{Bus, quoted};
+use super::{Bus, NAMING, quoted};
 use crate::client::ClientEvent;
-use crate::frame::{BusClient, Disconnect, Reject, Request, Syntax};
+use crate::frame::{BusClient, BusRequest, Disconnect, Reject, Request, Syntax};
 
 /// A command whose reply has not been given.
 #[derive(Debug)]
@@ -26,6 +26,9 @@ pub(super) enum Pending {
     Request { token: u64, at: (usize, usize) },
     /// The same, and if it says `ok` the client is called so. Commands after it wait for that.
     Identify { token: u64, id: String, at: usize },
+    /// The daemon is asked for all clients when it has answered what came before, so that the list
+    /// shows what this client did, and the client itself. Commands after it wait for that.
+    Clients,
 }
 
 impl Pending {
@@ -63,6 +66,16 @@ impl Bus {
                         None => return,
                     }
                 }
+                Pending::Clients => {
+                    if !self.named {
+                        return;
+                    }
+                    let at = (0, 0);
+                    let asked =
+                        self.ask(BusRequest::Clients, |token| Pending::Request { token, at });
+                    self.pending[0] = asked;
+                    continue;
+                }
             };
             self.reply_with(&line);
             match self.pending.pop_front() {
@@ -84,7 +97,8 @@ impl Bus {
                 Pending::Message(_)
                 | Pending::Request { .. }
                 | Pending::Identify { .. }
-                | Pending::Trace { .. } => {
+                | Pending::Trace { .. }
+                | Pending::Clients => {
                     let text = "the connection ends, and it is not known whether this was done";
                     Refusal::new("other", 0, text).line()
                 }
@@ -139,8 +153,9 @@ impl Bus {
     }
 
     fn reply(&mut self, token: u64, line: Vec<u8>) {
-        // Token 0 is the bus's own, for which nobody waits.
-        if token > 0 {
+        if token == NAMING {
+            self.named = true;
+        } else {
             self.replies.insert(token, line);
         }
     }

@@ -52,6 +52,8 @@ pub const TEXT_MAX: usize = 256 << 10;
 pub const FRAMES_MAX: usize = 256 << 10;
 /// Messages that the daemon may send before they are turned into text.
 const WINDOW: u64 = 1 << 20;
+/// The token of the bus's own request, which puts the client on the bus.
+const NAMING: u64 = 0;
 
 /// A connection of the bus.
 #[derive(Debug)]
@@ -66,6 +68,8 @@ pub struct Bus {
     rejected: BTreeMap<u64, Vec<u8>>,
     accepted: u64,
     token: u64,
+    /// Whether the daemon has answered that it is on the bus.
+    named: bool,
     /// Text for the program.
     out: Vec<u8>,
     /// How much of it was taken.
@@ -105,7 +109,8 @@ impl Bus {
             replies: BTreeMap::new(),
             rejected: BTreeMap::new(),
             accepted: 0,
-            token: 0,
+            token: NAMING,
+            named: false,
             out: Vec::new(),
             taken: 0,
             settings: Settings::default(),
@@ -219,6 +224,7 @@ impl Bus {
                     | Pending::Syntax(_)
                     | Pending::Trace { .. }
                     | Pending::Identify { .. }
+                    | Pending::Clients
             )
         );
         changes
@@ -238,9 +244,9 @@ impl Bus {
             let name = welcome.private_name.clone();
             self.phase = Phase::Open;
             self.say(&[&format!("bus {VERSION}"), &quoted(&name)]);
-            // From now on the others see it on the bus. Nobody waits for the answer.
+            // From now on the others see it on the bus.
             let identify = BusRequest::Identify { id: String::new() };
-            let _ = self.connection.ask_bus(0, identify);
+            let _ = self.connection.ask_bus(NAMING, identify);
         } else if let Some((_, text)) = self.connection.refusal() {
             let text = text.to_owned();
             self.close("refused", &text);
@@ -264,7 +270,8 @@ impl Bus {
             }
         }
         self.answer();
-        if self.phase == Phase::Open && self.input.is_over() {
+        let asks_more = matches!(self.pending.back(), Some(Pending::Clients));
+        if self.phase == Phase::Open && self.input.is_over() && !asks_more {
             self.leave();
         }
     }

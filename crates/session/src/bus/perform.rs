@@ -69,60 +69,48 @@ impl Bus {
     }
 
     fn command(&mut self, command: Command) {
-        let reply = match command {
+        let pending = match command {
             Command::Accept { request, at }
             | Command::Reject { request, at }
-            | Command::Ping { request, at } => return self.ask(request, at),
+            | Command::Ping { request, at } => {
+                self.ask(request, |token| Pending::Request { token, at })
+            }
             Command::Id { id, at } => {
-                let called = id.clone();
-                let identify = |token| Pending::Identify {
-                    token,
-                    id: called,
-                    at,
-                };
-                return self.ask_as(BusRequest::Identify { id }, identify);
+                let request = BusRequest::Identify { id: id.clone() };
+                self.ask(request, |token| Pending::Identify { token, id, at })
             }
-            Command::Clients => return self.ask(BusRequest::Clients, (0, 0)),
-            Command::Toggle(toggle, on) => {
-                self.pending.push_back(Pending::Toggle(toggle, on));
-                return self.answer();
-            }
+            Command::Clients => Pending::Clients,
+            Command::Toggle(toggle, on) => Pending::Toggle(toggle, on),
             Command::Service(service) => {
                 self.settings.service = service;
-                b"ok\n".to_vec()
+                Pending::reply(b"ok\n".to_vec())
             }
-            Command::Syntax(syntax) => {
-                self.pending.push_back(Pending::Syntax(syntax));
-                return self.answer();
-            }
-            Command::Trace { name, at } => {
-                self.pending.push_back(Pending::Trace { name, at });
-                return self.answer();
-            }
-            Command::Info => self.info(),
-            Command::Help(about) => help::reply(about),
+            Command::Syntax(syntax) => Pending::Syntax(syntax),
+            Command::Trace { name, at } => Pending::Trace { name, at },
+            Command::Info => Pending::reply(self.info()),
+            Command::Help(about) => Pending::reply(help::reply(about)),
             Command::Quit => {
-                self.pending.push_back(Pending::reply(b"ok\n".to_vec()));
                 self.input.end();
                 self.input.clear();
-                return;
+                Pending::reply(b"ok\n".to_vec())
             }
         };
-        self.pending.push_back(Pending::reply(reply));
+        self.pending.push_back(pending);
+        self.answer();
     }
 
-    fn ask(&mut self, request: BusRequest, at: (usize, usize)) {
-        self.ask_as(request, |token| Pending::Request { token, at });
-    }
-
-    fn ask_as(&mut self, request: BusRequest, pending: impl FnOnce(u64) -> Pending) {
+    /// Asks the daemon; what then waits for its answer, by the request's token.
+    pub(super) fn ask(
+        &mut self,
+        request: BusRequest,
+        waiting: impl FnOnce(u64) -> Pending,
+    ) -> Pending {
         self.token += 1;
         let token = self.token;
-        let pending = match self.connection.ask_bus(token, request) {
-            Ok(()) => pending(token),
+        match self.connection.ask_bus(token, request) {
+            Ok(()) => waiting(token),
             Err(error) => Pending::reply(Refusal::new("other", 0, error.to_string()).line()),
-        };
-        self.pending.push_back(pending);
+        }
     }
 
     fn info(&self) -> Vec<u8> {

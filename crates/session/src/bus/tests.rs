@@ -235,6 +235,22 @@ fn commands_are_answered_in_order_however_they_come() {
 }
 
 #[test]
+fn the_list_of_clients_shows_what_the_client_that_asks_did_before() {
+    let script = "accept * room\nclients\nreject * room\nclients\nquit\n";
+    let expected = "ok\nok 1\n c1@h1 \"\" room\nok\nok 1\n c1@h1 \"\"\nok\n";
+    assert_eq!(
+        Solo::new().say(script),
+        format!("{expected}closed bye good-bye\n")
+    );
+    // It is asked for while the daemon has not ordered that the client is on the bus.
+    let mut early = Solo::new();
+    early.id = early.engine.connected(Time::ZERO, Transport::Unix).unwrap();
+    early.bus = Bus::new(None);
+    let heard = early.say("clients\nquit\n");
+    assert!(heard.contains("\n c2@h1 \"\"\n"), "{heard}");
+}
+
+#[test]
 fn what_is_chosen_is_told() {
     let mut solo = Solo::new();
     solo.say(
