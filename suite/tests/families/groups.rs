@@ -43,12 +43,16 @@ fn clients_of_daemons_with_rmp_do_too() {
     clients_see_what_they_were_promised(groups::RMP);
 }
 
-/// A daemon that was excluded although nothing was wrong with it any more (10390).
+/// Violations that were found once: on the ring a daemon that was excluded although nothing was
+/// wrong with it any more; with RMP two holders of a handler, since parts of a network had missed
+/// different claims.
 #[test]
 fn seeds_that_failed_once_stay_mended() {
-    let swarm = groups::swarm(groups::RING, Arc::default());
-    let report = swarm.run_range(10_390..10_391, 1, false, &|_| ());
-    assert!(report.failures.is_empty(), "{:#?}", report.failures);
+    for (order, seed) in [(groups::RING, 10_390), (groups::RMP, 9_009_774)] {
+        let swarm = groups::swarm(order, Arc::default());
+        let violations = swarm.run_seed(seed).violations.join("\n");
+        assert!(violations.is_empty(), "seed {seed}: {violations}");
+    }
 }
 
 /// Groups that a lasting fault changed again and again: two members that did not hear each other

@@ -91,7 +91,9 @@ impl Engine {
                 };
                 let to = request.group.clone();
                 let is_member = |party: Party| is_in(table.roster(party.daemon), party.client, &to);
-                guests.apply_request(by, request, is_member);
+                // In an interrupted exchange every former part has holders of its own.
+                let split = order.is_split || order.defers_roles;
+                guests.apply_request(by, request, split, is_member);
             }
             GuestOp::Answer { guest, number } => {
                 let payload = bytes.slice(payload_at..);

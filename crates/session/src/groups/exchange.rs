@@ -175,6 +175,12 @@ impl Exchange {
 }
 
 impl Segment {
+    /// Whether the configuration has ended here, and not all of its daemons came along.
+    fn is_split(&self) -> bool {
+        let together = self.together.as_ref();
+        together.is_some_and(|together| together.len() < self.members.len())
+    }
+
     /// Takes the state of a daemon; returns whether that was the last one.
     fn take_state(&mut self, sender: MemberId, state: State) -> bool {
         let expected = state.config == self.config && self.members.contains(&sender);
@@ -286,7 +292,12 @@ impl Engine {
         members: Vec<MemberId>,
     ) {
         match &mut self.orders[on].phase {
-            Phase::Steady => self.apply_transition(on, now, closes, members),
+            Phase::Steady => {
+                let current = self.orders[on].current.as_ref();
+                let all = current.map_or(0, |current| current.members.len());
+                self.orders[on].is_split = members.len() < all;
+                self.apply_transition(on, now, closes, members);
+            }
             Phase::Exchanging(exchange) => {
                 if let Some(segment) = exchange.segments.last_mut() {
                     segment.together = Some(members);
@@ -301,6 +312,7 @@ impl Engine {
             return;
         }
         self.close_without_transition(on, now, &config);
+        self.orders[on].is_split = false;
         let mut exchange = match std::mem::replace(&mut self.orders[on].phase, Phase::Starting) {
             Phase::Exchanging(exchange) => exchange,
             _ => Exchange::default(),
@@ -403,6 +415,7 @@ impl Engine {
             return;
         };
         let daemons = segment.states.len();
+        self.orders[on].is_split = segment.is_split();
         self.orders[on].routing.changed();
         self.orders[on].table.install(segment.states);
         let order = &mut self.orders[on];

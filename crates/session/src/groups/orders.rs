@@ -108,6 +108,9 @@ pub(super) struct Order {
     /// While messages held in interrupted exchanges are carried out: the new states decide about
     /// roles, these messages do not.
     pub(super) defers_roles: bool,
+    /// The configuration has ended for this daemon, and not all of its daemons came along: those
+    /// that did not may find other messages, and so another holder of a role, at the same place.
+    pub(super) is_split: bool,
     pub(super) filters: Filters,
 }
 
@@ -124,6 +127,7 @@ impl Order {
             guests: Guests::new(local),
             claims_on_their_way: 0,
             defers_roles: false,
+            is_split: false,
             filters: Filters::default(),
         }
     }

@@ -197,12 +197,14 @@ impl Guests {
         Some((given.guest, given.number))
     }
 
-    /// A request has come in the order. `is_member` tells whether a client is in the request's
-    /// group at that place.
+    /// A request has come in the order; in a part of the network that is `split` off, others may
+    /// have given it to another holder of the handler. `is_member` tells whether a client is in the
+    /// request's group at that place.
     pub(crate) fn apply_request(
         &mut self,
         by: By<'_>,
         request: Request,
+        split: bool,
         is_member: impl Fn(Party) -> bool,
     ) {
         let key = (request.guest, request.number);
@@ -211,6 +213,7 @@ impl Guests {
             number: request.number,
             floor: request.floor,
             handled: request.handler.is_some(),
+            split,
         };
         let numbered = match self.planted {
             Some(Planted::NoTable) => Numbered {

@@ -64,6 +64,8 @@ pub(super) struct Numbered {
     pub(super) floor: u64,
     /// It asks for a handler.
     pub(super) handled: bool,
+    /// Other parts of the network may have it at the same place.
+    pub(super) split: bool,
 }
 
 /// The table. It changes with the agreed order alone.
@@ -85,16 +87,19 @@ impl Numbers {
             number,
             floor,
             handled,
+            split,
         } = request;
         let repeats = number <= floor;
+        // Another part may have another holder, who answers it.
+        let elsewhere = handled && (repeats || split);
         let Some(known) = self.entries.get(&guest).copied() else {
             if !self.make_room(home.daemon) {
                 return Admission::Full;
             }
             let mut entry = Entry::new(floor.max(number), at, home);
-            entry.blank = Blank::of(0, floor);
+            entry.blank = Blank::of(0, if elsewhere { entry.last } else { floor });
             self.set(guest, entry);
-            return match repeats {
+            return match repeats || elsewhere {
                 true => Admission::Unknown,
                 false => Admission::New,
             };
@@ -105,7 +110,7 @@ impl Numbers {
             Admission::Unknown
         } else if number <= known.last {
             Admission::Repeated
-        } else if repeats && handled {
+        } else if elsewhere {
             entry.blank = Blank::of(known.reach(), number);
             Admission::Unknown
         } else {
@@ -304,6 +309,7 @@ mod tests {
             number,
             floor,
             handled: false,
+            split: false,
         }
     }
 
@@ -344,6 +350,25 @@ mod tests {
         assert_eq!(table.admit(9, one, handled), Admission::New);
         assert_eq!(table.admit(10, one, plain(7, 5, 6)), Admission::Unknown);
         assert_eq!(table.admit(11, one, plain(7, 6, 6)), Admission::Repeated);
+    }
+
+    #[test]
+    fn a_request_for_a_handler_is_unknown_where_the_network_has_split() {
+        let one = home(1, 1);
+        let split = |guest, number, handled| Numbered {
+            handled,
+            split: true,
+            ..plain(guest, number, 0)
+        };
+        let mut table = Numbers::default();
+        assert_eq!(table.admit(1, one, split(7, 1, false)), Admission::New);
+        assert_eq!(table.admit(2, one, split(7, 2, true)), Admission::Unknown);
+        // It is not carried out when it is repeated either.
+        assert_eq!(table.admit(3, one, plain(7, 2, 2)), Admission::Unknown);
+        assert_eq!(table.admit(4, one, plain(7, 3, 2)), Admission::New);
+        let mut other = Numbers::default();
+        assert_eq!(other.admit(5, one, split(8, 1, true)), Admission::Unknown);
+        assert_eq!(other.admit(6, one, plain(8, 1, 1)), Admission::Unknown);
     }
 
     #[test]

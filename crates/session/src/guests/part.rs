@@ -319,6 +319,8 @@ fn take_held(claims: &mut Vec<PartClaim>, numbers: &mut Numbers, op: HeldOp) {
                 number: request.number,
                 floor: request.floor,
                 handled: request.handler.is_some(),
+                // It is held since the exchange was interrupted.
+                split: true,
             };
             // Only the change of the table counts here.
             let _ = numbers.admit(at.seq, from, numbered);

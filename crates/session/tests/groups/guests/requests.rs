@@ -184,6 +184,37 @@ fn what_another_part_may_have_carried_out_ends_as_unknown() {
     judge(&world);
 }
 
+/// The claims and the request are under way when the network splits; a part may miss what the other
+/// sent, and still have what came behind it.
+#[test]
+fn one_process_answers_what_asks_for_a_handler_though_parts_miss_each_others_claims() {
+    for seed in 0..40 {
+        let (mut world, _, [al, bo, cy]) = world();
+        let mut rng = Rng::new(seed);
+        introduce(&mut world, &mut rng, bo, 77, 0);
+        let claim = GuestFrame::Claim {
+            token: 1,
+            may_wait: true,
+            role: Role::Handler(1),
+            group: "g".into(),
+        };
+        for (who, frame) in [
+            (al, claim.clone()),
+            (cy, claim),
+            (bo, request(1, 0, Some(1))),
+        ] {
+            world.act(who.0, who.1, |client| client.say(frame));
+            assert!(world.order(who.0, &mut rng));
+        }
+        world.divide(&[vec![al.0], vec![bo.0, cy.0]], &mut rng);
+        world.run(&mut rng);
+        for who in [al, cy] {
+            answer_all(&mut world, &mut rng, who);
+        }
+        judge(&world);
+    }
+}
+
 /// What ends as unknown says nothing of the requests beside it.
 #[test]
 fn all_that_a_guest_repeats_where_it_is_not_known_ends_as_unknown() {
