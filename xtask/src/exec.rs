@@ -42,6 +42,21 @@ pub(crate) struct Finished {
     pub(crate) crashed: usize,
 }
 
+impl Finished {
+    /// What this command and `other` did together.
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.error = match (self.error, other.error) {
+            (Some(first), Some(second)) => Some(format!("{first}; {second}")),
+            (first, second) => first.or(second),
+        };
+        self.tally += other.tally;
+        self.skipped.extend(other.skipped);
+        self.failed.extend(other.failed);
+        self.crashed += other.crashed;
+        self
+    }
+}
+
 /// A command of `program`, run in the root of the workspace.
 pub(crate) fn command<A: AsRef<OsStr>>(
     program: impl AsRef<OsStr>,

@@ -20,8 +20,8 @@
 //! - [`rekeys`]: the key is changed again and again. [`bars`]: what long runs are held to;
 //!   [`memory`]: whether it is flat.
 //!
-//! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for (`cargo
-//! xtask test` asks for them, one at a time: they measure times).
+//! The tests are in `tests/live/`, one behaviour a file. They are ignored unless asked for, as
+//! `cargo xtask test` does.
 
 pub mod bars;
 pub mod bus;

@@ -15,7 +15,7 @@ use groupcast_suite::live::cluster::{Cluster, MULTICAST};
 use groupcast_suite::live::{Outcome, live, until};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-const BOOK: &str = include_str!("../../../docs/bus.md");
+const BOOK: &str = include_str!("../../../../docs/bus.md");
 const HOSTS: [usize; 3] = [1, 2, 3];
 /// Where each host's daemon has its bus, for whoever is on that host.
 const BUS: &str = "127.0.0.1:4812";
