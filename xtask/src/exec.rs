@@ -26,6 +26,8 @@ const THROWN_AWAY: &[(&str, &str)] = &[
     ("CARGO_PROFILE_DEV_DEBUG", "none"),
     ("CARGO_PROFILE_TEST_DEBUG", "none"),
     ("CARGO_PROFILE_SWARM_DEBUG", "none"),
+    // No test has a bar for speed, and this takes a third of the build.
+    ("CARGO_PROFILE_RELEASE_LTO", "off"),
 ];
 
 /// What a command did.

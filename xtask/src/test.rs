@@ -254,7 +254,14 @@ fn deny() -> Outcome {
 }
 
 fn tests() -> Outcome {
-    let (tests, note) = again::run(|| cargo(TESTS), &[], COMMAND_TIME_MAX);
+    // Twice as many as processors: the tests of whole programs wait more than half of their time.
+    let threads = std::thread::available_parallelism().map_or(2, |it| 2 * it.get());
+    let all = || {
+        let mut all = cargo(TESTS);
+        all.env("RUST_TEST_THREADS", threads.to_string());
+        all
+    };
+    let (tests, note) = again::run(all, &[], COMMAND_TIME_MAX);
     let docs = exec::run(cargo(DOC_TESTS), COMMAND_TIME_MAX);
     of_runner(tests.and(docs), note)
 }
