@@ -13,7 +13,7 @@ use crate::tally::Tally;
 use crate::{Failure, again, fuzz, python, setup, swarm};
 
 /// How long the swarms of all protocols run at most, unless told otherwise. With the other steps it
-/// stays below 25 minutes on two cores.
+/// stays below 30 minutes on two cores.
 const SWARM_BUDGET: Duration = Duration::from_secs(150);
 /// How long one command of a step may take before something hangs.
 ///
