@@ -83,9 +83,9 @@ const EMPTY_RELEASES: &str = "empty-releases";
 #[cfg(any(test, feature = "planted-bugs"))]
 const STALE_DAMPS: &str = "stale-damps";
 /// Two more, of rounds, which cost time and no message here: what is released too early is sent in
-/// a later pass. Connections have none, and show the second.
+/// a later pass. Connections have none, and show both.
 #[cfg(any(test, feature = "planted-bugs"))]
-const SILENT_FORGOTTEN: &str = "silent-forgotten";
+pub(crate) const SILENT_FORGOTTEN: &str = "silent-forgotten";
 #[cfg(any(test, feature = "planted-bugs"))]
 pub(crate) const FIRST_REPLY_COUNTS: &str = "first-reply-counts";
 /// One of the marks, which monitored messages have.
@@ -97,6 +97,10 @@ pub(crate) const MARK_TOO_EARLY: &str = "mark-too-early";
 fn planted(drawn: Policy, window: u32, situation: &Situation) -> Policy {
     let in_rounds = |bug| {
         let mut rule = Multidriver::for_window(window);
+        if bug == PlantedInRounds::SilentForgotten {
+            // Of the other rules none acts while a receiver is silent.
+            rule.partial = Partial::Act;
+        }
         rule.planted = Some(bug);
         Policy::Multidriver(rule)
     };

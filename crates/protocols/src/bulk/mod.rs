@@ -138,10 +138,10 @@ use self::context::{Context, Shared};
 pub use self::counters::{BulkStatus, Counters};
 pub use self::describe::describe;
 pub use self::family::FAMILY;
-#[cfg(any(test, feature = "planted-bugs"))]
-pub(crate) use self::family::FIRST_REPLY_COUNTS;
 #[cfg(feature = "planted-bugs")]
 pub(crate) use self::family::MARK_TOO_EARLY;
+#[cfg(any(test, feature = "planted-bugs"))]
+pub(crate) use self::family::{FIRST_REPLY_COUNTS, SILENT_FORGOTTEN};
 pub(crate) use self::family::{PROGRESS_WITHIN, for_tests, progress_within, varied};
 pub use self::inspect::{inspect, inspect_requests};
 pub(crate) use self::messages::Shape;

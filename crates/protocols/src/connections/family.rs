@@ -35,7 +35,7 @@ pub const FAMILY: Family = Family {
     inspect: bulk::inspect,
     trial: Trial {
         #[cfg(any(test, feature = "planted-bugs"))]
-        plants: &[bulk::FIRST_REPLY_COUNTS],
+        plants: &[bulk::FIRST_REPLY_COUNTS, bulk::SILENT_FORGOTTEN],
         messages: 200,
         len_max: LEN_MAX,
         services: Some(ConnectedMessages::SERVICES),
