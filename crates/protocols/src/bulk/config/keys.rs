@@ -264,8 +264,8 @@ pub(super) const NAK_DELAY: Setting<BulkConfig> = Setting {
 
 pub(super) const RECEIVE_RATE: Setting<BulkConfig> = Setting {
     name: "receive_rate",
-    text: "The rate that this receiver reports to a sender that asks (policy `multidriver`): the least rate of all \
-           receivers limits the transfer.",
+    text: "The rate that this receiver reports to a sender that asks (policies `multidriver`, `list`, `xtp`): the \
+           least rate of all receivers limits the transfer.",
     spec: Spec::of(Kind::Bandwidth { least: 12_000 }).unset("no limit"),
     wrong: "Too small: all receivers of a transfer wait. Too large: losses at a receiver that is slow to read.",
     get: |config| {

@@ -10,7 +10,7 @@ use super::super::config::{Control, Damping, Policy};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber, Stamp};
 use super::super::transfer::Notice;
-use super::super::wire::{Message, Purpose, ReceiverReport, Request};
+use super::super::wire::{Message, Purpose, ReceiverReport, ReplyTag, Request};
 use super::store::Store;
 use super::{Receiver, State, Timer};
 
@@ -179,6 +179,7 @@ impl Receiver {
             seen: answer.stamp,
             received: answer.received,
             delay_us: (context.now - answer.came).as_micros() as u64,
+            tag: Self::takes(context),
             ..now
         };
         let message = Message::Report(report);
@@ -199,12 +200,15 @@ impl Receiver {
             return;
         }
         let (next, limit) = (store.next(), store.limit(self.top));
+        let takes = Self::takes(context).unwrap_or(ReplyTag::NO_LIMIT);
+        let takes_as_much = takes.takes_as_much(heard.tag.unwrap_or(ReplyTag::NO_LIMIT));
         let is_superfluous = |answer: &Answer| match control.damping {
             Damping::Off => false,
             #[cfg(any(test, feature = "planted-bugs"))]
             Damping::Request if context.plants_stale_answers() => next >= heard.next,
             Damping::Request => {
-                answer.stamp == heard.seen && next >= heard.next && limit >= heard.limit
+                let says_no_less = next >= heard.next && limit >= heard.limit && takes_as_much;
+                answer.stamp == heard.seen && says_no_less
             }
             Damping::Rseq => next >= heard.next,
         };

@@ -106,6 +106,13 @@ impl Receiver {
         self.timers.set(Timer::Answer, context.now + wait);
     }
 
+    /// What this receiver takes, if that is limited.
+    pub(super) fn takes(context: &Context<'_>) -> Option<ReplyTag> {
+        let rate = context.config.receive_rate?;
+        let burst = context.config.receive_burst as u64;
+        Some(ReplyTag { rate, burst })
+    }
+
     /// Sends the reply that is not acknowledged, with what is here now.
     pub(super) fn send_reply(&mut self, context: &mut Context<'_>) {
         let Some(reply) = self.reply else {
@@ -114,15 +121,12 @@ impl Receiver {
         let Some(now) = self.report_of_now(context, Purpose::Acknowledge, true) else {
             return;
         };
-        let (rate, burst) = match (reply.rate, context.config.receive_rate) {
-            (true, Some(rate)) => (rate, context.config.receive_burst as u64),
-            _ => (0, 0),
-        };
+        let takes = Self::takes(context).filter(|_| reply.rate);
         let mut report = ReceiverReport {
             seen: reply.stamp,
             received: reply.received,
             delay_us: (context.now - reply.came).as_micros() as u64,
-            tag: Some(ReplyTag { rate, burst }),
+            tag: Some(takes.unwrap_or(ReplyTag::NO_LIMIT)),
             subgroups: self.own_vector(context),
             ..now
         };

@@ -1,8 +1,8 @@
 //! The bucket algorithm of XTP (003 3.3.3): what a sender that knows no receiver makes of answers.
 //!
 //! Every request opens a bucket. An answer says by its echo, the stamp of the request, which one it
-//! belongs to; a bucket keeps the minimum of what receivers have and of their room, what any of
-//! them misses, and the longest round trip. When a bucket has lived for the wait interval it is
+//! belongs to; a bucket keeps the minimum of what receivers have, of their room, and of the rate and
+//! burst that they take, what any of them misses, and the longest round trip. When a bucket has lived for the wait interval it is
 //! acted on, the oldest first.
 //!
 //! Ours: an empty bucket releases nothing; and a packet is released only when `agree` buckets in a
@@ -17,6 +17,7 @@ use super::super::config::Xtp;
 use super::super::numbers::{PacketNumber, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::wire::ReceiverReport;
+use super::peer::{Peer, Takes};
 
 /// The answers to one request.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) struct Bucket {
     /// All that answered have the packets below, and have room below the limit.
     pub(super) next: PacketNumber,
     pub(super) limit: PacketNumber,
+    /// All that answered take this.
+    pub(super) takes: Option<Takes>,
     /// What any of them misses.
     pub(super) missing: RangeSet<PacketNumber>,
     /// The longest round trip of an answer.
@@ -44,8 +47,8 @@ pub(super) struct Buckets {
     rule: Xtp,
     /// Those that are not acted on, oldest first.
     open: VecDeque<Bucket>,
-    /// What the last `agree` buckets said that were not empty: next and limit.
-    said: VecDeque<(PacketNumber, PacketNumber)>,
+    /// What the last `agree` buckets said that were not empty: next, limit, and what is taken.
+    said: VecDeque<(PacketNumber, PacketNumber, Option<Takes>)>,
     /// The room that receivers named when they registered.
     first_limit: PacketNumber,
     /// Everybody has the packets below, by the buckets' word.
@@ -98,6 +101,7 @@ impl Buckets {
             answers: 0,
             next: PacketNumber::MAX,
             limit: PacketNumber::MAX,
+            takes: None,
             missing: RangeSet::default(),
             round_trip: Duration::ZERO,
         });
@@ -120,6 +124,7 @@ impl Buckets {
         // Who begins later misses nothing before its place, and some of that may not be sent yet.
         bucket.next = bucket.next.min(report.next).min(bucket.top);
         bucket.limit = bucket.limit.min(report.limit);
+        bucket.takes = Peer::take_both(bucket.takes, report.tag.and_then(Peer::limits));
         bucket.round_trip = bucket.round_trip.max(round_trip);
         // What was not sent before the request, or has been released, is nothing to repeat.
         let (least, top) = (self.released, bucket.top);
@@ -149,7 +154,7 @@ impl Buckets {
             return Some(Acted::Empty(self.empty));
         }
         self.empty = 0;
-        let word = (bucket.next, bucket.limit);
+        let word = (bucket.next, bucket.limit, bucket.takes);
         let full = self.said.len() == self.rule.agree as usize;
         let is_stale = full && self.said.iter().all(|said| *said == word);
         if self.said.len() == self.rule.agree as usize {
@@ -157,7 +162,7 @@ impl Buckets {
         }
         self.said.push_back(word);
         if self.said.len() == self.rule.agree as usize {
-            let agreed = self.said.iter().map(|(next, _)| *next).min();
+            let agreed = self.said.iter().map(|(next, ..)| *next).min();
             self.released = self.released.max(agreed.unwrap_or_default());
         }
         Some(Acted::Answered(bucket, is_stale))
@@ -172,7 +177,14 @@ impl Buckets {
     pub(super) fn room(&self) -> PacketNumber {
         self.said
             .back()
-            .map_or(self.first_limit, |(_, limit)| *limit)
+            .map_or(self.first_limit, |(_, limit, _)| *limit)
+    }
+
+    /// What everybody takes, by the word of all buckets that count towards a release: one whose
+    /// answer is lost names no limit.
+    pub(super) fn takes(&self) -> Option<Takes> {
+        let said = self.said.iter().map(|(.., takes)| *takes);
+        said.reduce(Peer::take_both).flatten()
     }
 
     /// Whether requests are on their way.

@@ -13,7 +13,7 @@ use super::super::transfer::{Outcome, STOPPED, Wanted};
 use super::super::wire::{Message, ReceiverReport, Tag};
 use super::gate::Gate;
 use super::rounds::{Round, Rounds};
-use super::{Sender, Timer};
+use super::{Peer, Sender, Timer};
 
 impl Sender {
     /// The rounds of the pass, under that policy.
@@ -146,7 +146,7 @@ impl Sender {
             return;
         };
         if let Some(peer) = self.peers.get_mut(&from) {
-            peer.note_limits(tag.rate, tag.burst);
+            peer.takes = Peer::limits(tag);
         }
         let sent = self.stream.time_of(report.seen);
         let waited = Duration::from_micros(report.delay_us);
@@ -165,7 +165,7 @@ impl Sender {
         from: MemberId,
         report: &ReceiverReport,
     ) {
-        if report.tag.is_some() {
+        if report.tag.is_some() && self.policy.rounds().is_some() {
             context.counters.replies_acknowledged += 1;
             if self.riding_vector().is_some() {
                 context.responses.open(from, self.id.number, report.seen);
@@ -195,10 +195,9 @@ impl Sender {
     fn update_minima(&mut self) -> bool {
         let least = self.gating().map(|peer| peer.next).min();
         let room = self.gating().map(|peer| peer.limit).min();
-        let rate = self.gating().filter_map(|peer| peer.takes).min();
-        let burst = self.gating().filter_map(|peer| peer.takes);
-        let burst = burst.map(|(_, burst)| burst).min();
-        self.rate.bound(rate.map(|(rate, _)| rate).zip(burst));
+        let takes = self.gating().map(|peer| peer.takes);
+        let takes = takes.reduce(Peer::take_both).flatten();
+        self.rate.bound(takes);
         let (Some(least), Some(room)) = (least, room) else {
             return false;
         };

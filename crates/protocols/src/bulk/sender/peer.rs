@@ -7,11 +7,14 @@ use groupcast_core::Time;
 use super::super::numbers::{PacketNumber, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::rate::Path;
-use super::super::wire::{ReceiverReport, Status};
+use super::super::wire::{ReceiverReport, ReplyTag, Status};
 use super::attendance::Told;
 use super::joining::Joining;
 use super::returns::PeerReturn;
 use crate::xgm::Subgroups;
+
+/// What a receiver takes: bytes a second, and bytes at once.
+pub(super) type Takes = (u64, u64);
 
 /// A receiver that is not settled.
 #[derive(Debug)]
@@ -52,8 +55,8 @@ pub(super) struct Peer {
     /// The share of transmissions that it loses, smoothed, and of how many that is known.
     pub(super) loss: f64,
     pub(super) sampled: u64,
-    /// The rate in bytes a second and the burst in bytes that it takes, if it has named any.
-    pub(super) takes: Option<(u64, u64)>,
+    /// What it takes, if it has named any limit.
+    pub(super) takes: Option<Takes>,
     /// What its packets show to the rate control.
     pub(super) path: Path,
     /// Whether it is to hear what is sent to the group.
@@ -105,11 +108,19 @@ impl Peer {
         self.has(report.next, stamp)
     }
 
-    /// It takes `rate` bytes a second and `burst` at once, as its reply says; a rate of 0 is no
-    /// limit. No receiver can stop the others by what it names: it gets a packet a second.
-    pub(super) fn note_limits(&mut self, rate: u64, burst: u64) {
+    /// What a receiver takes that says this: so many bytes a second, and so many at once; a rate of
+    /// 0 is no limit. No receiver can stop the others by what it names: it gets a packet a second.
+    pub(super) fn limits(ReplyTag { rate, burst }: ReplyTag) -> Option<Takes> {
         let least = Self::TAKES_LEAST;
-        self.takes = (rate > 0).then(|| (rate.max(least), burst.max(least)));
+        (rate > 0).then(|| (rate.max(least), burst.max(least)))
+    }
+
+    /// What both of two receivers take.
+    pub(super) fn take_both(one: Option<Takes>, other: Option<Takes>) -> Option<Takes> {
+        match (one, other) {
+            (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.min(other.1))),
+            (one, other) => one.or(other),
+        }
     }
 
     /// It has all below `next`, as is learnt while `stamp` is the last stamp given; whether that is
@@ -212,12 +223,18 @@ mod tests {
 
     #[test]
     fn nobody_stops_the_others_by_what_it_takes() {
-        let mut peer = Peer::new(Time::ZERO);
-        peer.note_limits(1, 0);
-        assert_eq!(peer.takes, Some((Peer::TAKES_LEAST, Peer::TAKES_LEAST)));
-        peer.note_limits(1_000_000, 9_000);
-        assert_eq!(peer.takes, Some((1_000_000, 9_000)));
-        peer.note_limits(0, 0);
-        assert_eq!(peer.takes, None);
+        let limits = |rate, burst| Peer::limits(ReplyTag { rate, burst });
+        assert_eq!(limits(1, 0), Some((Peer::TAKES_LEAST, Peer::TAKES_LEAST)));
+        assert_eq!(limits(1_000_000, 9_000), Some((1_000_000, 9_000)));
+        assert_eq!(limits(0, 0), None);
+    }
+
+    #[test]
+    fn what_both_take_is_the_least_of_each() {
+        let (fast, slow) = (Some((9_000, 2_000)), Some((4_000, 3_000)));
+        assert_eq!(Peer::take_both(fast, slow), Some((4_000, 2_000)));
+        assert_eq!(Peer::take_both(None, slow), slow);
+        assert_eq!(Peer::take_both(fast, None), fast);
+        assert_eq!(Peer::take_both(None, None), None);
     }
 }

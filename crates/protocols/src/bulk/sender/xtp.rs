@@ -129,6 +129,8 @@ impl Sender {
                     self.round_trip.sample(bucket.round_trip);
                     self.rate.sample(bucket.round_trip);
                     self.set_backoff(|backoff| if is_stale { backoff + 1 } else { 0 });
+                    let takes = self.buckets().and_then(Buckets::takes);
+                    self.rate.bound(takes);
                     self.repair_by(context, &bucket);
                 }
             }

@@ -12,8 +12,8 @@ use super::endpoints::config;
 use super::net::{Net, accepting, file, member};
 use crate::bulk::config::PlantedInBuckets;
 use crate::bulk::{
-    BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy, RateControl,
-    Repair, Slot, Transfer, Wanted, Xtp,
+    Bulk, BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy,
+    RateControl, Repair, Slot, Transfer, Wanted, Xtp,
 };
 
 /// A request every so many packets, undamped, at once and by multicast.
@@ -358,6 +358,53 @@ fn a_smaller_room_is_not_hidden_by_damping() {
     assert!(!net.is_sent());
     assert_eq!(net.endpoints[2].counters().refused, 0);
     assert_eq!(outruns(&net), (0, 0));
+}
+
+/// How long 400,000 B take to six receivers, of which one may take so many bytes a second.
+fn took(damping: Damping, slowest: Option<u64>) -> Duration {
+    let settings = with(Xtp {
+        control: Control {
+            multicast: true,
+            damping,
+            slot: Slot::UpTo(Duration::from_millis(4)),
+        },
+        ..plain(10)
+    });
+    let mut net = Net::new(7, &settings, 400_000);
+    let slow = BulkConfig {
+        receive_rate: slowest,
+        receive_burst: 3000,
+        ..settings
+    };
+    net.endpoints[2] = Bulk::new(member(2), slow, Rng::new(2)).expect("they fit");
+    net.send(Transfer {
+        length: None,
+        ..file(400_000, Wanted::Count(6))
+    });
+    // What goes before the first answers is bound by the window alone.
+    let all = net.stream.clone();
+    net.stream.truncate(20_000);
+    net.run(Duration::from_millis(500));
+    net.stream = all;
+    let (id, since) = (net.id.expect("it is sent"), net.now);
+    net.must(Duration::from_secs(5), |net| net.offered == 400_000);
+    let now = net.now;
+    net.endpoints[0].finish(now, id);
+    net.must(Duration::from_secs(5), Net::is_sent);
+    assert!((1..7).all(|index| net.has_stream(index, 0)));
+    assert_eq!(net.endpoints[0].counters().replies_acknowledged, 0);
+    net.now - since
+}
+
+#[test]
+fn the_rate_is_the_least_that_any_receiver_takes_and_no_other_answer_hides_it() {
+    for damping in [Damping::Off, Damping::Request] {
+        let fast = took(damping, None);
+        assert!(fast < Duration::from_millis(300), "{damping:?}: {fast:?}");
+        let slow = took(damping, Some(500_000));
+        let (least, most) = (Duration::from_millis(700), Duration::from_millis(1_100));
+        assert!(least < slow && slow < most, "{damping:?}: {slow:?}");
+    }
 }
 
 #[test]

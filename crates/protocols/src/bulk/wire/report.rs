@@ -81,7 +81,8 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) delay_us: u64,
     pub(in crate::bulk) listed_below: PacketNumber,
     pub(in crate::bulk) missing: Vec<Packets>,
-    /// It replies to a request, and repeats that until it is acknowledged (policy `multidriver`).
+    /// What it takes. Under `multidriver` and `list` each reply says it, and is repeated until it is
+    /// acknowledged; under `xtp` an answer does where there is a limit.
     pub(in crate::bulk) tag: Option<ReplyTag>,
     /// It has delivered up to this mark, in bytes.
     pub(in crate::bulk) delivers_to: Option<u64>,
@@ -126,13 +127,25 @@ impl Part {
     }
 }
 
-/// What a reply to a request says beside what every report says (003 5.3.3).
+/// What a reply to a request says beside what every report says (003 5.3.3), and an answer of XTP's
+/// (003 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct ReplyTag {
     /// Bytes a second that it takes; 0 without limit, or if it was not asked.
     pub(in crate::bulk) rate: u64,
     /// Bytes that it takes at once.
     pub(in crate::bulk) burst: u64,
+}
+
+impl ReplyTag {
+    /// It takes whatever comes, or was not asked.
+    pub(in crate::bulk) const NO_LIMIT: Self = Self { rate: 0, burst: 0 };
+
+    /// Whether nothing that it says is smaller than what the other says.
+    pub(in crate::bulk) fn takes_as_much(self, other: Self) -> bool {
+        let is_limited = self.rate > 0;
+        !is_limited || other.rate > 0 && self.rate >= other.rate && self.burst >= other.burst
+    }
 }
 
 pub(super) fn report(
