@@ -1,11 +1,14 @@
-//! A request of bulk to two members that reply, or a connection for messages to them, under a
-//! network that the script controls: every datagram delivered, lost, repeated, held back or damaged
-//! by choice, time that goes on, users that say more, end, give up or read nothing.
+//! A request of bulk to two members that reply, or a connection for messages to them, with every
+//! [opening](CONNECTIONS), under a network that the script controls: every datagram delivered, lost,
+//! repeated, held back or damaged by choice, time that goes on, users that say more, end, give up or
+//! read nothing.
 //!
 //! Whatever happens: no panic, bounded answers, and no more of the replies than the budget waits
-//! for the sender's user. As long as no datagram was damaged or invented, what the sender's user
-//! was told is what the members' users said: every byte in its place once, the code at the end. Of
-//! messages each member is given what was offered, in order, and has had what all are said to have.
+//! for the sender's user; and where nobody is asked, the sender is told of nobody. As long as no
+//! datagram was damaged or invented, what the sender's user was told is what the members' users
+//! said: every byte in its place once, the code at the end. Of messages each member is given what
+//! was offered, in order, from the message on that both ends were told, and has had what all are
+//! said to have, and everything where its outcome says so.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -14,7 +17,7 @@ use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, Protocol as _, Rng, Time, TransmitBuf};
 use groupcast_protocols::bulk::{
     Acceptance, Bulk, BulkConfig, DeliverTo, Multidriver, Notice, Opening, Order, Outcome, Policy,
-    RateControl, Transfer, TransferId, Wanted,
+    RateControl, Transfer, TransferId, Wanted, Xtp,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -29,6 +32,98 @@ const ANSWERS_MAX: usize = 4096;
 const CONNECTION: u8 = 128;
 /// What the sender lets come of all replies together, in bytes.
 const BUDGET: usize = 6_000;
+/// Packets of a window.
+const WINDOW: u32 = 16;
+
+/// The connections that a script can be about. The first is also the policy of requests.
+const CONNECTIONS: [Connection; 7] = [
+    Connection {
+        policy: |use_backoff| {
+            Policy::Multidriver(Multidriver {
+                use_backoff,
+                ..Multidriver::for_window(WINDOW)
+            })
+        },
+        opening: Opening::AtStart,
+        replies: true,
+    },
+    Connection {
+        policy: |use_backoff| {
+            Policy::List(Multidriver {
+                use_backoff,
+                ..Multidriver::for_window(WINDOW)
+            })
+        },
+        opening: Opening::AtStart,
+        replies: false,
+    },
+    Connection {
+        policy: |_| Policy::Nak { poll: 4 },
+        opening: Opening::AtStart,
+        replies: false,
+    },
+    Connection {
+        policy: |_| Policy::Ack,
+        opening: Opening::AtStart,
+        replies: false,
+    },
+    Connection {
+        policy: |_| Policy::Xtp(Xtp::for_window(WINDOW)),
+        opening: Opening::AtStart,
+        replies: false,
+    },
+    Connection {
+        policy: |_| Policy::Xtp(Xtp::for_window(WINDOW)),
+        opening: Opening::AtAnyTime,
+        replies: false,
+    },
+    Connection {
+        policy: |_| Policy::Nak { poll: 4 },
+        opening: Opening::Unanswered,
+        replies: false,
+    },
+];
+
+/// How a connection is opened.
+struct Connection {
+    /// Its policy, with back-off where that can be had.
+    policy: fn(bool) -> Policy,
+    opening: Opening,
+    replies: bool,
+}
+
+impl Connection {
+    /// The one that a script's first byte chooses.
+    fn of(choice: u8) -> &'static Self {
+        let index = match choice & CONNECTION != 0 {
+            true => usize::from((choice % CONNECTION) >> 2) % CONNECTIONS.len(),
+            false => 0,
+        };
+        &CONNECTIONS[index]
+    }
+
+    fn is_unanswered(&self) -> bool {
+        self.opening == Opening::Unanswered
+    }
+
+    fn settings(&self, choice: u8) -> BulkConfig {
+        BulkConfig {
+            policy: (self.policy)(choice & 1 != 0),
+            block: None,
+            window: WINDOW,
+            packet: 100,
+            rate: match self.is_unanswered() {
+                true => RateControl::Fixed {
+                    bytes_per_second: 1_000_000,
+                },
+                false => RateControl::Window,
+            },
+            replies_buffer: BUDGET,
+            reply_buffer: 2_000,
+            ..BulkConfig::lan()
+        }
+    }
+}
 
 /// Plays `script` to a sender and two members.
 ///
@@ -52,15 +147,26 @@ struct Reply {
     told: usize,
 }
 
+/// What a member's user was given of the connection since it was announced to it.
+struct Given {
+    /// The numbers of its first message, as it was told, and of the last; that is the one before
+    /// the first, if it was given none.
+    first: u64,
+    last: u64,
+    /// What has come of the next.
+    part: Vec<u8>,
+}
+
 struct FuzzStage {
+    connection: &'static Connection,
     members: Vec<Bulk>,
     now: Time,
     id: TransferId,
     request: Bytes,
-    /// Messages that were offered, if it is a connection; how many each member was given, and what
-    /// has come of the next.
+    /// Messages that were offered, if it is a connection, and what each member was given: once for
+    /// each time that it was announced to it.
     messages: Option<Vec<Bytes>>,
-    given: Vec<(usize, Vec<u8>)>,
+    given: Vec<Vec<Given>>,
     /// Who is settled.
     settled: BTreeSet<MemberId>,
     wire: VecDeque<(usize, usize, Bytes)>,
@@ -71,27 +177,12 @@ struct FuzzStage {
     honest: bool,
 }
 
-fn settings(choice: u8) -> BulkConfig {
-    BulkConfig {
-        policy: Policy::Multidriver(Multidriver {
-            use_backoff: choice & 1 != 0,
-            ..Multidriver::for_window(16)
-        }),
-        block: None,
-        window: 16,
-        packet: 100,
-        rate: RateControl::Window,
-        replies_buffer: BUDGET,
-        reply_buffer: 2_000,
-        ..BulkConfig::lan()
-    }
-}
-
 impl FuzzStage {
     fn new(choice: u8) -> Self {
+        let connection = Connection::of(choice);
         let endpoint = |index| {
-            let rng = Rng::new(index as u64);
-            Bulk::new(member(index), settings(choice), rng).expect("the settings fit each other")
+            let (settings, rng) = (connection.settings(choice), Rng::new(index as u64));
+            Bulk::new(member(index), settings, rng).expect("the settings fit each other")
         };
         let mut members: Vec<Bulk> = (0..MEMBERS).map(endpoint).collect();
         let now = Time::from_millis(1);
@@ -101,7 +192,11 @@ impl FuzzStage {
             about: Bytes::new(),
             length: (!is_connection).then_some(request.len() as u64),
             rewindable: choice & 2 != 0 && !is_connection,
-            receivers: Wanted::Count(MEMBERS - 1),
+            receivers: Wanted::Count(match connection.opening {
+                // Somebody may come late.
+                Opening::AtAnyTime => 1,
+                Opening::AtStart | Opening::Unanswered => MEMBERS - 1,
+            }),
             subgroups: Subgroups::ALL,
             confirm: false,
             deliver_to: match choice & 4 != 0 && !is_connection {
@@ -111,20 +206,21 @@ impl FuzzStage {
                 },
                 false => DeliverTo::AtOnce,
             },
-            replies: true,
+            replies: connection.replies,
             strict: false,
         };
         let id = match is_connection {
-            true => members[0].open(now, transfer, Opening::AtStart),
+            true => members[0].open(now, transfer, connection.opening),
             false => members[0].send(now, transfer),
         };
         Self {
+            connection,
             members,
             now,
             id: id.expect("it is the first, and within the limits"),
             request,
             messages: is_connection.then(Vec::new),
-            given: vec![(0, Vec::new()); MEMBERS],
+            given: (0..MEMBERS).map(|_| Vec::new()).collect(),
             settled: BTreeSet::new(),
             wire: VecDeque::new(),
             replies: BTreeMap::new(),
@@ -268,6 +364,8 @@ impl FuzzStage {
                 let Some(transmit) = self.members[index].poll_transmit(self.now, &mut buf) else {
                     break;
                 };
+                let may_talk = index == 0 || !self.connection.is_unanswered();
+                assert!(may_talk || !self.honest, "nobody was asked");
                 let reached = (0..MEMBERS).filter(|to| match transmit.destination {
                     Destination::Group => *to != index,
                     Destination::Member(only) => member(*to) == only,
@@ -304,23 +402,47 @@ impl FuzzStage {
                 };
                 let accepted = self.members[index].accept(self.now, *id, &acceptance);
                 accepted.expect("it was announced just now");
+                if *id == self.id {
+                    self.given[index].push(Given {
+                        first: 1,
+                        last: 0,
+                        part: Vec::new(),
+                    });
+                }
             }
             Notice::Data { id, bytes, .. } => {
                 self.members[index].consumed(self.now, *id, bytes.len() as u64);
-                self.given[index].1.extend_from_slice(bytes);
+                if let Some(given) = self.given_of(index, *id) {
+                    given.part.extend_from_slice(bytes);
+                }
             }
-            Notice::MessageEnded { number, .. } => {
-                let (given, part) = &mut self.given[index];
-                *given += 1;
-                assert_eq!(*number, *given as u64, "in order, each once");
-                let message = std::mem::take(part);
-                let offered = self.messages.iter().flatten().nth(*given - 1);
-                assert!(!self.honest || offered.is_some_and(|it| *it == message));
+            Notice::Joined {
+                id,
+                receiver: None,
+                number,
+            } => {
+                if let Some(given) = self.given_of(index, *id) {
+                    let is_first = given.last == 0 && given.part.is_empty() && *number > 1;
+                    assert!(is_first, "it is told before its first message");
+                    (given.first, given.last) = (*number, *number - 1);
+                }
             }
+            Notice::Joined {
+                receiver: Some(joined),
+                number,
+                ..
+            } => {
+                let was_told = self.lives(*joined).any(|given| given.first == *number);
+                assert!(!self.honest || was_told, "both ends are told the same");
+            }
+            Notice::MessageEnded { id, number } => self.end_message(index, *id, *number),
             Notice::AllHave { number, .. } => {
-                for to in 1..MEMBERS {
+                assert!(!self.connection.is_unanswered(), "nobody was asked");
+                // Under XTP the sender speaks of those that answer.
+                let is_known = !matches!(self.members[0].config().policy, Policy::Xtp(_));
+                for to in (1..MEMBERS).filter(|_| is_known) {
                     let is_settled = self.settled.contains(&member(to));
-                    let has = self.given[to].0 as u64 >= *number;
+                    let has = self.lives(member(to)).any(|given| given.last >= *number);
                     assert!(!self.honest || is_settled || has, "all have it");
                 }
             }
@@ -358,16 +480,68 @@ impl FuzzStage {
             Notice::Settled {
                 receiver, outcome, ..
             } => {
+                assert!(!self.connection.is_unanswered(), "nobody was asked");
                 self.settled.insert(*receiver);
-                if !self.honest || *outcome != Outcome::Complete {
-                    return;
+                if self.honest {
+                    self.look_at_outcome(*receiver, outcome);
                 }
-                let reply = self.replies.get(receiver);
-                let whole = reply.is_some_and(|it| it.code.is_some() && it.told == it.said.len());
-                assert!(whole, "none is complete without its reply");
             }
             _ => {}
         }
+    }
+
+    /// A message has come whole.
+    fn end_message(&mut self, index: usize, id: TransferId, number: u64) {
+        let (may_lose, honest) = (self.connection.is_unanswered(), self.honest);
+        let Some(given) = self.given_of(index, id) else {
+            return;
+        };
+        let follows = match may_lose {
+            // Where nothing is repeated, the sender alone says which message it is.
+            true => number > given.last || !honest,
+            false => number == given.last + 1,
+        };
+        assert!(
+            follows,
+            "in order, each once: {number} after {}",
+            given.last
+        );
+        given.last = number;
+        let message = std::mem::take(&mut given.part);
+        let offered = self.messages.iter().flatten().nth(number as usize - 1);
+        assert!(!honest || offered.is_some_and(|it| *it == message));
+    }
+
+    /// What is said of a receiver's end is so.
+    fn look_at_outcome(&self, receiver: MemberId, outcome: &Outcome) {
+        let first = match outcome {
+            Outcome::Complete => 1,
+            Outcome::Joined { number } => *number,
+            _ => return,
+        };
+        if let Some(messages) = &self.messages {
+            let end = messages.len() as u64;
+            let has_all = |given: &Given| given.first == first && given.last == end;
+            let has_all = self.lives(receiver).any(has_all);
+            assert!(has_all, "it has every message from {first} to {end}");
+        }
+        let reply = self.replies.get(&receiver);
+        let whole = reply.is_some_and(|it| it.code.is_some() && it.told == it.said.len());
+        let wants_none = !self.connection.replies;
+        assert!(wants_none || whole, "none is complete without its reply");
+    }
+
+    /// What a member's user was given since the connection was last announced to it.
+    fn given_of(&mut self, index: usize, id: TransferId) -> Option<&mut Given> {
+        let is_it = id == self.id && self.messages.is_some();
+        self.given[index].last_mut().filter(|_| is_it)
+    }
+
+    /// What a member's user was given, for each time that the connection was announced to it.
+    fn lives(&self, receiver: MemberId) -> impl Iterator<Item = &Given> {
+        let is_it = move |index: &usize| member(*index) == receiver;
+        let indices = (0..MEMBERS).filter(is_it);
+        indices.flat_map(|index| &self.given[index])
     }
 }
 
@@ -375,35 +549,43 @@ impl FuzzStage {
 mod tests {
     use super::*;
 
+    /// Long enough for whatever is under way: datagrams are delivered as time goes on.
+    fn go_on() -> Vec<u8> {
+        [0xf0, 5, 60, 0xf0, 5, 60, 0xf0].repeat(4)
+    }
+
+    /// Plays all of a script.
+    fn play(script: &[u8]) -> FuzzStage {
+        let mut script = Script(script);
+        let mut stage = FuzzStage::new(script.u8());
+        stage.settle();
+        while let Some(step) = script.step() {
+            stage.play(step, &mut script);
+            stage.settle();
+        }
+        stage
+    }
+
+    /// Of each member the first and the last message of its connection.
+    fn given(stage: &FuzzStage) -> Vec<(u64, u64)> {
+        let receivers = stage.given[1..].iter();
+        let lasts = receivers.filter_map(|lives| lives.last());
+        lasts.map(|given| (given.first, given.last)).collect()
+    }
+
+    /// Three messages.
+    const TALK: [u8; 9] = [0x1e, 7, 200, 0x1e, 8, 0, 0x2e, 9, 1];
+    /// Both members' users end their replies.
+    const END: [u8; 6] = [13, 0, 3, 13, 1, 0];
+
     #[test]
     fn scripts_end_in_whole_replies_and_in_none() {
         // Announced and registered, said by both, ended by both, run to the end.
-        let go_on = [0xf0, 5, 60, 0xf0, 5, 60, 0xf0].repeat(4);
         let say = [11, 0, 1, 200, 11, 1, 2, 9, 14, 0];
-        let end = [13, 0, 3, 13, 1, 0];
-        let script = [&[9][..], &go_on, &say, &go_on, &end, &go_on].concat();
-        let mut script = Script(&script);
-        let mut stage = FuzzStage::new(script.u8());
-        stage.settle();
-        while let Some(step) = script.step() {
-            stage.play(step, &mut script);
-            stage.settle();
-        }
+        let script = [&[9][..], &go_on(), &say, &go_on(), &END, &go_on()].concat();
+        let stage = play(&script);
         let told: Vec<usize> = stage.replies.values().map(|reply| reply.told).collect();
         assert_eq!(told, [1_601, 73]);
-        assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
-        // A connection with three messages, and its end.
-        let talk = [0x1e, 7, 200, 0x1e, 8, 0, 0x2e, 9, 1];
-        let script = [&[129][..], &go_on, &talk, &go_on, &end, &[0xdf], &go_on].concat();
-        let mut script = Script(&script);
-        let mut stage = FuzzStage::new(script.u8());
-        stage.settle();
-        while let Some(step) = script.step() {
-            stage.play(step, &mut script);
-            stage.settle();
-        }
-        let given: Vec<usize> = stage.given.iter().map(|given| given.0).collect();
-        assert_eq!(given, [0, 3, 3]);
         assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
         // Any bytes are a script.
         let mut rng = Rng::new(5);
@@ -411,5 +593,35 @@ mod tests {
             let noise: Vec<u8> = (0..300).map(|_| rng.below(256) as u8).collect();
             replies(&noise);
         }
+    }
+
+    #[test]
+    fn every_connection_carries_messages_to_its_end() {
+        for index in 0..CONNECTIONS.len() as u8 {
+            let choice = CONNECTION | index << 2 | 1;
+            let script = [
+                &[choice][..],
+                &go_on(),
+                &TALK,
+                &go_on(),
+                &END,
+                &[0xdf],
+                &go_on(),
+            ];
+            let stage = play(&script.concat());
+            assert_eq!(given(&stage), [(1, 3); 2], "{index}");
+            assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
+        }
+    }
+
+    #[test]
+    fn a_member_joins_a_connection_that_runs() {
+        // The second member does not hear the first announcement.
+        let miss = [5, 0, 0x00, 7];
+        let script = [&[CONNECTION | 5 << 2][..], &miss, &[0x00], &TALK];
+        let rest = [&go_on()[..], &TALK, &go_on(), &[0xdf], &go_on()];
+        let stage = play(&[script.concat(), rest.concat()].concat());
+        assert_eq!(given(&stage), [(1, 6), (4, 6)]);
+        assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
     }
 }
