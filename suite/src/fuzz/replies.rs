@@ -1,7 +1,7 @@
 //! A request of bulk to two members that reply, or a connection for messages to them, with every
-//! [opening](CONNECTIONS), under a network that the script controls: every datagram delivered, lost,
-//! repeated, held back or damaged by choice, time that goes on, users that say more, end, give up or
-//! read nothing.
+//! opening, under a network that the script controls: every datagram delivered, lost, repeated,
+//! held back or damaged by choice, time that goes on, users that say more, end, give up or read
+//! nothing.
 //!
 //! Whatever happens: no panic, bounded answers, and no more of the replies than the budget waits
 //! for the sender's user; and where nobody is asked, the sender is told of nobody. As long as no

@@ -263,7 +263,8 @@ groupcast_core::settings! {
         pub buffer_max: usize = 8 << 20 => Spec::size(0, u64::MAX).rule("at least two packets"),
             "Too small: the sender waits for this receiver. Too large: memory for each transfer.";
         /// Bytes a second that this receiver takes, as it tells a sender that asks (policies
-        /// `multidriver`, `list`, `xtp`): no receiver of a transfer gets more than the least of all.
+        /// `multidriver`, `list`, `xtp`): no receiver of a transfer gets more than the least of
+        /// all.
         pub receive_rate: Option<u64> = None, keys [keys::RECEIVE_RATE];
         /// Bytes that this receiver takes at once, told with `receive_rate`.
         pub receive_burst: usize = 64 << 10 => Spec::size(1500, u32::MAX as u64),

@@ -1,9 +1,9 @@
 //! The bucket algorithm of XTP (003 3.3.3): what a sender that knows no receiver makes of answers.
 //!
 //! Every request opens a bucket. An answer says by its echo, the stamp of the request, which one it
-//! belongs to; a bucket keeps the minimum of what receivers have, of their room, and of the rate and
-//! burst that they take, what any of them misses, and the longest round trip. When a bucket has lived for the wait interval it is
-//! acted on, the oldest first.
+//! belongs to; a bucket keeps the minimum of what receivers have, of their room, and of the rate
+//! and burst that they take, what any of them misses, and the longest round trip. When a bucket has
+//! lived for the wait interval it is acted on, the oldest first.
 //!
 //! Ours: an empty bucket releases nothing; and a packet is released only when `agree` buckets in a
 //! row, not counting empty ones, say that it has come.

@@ -81,8 +81,8 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) delay_us: u64,
     pub(in crate::bulk) listed_below: PacketNumber,
     pub(in crate::bulk) missing: Vec<Packets>,
-    /// What it takes. Under `multidriver` and `list` each reply says it, and is repeated until it is
-    /// acknowledged; under `xtp` an answer does where there is a limit.
+    /// What it takes. Under `multidriver` and `list` each reply says it, and is repeated until it
+    /// is acknowledged; under `xtp` an answer does where there is a limit.
     pub(in crate::bulk) tag: Option<ReplyTag>,
     /// It has delivered up to this mark, in bytes.
     pub(in crate::bulk) delivers_to: Option<u64>,
