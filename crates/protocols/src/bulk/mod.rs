@@ -35,7 +35,8 @@
 //!   group until its pass (`receiver/attending.rs`, `sender/attendance.rs`).
 //! - **Parity.** Where several receivers lose different packets, a block gets as many parity
 //!   packets (Reed–Solomon) as the receiver that misses most of it needs; where much is lost,
-//!   before any receiver has asked. Elsewhere packets are repeated.
+//!   before any receiver has asked. Elsewhere packets are repeated. In a later pass a block of
+//!   which its receivers miss different packets goes as parity alone (`sender/replace.rs`).
 //! - **Messages.** A transfer carries bytes, or messages on a connection that stays
 //!   ([`Bulk::open`]): each begins with a packet of its own, and its last one may be short. The
 //!   sender is told when all have it.

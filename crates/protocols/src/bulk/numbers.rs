@@ -1,6 +1,7 @@
 //! The numbers of a transfer, each a type of its own, so that none is taken for another or for a
 //! count of bytes.
 
+use alloc::collections::BTreeMap;
 use core::ops::{Add, Range, Sub};
 
 /// Which packet of the stream, from 0: packet `n` begins at byte `n` times the length of a packet.
@@ -72,6 +73,25 @@ pub(super) type Packets = Range<PacketNumber>;
 /// Each of `packets`, lowest first.
 pub(super) fn each(packets: Packets) -> impl Iterator<Item = PacketNumber> {
     (packets.start.0..packets.end.0).map(PacketNumber)
+}
+
+/// How many packets of a block of `size` lie in `gaps`, of each block in which a gap begins or
+/// ends; a block in the middle of a gap lies in it wholly.
+pub(super) fn count_at_ends(
+    gaps: impl Iterator<Item = Packets>,
+    size: u64,
+) -> BTreeMap<PacketNumber, u64> {
+    let mut counts = BTreeMap::new();
+    for gap in gaps.filter(|gap| gap.start < gap.end) {
+        let (first, last) = (gap.start, PacketNumber(gap.end.0 - 1));
+        let (head, tail) = (first.block_start(size), last.block_start(size));
+        let in_head = gap.end.min(head + size) - gap.start;
+        *counts.entry(head).or_default() += in_head;
+        if tail > head {
+            *counts.entry(tail).or_default() += gap.end - tail;
+        }
+    }
+    counts
 }
 
 /// A sender's count of its transmissions: data, parity and polls alike. Each carries its own; 0

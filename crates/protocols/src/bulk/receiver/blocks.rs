@@ -136,6 +136,11 @@ impl Blocks {
         })
     }
 
+    /// How many packets of the block that begins with `first` are here.
+    pub(super) fn held_of(&self, first: PacketNumber) -> u64 {
+        self.kept.get(&first).map_or(0, |block| block.held as u64)
+    }
+
     /// Packets in a block.
     pub(super) fn size(&self) -> u64 {
         self.size

@@ -366,7 +366,7 @@ impl Receiver {
         }
         self.place.take_early(self.pass);
         if start.answer {
-            self.report(context, Purpose::Ready, false);
+            self.report_ready(context, start.asks_where_restored);
         }
     }
 

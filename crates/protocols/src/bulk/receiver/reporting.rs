@@ -8,7 +8,7 @@ use groupcast_core::MemberId;
 
 use super::super::config::{BulkConfig, Policy};
 use super::super::context::Context;
-use super::super::numbers::{PacketNumber, Packets, each};
+use super::super::numbers::{PacketNumber, Packets, count_at_ends, each};
 use super::super::ranges::RangeSet;
 use super::super::wire::{Message, Purpose, REASON_MAX, ReceiverReport, Status};
 use super::blocks::Blocks;
@@ -155,6 +155,35 @@ impl Receiver {
         }
     }
 
+    /// Says what it needs in a pass that begins, and, if it was asked, where parity restores that.
+    pub(super) fn report_ready(&mut self, context: &mut Context<'_>, asks_where_restored: bool) {
+        let restores_below = asks_where_restored.then(|| self.restores_below());
+        let Some(mut report) = self.report_of_now(context, Purpose::Ready, false) else {
+            return;
+        };
+        report.restores_below = restores_below;
+        self.attach_part(context, &mut report, false);
+        let message = Message::Report(report);
+        let sender = self.id.sender;
+        context.outbox.unicast(sender, self.id.number, &message);
+    }
+
+    /// Of every block that begins below this packet, what is held is in memory, so that parity
+    /// restores the rest.
+    fn restores_below(&self) -> PacketNumber {
+        let (Some(store), Some(blocks)) = (self.state.store(), &self.blocks) else {
+            return PacketNumber::ZERO;
+        };
+        let below = store.packets().unwrap_or_else(|| store.end());
+        let missing = count_at_ends(store.missing(below), blocks.size());
+        let mut missing = missing.into_iter();
+        let is_elsewhere = |(first, missing): &(PacketNumber, u64)| {
+            let packets = blocks.size().min(below.distance_from(*first));
+            blocks.held_of(*first) < packets - missing
+        };
+        missing.find(is_elsewhere).map_or(below, |(first, _)| first)
+    }
+
     /// A report of what is here now; counts it, and remembers what the sender learns by it.
     pub(super) fn report_of_now(
         &mut self,
@@ -211,6 +240,7 @@ impl Receiver {
             subgroups: (purpose == Purpose::Register && self.announce.subgroups.is_some())
                 .then_some(context.subgroups),
             attends: self.attending.version(),
+            restores_below: None,
             name: if purpose == Purpose::Register {
                 self.name.clone()
             } else {

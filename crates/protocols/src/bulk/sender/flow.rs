@@ -31,6 +31,7 @@ impl Sender {
         }
         let (limit, header_len) = (self.limit(), self.header_len());
         loop {
+            self.replace_block(context, limit);
             let repair = self.stream.next_repair();
             let parity = self.sending().and_then(|sending| sending.parities.next());
             let parity = parity.filter(|_| repair.is_none());
@@ -78,12 +79,11 @@ impl Sender {
         limit: PacketNumber,
     ) {
         let stamp = self.stream.stamp(context.now);
-        if let Some(sending) = self.sending_mut() {
-            sending.parities.sent(first, index, stamp);
-        }
+        let sending = self.sending_mut();
+        let asks = sending.is_some_and(|sending| sending.parities.sent(first, index, stamp));
         let header = DataHeader {
             transfer: self.id.number,
-            answer: self.has_nothing_to_send(limit),
+            answer: asks || self.has_nothing_to_send(limit),
             last: false,
             again: true,
             ends: false,
@@ -116,7 +116,9 @@ impl Sender {
 
     pub(super) fn has_nothing_to_send(&self, limit: PacketNumber) -> bool {
         let has_parity = |sending: &Sending| sending.parities.next().is_some();
-        self.stream.next(limit).is_none() && !self.sending().is_some_and(has_parity)
+        self.stream.next(limit).is_none()
+            && self.stream.next_as_parity(limit).is_none()
+            && !self.sending().is_some_and(has_parity)
     }
 
     /// Whether a message ends with packet `number`, which was sent just now, and nothing else is to

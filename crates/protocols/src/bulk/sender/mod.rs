@@ -16,7 +16,8 @@
 //! `state.rs` has the states and the edges; `registration.rs` is what happens while it is
 //! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `gate.rs` says what it may send,
 //! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
-//! others, `repair.rs` decides what is sent again. `buckets.rs` and `xtp.rs` are the flow of a pass
+//! others, `repair.rs` decides what is sent again,
+//! `replace.rs` which blocks a later pass sends as parity. `buckets.rs` and `xtp.rs` are the flow of a pass
 //! whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which all reply;
 //! `windows.rs` that of one with a window for each receiver, `collectors.rs` says who collects for
 //! the others, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list,
@@ -38,6 +39,7 @@ mod pass;
 mod peer;
 mod registration;
 mod repair;
+mod replace;
 mod reports;
 mod required;
 mod returns;

@@ -221,6 +221,7 @@ impl Sender {
             let start = Start {
                 pass: self.pass_number(),
                 answer: self.asks_to_be_ready(context.config) && starting,
+                asks_where_restored: starting && self.may_replace_blocks(),
                 receivers: roster.len() as u16,
                 first: first as u16,
                 members: roster[first..end].to_vec(),
@@ -268,9 +269,15 @@ impl Sender {
         if needed.is_empty() && packets > PacketNumber::ZERO {
             needed.insert(PacketNumber::ZERO..PacketNumber::ZERO + 1);
         }
+        let replaced = self.blocks_as_parity(&starting.pass.roster, &needed, starting.listed_below);
+        for first in replaced.keys() {
+            // Parity is made of the whole block.
+            needed.insert(*first..self.stream.block_end(*first));
+        }
         let first = needed.next_from(PacketNumber::ZERO);
         let base = first.map_or(PacketNumber::ZERO, |range| range.start);
         self.stream.begin(needed);
+        self.stream.replace(replaced.keys().copied());
         let gate = match self.policy {
             // A later pass is for receivers that have said what they miss.
             Policy::Xtp(rule) if self.pass_number() == PassNumber::FIRST => {
@@ -293,7 +300,7 @@ impl Sender {
                 pass: before.into_pass(),
                 gate,
                 base,
-                parities: Parities::default(),
+                parities: Parities::replacing(replaced),
                 backoff: 0,
                 awaits_reports: false,
                 asks: false,

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use groupcast_core::Time;
 
-use super::super::numbers::{PacketNumber, Stamp};
+use super::super::numbers::{PacketNumber, Packets, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, ReplyTag, Status};
@@ -32,6 +32,8 @@ pub(super) struct Peer {
     pub(super) limit: PacketNumber,
     /// What it misses, as it said when it registered or a pass began.
     pub(super) needs: RangeSet<PacketNumber>,
+    /// Parity restores what it needs of blocks that begin below this packet.
+    restores_below: PacketNumber,
     /// It has said that it has everything, or its user that all is well.
     pub(super) holds: bool,
     pub(super) concluded: bool,
@@ -73,6 +75,7 @@ impl Peer {
             learnt_at: Stamp::default(),
             limit: PacketNumber::ZERO,
             needs: RangeSet::default(),
+            restores_below: PacketNumber::ZERO,
             holds: false,
             concluded: false,
             delivers_to: None,
@@ -163,6 +166,7 @@ impl Peer {
         known: bool,
     ) -> PacketNumber {
         self.needs = RangeSet::default();
+        self.restores_below = report.restores_below.unwrap_or_default();
         for gap in &report.missing {
             self.needs.insert(gap.start..gap.end.min(packets));
         }
@@ -176,6 +180,18 @@ impl Peer {
             return packets;
         }
         report.listed_below.max(self.next + 1).min(packets)
+    }
+
+    /// Whether it had nothing of a block when the pass began.
+    pub(super) fn needs_all(&self, block: &Packets) -> bool {
+        let range = self.needs.range_with(block.start);
+        range.is_some_and(|range| range.end >= block.end)
+    }
+
+    /// Whether parity restores what it misses of a block: what it held of it when the pass began is
+    /// in its memory, or nothing was held.
+    pub(super) fn can_restore(&self, block: &Packets) -> bool {
+        block.start < self.restores_below || self.needs_all(block)
     }
 
     /// Compares the transmissions that it has seen with those that it has received.

@@ -13,22 +13,25 @@ use groupcast_core::MemberId;
 
 use super::super::config::Repair;
 use super::super::context::Context;
-use super::super::numbers::{PacketNumber, Packets, PassNumber, Stamp, each};
+use super::super::numbers::{PacketNumber, Packets, Stamp, each};
 use super::super::parity;
 use super::super::wire::ReceiverReport;
-use super::Sender;
+use super::{Peer, Sender};
 
 /// Transmissions that may overtake each other on the way without being taken for lost.
 const REORDERED_MAX: u64 = 3;
 /// Receivers that lose less than this share of transmissions are not worth parity.
 const PARITY_MIN: f64 = 0.005;
 /// From this share on, parity goes out before any receiver has asked.
-const PROACTIVE_MIN: f64 = 0.03;
+pub(super) const PROACTIVE_MIN: f64 = 0.03;
 
 /// The parity of the blocks that are kept.
 #[derive(Debug, Default)]
 pub(super) struct Parities {
     blocks: BTreeMap<PacketNumber, Block>,
+    /// The blocks that are sent as parity alone, by their first packets, and how many parity
+    /// packets that takes.
+    replaced: BTreeMap<PacketNumber, usize>,
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +44,8 @@ struct Block {
     due: usize,
     /// The sum of all packets, and its stamp once it was sent.
     sum: Option<(Bytes, Option<Stamp>)>,
+    /// Whether its last packet is to ask every receiver for a report.
+    asks: bool,
 }
 
 impl Block {
@@ -63,9 +68,18 @@ impl Block {
 }
 
 impl Parities {
+    /// For a pass in which these blocks go as so many parity packets.
+    pub(super) fn replacing(replaced: BTreeMap<PacketNumber, usize>) -> Self {
+        Self {
+            replaced,
+            ..Self::default()
+        }
+    }
+
     /// Forgets all below `base`, which is the start of a block.
     pub(super) fn release(&mut self, base: PacketNumber) {
         self.blocks = self.blocks.split_off(&base);
+        self.replaced = self.replaced.split_off(&base);
     }
 
     /// The first block with parity to be sent, and the packet.
@@ -76,16 +90,34 @@ impl Parities {
         })
     }
 
-    /// It was sent.
-    pub(super) fn sent(&mut self, first: PacketNumber, index: u16, stamp: Stamp) {
+    /// It was sent; whether it is to ask for reports.
+    pub(super) fn sent(&mut self, first: PacketNumber, index: u16, stamp: Stamp) -> bool {
         let Some(block) = self.blocks.get_mut(&first) else {
-            return;
+            return false;
         };
         if index != parity::XOR {
             block.sent.push(stamp);
             block.due -= 1;
         } else if let Some((_, sent)) = &mut block.sum {
             *sent = Some(stamp);
+        }
+        block.next().is_none() && core::mem::take(&mut block.asks)
+    }
+
+    /// How many parity packets a block goes as, if it does.
+    pub(super) fn replaces(&self, first: PacketNumber) -> Option<usize> {
+        self.replaced.get(&first).copied()
+    }
+
+    /// Whether any block goes as parity.
+    pub(super) fn has_replaced(&self) -> bool {
+        !self.replaced.is_empty()
+    }
+
+    /// The last packet of a block is to ask for reports.
+    pub(super) fn ask_with(&mut self, first: PacketNumber) {
+        if let Some(block) = self.blocks.get_mut(&first) {
+            block.asks = true;
         }
     }
 
@@ -106,7 +138,9 @@ impl Sender {
     ) {
         match context.config.repair {
             Repair::GoBackN => self.go_back(context, report),
-            Repair::Selective if self.parity_pays() => self.repair_blocks(context, from, report),
+            Repair::Selective if self.parity_pays() || self.has_replaced() => {
+                self.repair_blocks(context, from, report);
+            }
             Repair::Selective => {
                 for gap in &report.missing {
                     self.repeat(context, report, gap.clone());
@@ -133,7 +167,6 @@ impl Sender {
         if self
             .block
             .is_none_or(|block| usize::from(block) * 2 > self.stream.window())
-            || self.pass_number() > PassNumber::FIRST
             || self.buckets().is_some()
         {
             return false;
@@ -167,10 +200,13 @@ impl Sender {
                 missing.entry(first).or_default().push(piece);
             }
         }
+        let pays = self.parity_pays();
         for (first, gaps) in missing {
             let block = first..self.stream.block_end(first);
             let whole = self.stream.top() >= block.end;
-            if whole && self.needs_all(from, block) {
+            let restores = |peer: &Peer| peer.can_restore(&block);
+            let restores = pays && self.peers.get(&from).is_some_and(restores);
+            if whole && (restores || self.is_replaced(first)) {
                 self.repair_block(context, report, first, gaps);
             } else if whole || report.answers {
                 for gap in gaps {
@@ -178,14 +214,6 @@ impl Sender {
                 }
             }
         }
-    }
-
-    /// Whether a receiver had nothing of a block when the pass began: what it held then is not in
-    /// its memory, and parity restores nothing without it.
-    fn needs_all(&self, receiver: MemberId, block: Packets) -> bool {
-        let peer = self.peers.get(&receiver);
-        let range = peer.and_then(|peer| peer.needs.range_with(block.start));
-        range.is_some_and(|range| range.end >= block.end)
     }
 
     fn repair_block(
@@ -240,7 +268,7 @@ impl Sender {
     }
 
     /// Has the sum of a block sent; false if that cannot be.
-    fn sum_up(&mut self, first: PacketNumber) -> bool {
+    pub(super) fn sum_up(&mut self, first: PacketNumber) -> bool {
         let Some(bodies) = self.whole_block(first) else {
             return false;
         };
@@ -263,7 +291,7 @@ impl Sender {
     }
 
     /// Has `count` more parity packets of a block sent; false if there are not as many.
-    fn demand(&mut self, first: PacketNumber, count: usize) -> bool {
+    pub(super) fn demand(&mut self, first: PacketNumber, count: usize) -> bool {
         let known = self
             .sending()
             .and_then(|sending| sending.parities.blocks.get(&first));
@@ -298,11 +326,19 @@ impl Sender {
         }
         let worst = self.gating().map(|peer| peer.loss).fold(0.0, f64::max);
         if worst >= PROACTIVE_MIN {
-            // So many are lost, and of the parity the same share.
-            let lost = (self.stream.block_end(first) - first) as f64 * worst;
-            self.demand(first, (lost / (1.0 - worst).max(0.5)) as usize);
+            self.demand(
+                first,
+                expected_lost(self.stream.block_end(first) - first, worst),
+            );
         }
     }
+}
+
+/// How many of `packets` and of the parity for them are lost where the share `loss` is.
+pub(super) fn expected_lost(packets: u64, loss: f64) -> usize {
+    // So many are lost, and of the parity the same share.
+    let lost = packets as f64 * loss;
+    (lost / (1.0 - loss).max(0.5)) as usize
 }
 
 /// Whether the last transmission of a packet is past, as far as a report can tell.

@@ -207,6 +207,7 @@ mod tests {
             part: None,
             subgroups: None,
             attends: None,
+            restores_below: None,
             name: Bytes::new(),
         }
     }

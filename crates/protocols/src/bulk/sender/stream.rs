@@ -45,6 +45,8 @@ pub(super) struct Stream {
     base: PacketNumber,
     /// Packets that this pass sends.
     needed: RangeSet<PacketNumber>,
+    /// The first packets of blocks that it sends as parity.
+    as_parity: BTreeSet<PacketNumber>,
     kept: BTreeMap<PacketNumber, Slot>,
     /// The next packet to be offered, and its bytes so far.
     fill: PacketNumber,
@@ -87,6 +89,7 @@ impl Stream {
             block: u64::from(block.max(1)),
             base: PacketNumber::ZERO,
             needed: RangeSet::default(),
+            as_parity: BTreeSet::new(),
             kept: BTreeMap::new(),
             fill: PacketNumber::ZERO,
             part: BytesMut::new(),
@@ -201,11 +204,17 @@ impl Stream {
         self.cursor = self.fill;
         self.base = self.fill;
         self.needed = needed;
+        self.as_parity.clear();
         self.kept.clear();
         self.part.clear();
         self.repairs.clear();
         self.ahead = 0;
         self.top = PacketNumber::ZERO;
+    }
+
+    /// The blocks that begin with these are not sent in their turn in this pass: parity is.
+    pub(super) fn replace(&mut self, blocks: impl IntoIterator<Item = PacketNumber>) {
+        self.as_parity.extend(blocks);
     }
 
     /// One past the last packet of the pass.
@@ -360,7 +369,40 @@ impl Stream {
             return None;
         }
         let (number, _) = self.kept.range(self.cursor..).next()?;
-        (*number < limit).then_some(*number)
+        (*number < limit && !self.goes_as_parity(*number)).then_some(*number)
+    }
+
+    /// The block whose turn it is to be sent as parity: its first packet. All of it is here.
+    pub(super) fn next_as_parity(&self, limit: PacketNumber) -> Option<PacketNumber> {
+        if self.as_parity.is_empty() || self.ahead >= self.window {
+            return None;
+        }
+        let (number, _) = self.kept.range(self.cursor..).next()?;
+        let is_due = *number < limit && self.goes_as_parity(*number);
+        let first = number.block_start(self.block);
+        (is_due && self.has_block(first)).then_some(first)
+    }
+
+    /// Parity is sent for the block that begins with `first`: its packets count as sent with the
+    /// next transmission.
+    pub(super) fn pass_over(&mut self, now: Time, first: PacketNumber) {
+        let (end, stamp) = (self.block_end(first), self.stamp.next());
+        for (_, slot) in self.kept.range_mut(first..end) {
+            (slot.stamp, slot.sent) = (stamp, now);
+        }
+        self.ahead += self.kept.range(self.cursor..end).count();
+        self.cursor = end;
+        self.top = self.top.max(end);
+    }
+
+    fn goes_as_parity(&self, number: PacketNumber) -> bool {
+        let first = number.block_start(self.block);
+        !self.as_parity.is_empty() && self.as_parity.contains(&first)
+    }
+
+    fn has_block(&self, first: PacketNumber) -> bool {
+        let end = self.block_end(first);
+        self.kept.range(first..end).count() as u64 == end - first
     }
 
     /// A kept packet.
@@ -414,7 +456,12 @@ impl Stream {
 
     /// Whether the window, or the room of a receiver, holds back a packet that is staged.
     pub(super) fn is_held_back(&self, limit: PacketNumber) -> bool {
-        self.next(limit).is_none() && self.kept.range(self.cursor..).next().is_some()
+        let staged = self.kept.range(self.cursor..).next();
+        // A block that goes as parity waits for the rest of it.
+        let is_staged = staged.is_some_and(|(number, _)| {
+            !self.goes_as_parity(*number) || self.has_block(number.block_start(self.block))
+        });
+        is_staged && self.next(limit).is_none() && self.next_as_parity(limit).is_none()
     }
 
     /// Whether a packet is the last of the stream.

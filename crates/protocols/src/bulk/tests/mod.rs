@@ -7,6 +7,7 @@ mod connection;
 mod cp;
 mod endpoints;
 mod joining;
+mod later;
 mod lists;
 mod many;
 mod marks;

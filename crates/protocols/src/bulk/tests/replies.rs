@@ -302,6 +302,7 @@ fn with_part(net: &Net, part: Part) -> Bytes {
         part: Some(part),
         subgroups: None,
         attends: None,
+        restores_below: None,
         name: Bytes::new(),
     };
     Message::Report(report).encode(1)

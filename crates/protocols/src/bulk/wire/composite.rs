@@ -129,6 +129,7 @@ fn row(reader: &mut Reader<'_>, sender: Incarnation, pass: PassNumber) -> Result
             part: None,
             subgroups: None,
             attends: None,
+            restores_below: None,
             name: Bytes::new(),
         },
     })

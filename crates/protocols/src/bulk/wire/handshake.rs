@@ -64,6 +64,8 @@ pub(in crate::bulk) struct Start {
     pub(in crate::bulk) pass: PassNumber,
     /// Each is to report what it needs.
     pub(in crate::bulk) answer: bool,
+    /// And where parity can restore that. Receivers of earlier releases do not look at this.
+    pub(in crate::bulk) asks_where_restored: bool,
     pub(in crate::bulk) receivers: u16,
     pub(in crate::bulk) first: u16,
     pub(in crate::bulk) members: Vec<MemberId>,
@@ -333,6 +335,7 @@ pub(super) fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
     Ok(Start {
         pass,
         answer: flags & 1 != 0,
+        asks_where_restored: flags & 8 != 0,
         receivers,
         first,
         members,
@@ -354,7 +357,9 @@ fn collector_list(reader: &mut Reader<'_>) -> Result<CollectorList, DecodeError>
 
 pub(super) fn put_start(writer: &mut Writer<'_>, start: &Start) {
     writer.u16(start.pass.0);
-    writer.u8(u8::from(start.answer) | u8::from(start.collectors.is_some()) << 2);
+    writer.u8(u8::from(start.answer)
+        | u8::from(start.collectors.is_some()) << 2
+        | u8::from(start.asks_where_restored) << 3);
     writer.u16(start.receivers);
     writer.u16(start.first).count(start.members.len());
     for member in &start.members {

@@ -14,6 +14,9 @@ use crate::xgm::Subgroups;
 /// The most bytes of a receiver's name.
 pub(in crate::bulk) const NAME_MAX: usize = 255;
 
+/// The purpose of a receiver that is ready, and says where parity restores what it misses.
+const READY_AND_RESTORES: u8 = 5;
+
 /// What a report is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::bulk) enum Purpose {
@@ -45,7 +48,7 @@ pub(in crate::bulk) enum Status {
 /// | bytes | field |
 /// |---|---|
 /// | 8 | incarnation of the sender that it is for |
-/// | 1 | purpose: 1 register, 2 ready, 3 acknowledge, 4 NAK |
+/// | 1 | purpose: 1 register, 2 ready, 3 acknowledge, 4 NAK, 5 ready and says where it restores |
 /// | 1 | flags: 1 answers a poll or a request, 2 speaks for its chain, 4 what it misses was released, 8 has a reply's tag, 16 has delivered up to a mark, 32 carries a part of the return stream, 64 says its subgroups, 128 has been told whether to attend |
 /// | 2 | pass |
 /// | 1 | status: 1 receiving, 2 holding, 3 concluded, 4 failed |
@@ -62,6 +65,7 @@ pub(in crate::bulk) enum Status {
 /// | | with flag 32 a [`Part`] |
 /// | 8 | with flag 64 the subgroups that it is in |
 /// | 4 | with flag 128 the version of the last word on that |
+/// | varint | with purpose 5: it restores blocks that begin below this packet |
 /// | rest | name, if it registers; else reason, if failed |
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::bulk) struct ReceiverReport {
@@ -92,6 +96,9 @@ pub(in crate::bulk) struct ReceiverReport {
     pub(in crate::bulk) subgroups: Option<Subgroups>,
     /// The version of what it was last told of its attendance, if it was.
     pub(in crate::bulk) attends: Option<u32>,
+    /// Parity restores what it misses of any block that begins below this packet, if it was asked
+    /// when it said that it is ready.
+    pub(in crate::bulk) restores_below: Option<PacketNumber>,
     pub(in crate::bulk) name: Bytes,
 }
 
@@ -153,9 +160,10 @@ pub(super) fn report(
     bytes: &Bytes,
 ) -> Result<ReceiverReport, DecodeError> {
     let sender = Incarnation(reader.u64("sender")?);
-    let purpose = match reader.u8("purpose")? {
+    let code = reader.u8("purpose")?;
+    let purpose = match code {
         1 => Purpose::Register,
-        2 => Purpose::Ready,
+        2 | READY_AND_RESTORES => Purpose::Ready,
         3 => Purpose::Acknowledge,
         4 => Purpose::Nak,
         other => return Err(reader.invalid("purpose", u64::from(other))),
@@ -192,6 +200,10 @@ pub(super) fn report(
     let attends = match flags & 128 != 0 {
         true => Some(reader.u32("version")?),
         false => None,
+    };
+    let restores_below = match code {
+        READY_AND_RESTORES => Some(short_packet(reader, "restored")?),
+        _ => None,
     };
     let name = if purpose == Purpose::Register {
         let name = bytes.slice(reader.position()..);
@@ -230,6 +242,7 @@ pub(super) fn report(
         part,
         subgroups,
         attends,
+        restores_below,
         name,
     })
 }
@@ -295,6 +308,7 @@ fn put_part(writer: &mut Writer<'_>, part: &Part) {
 pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     writer.u64(report.sender.0).u8(match report.purpose {
         Purpose::Register => 1,
+        Purpose::Ready if report.restores_below.is_some() => READY_AND_RESTORES,
         Purpose::Ready => 2,
         Purpose::Acknowledge => 3,
         Purpose::Nak => 4,
@@ -332,6 +346,11 @@ pub(super) fn put_report(writer: &mut Writer<'_>, report: &ReceiverReport) {
     }
     if let Some(version) = report.attends {
         writer.u32(version);
+    }
+    if report.purpose == Purpose::Ready
+        && let Some(below) = report.restores_below
+    {
+        writer.varint(below.0);
     }
     match &report.status {
         _ if report.purpose == Purpose::Register => {

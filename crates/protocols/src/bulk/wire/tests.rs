@@ -123,6 +123,7 @@ fn examples() -> Vec<Message> {
         first: 7,
         members: [member(1), member(2)].into(),
         collectors: None,
+        asks_where_restored: true,
     };
     let collected = Start {
         collectors: Some(CollectorList {
@@ -159,6 +160,7 @@ fn examples() -> Vec<Message> {
         part: None,
         subgroups: None,
         attends: None,
+        restores_below: None,
         name: Bytes::new(),
     };
     let reply = ReceiverReport {
@@ -187,6 +189,12 @@ fn examples() -> Vec<Message> {
         status: Status::Holding,
         attends: Some(u32::MAX),
         ..report.clone()
+    };
+    let ready = ReceiverReport {
+        purpose: Purpose::Ready,
+        status: Status::Receiving,
+        restores_below: Some(PacketNumber(64)),
+        ..last.clone()
     };
     let in_some = ReceiverReport {
         purpose: Purpose::Register,
@@ -291,6 +299,7 @@ fn examples() -> Vec<Message> {
         Message::Finish(Finish::Excluded),
         Message::Announce(for_some),
         Message::Report(in_some),
+        Message::Report(ready),
         Message::Attend(Attend {
             version: 70_000,
             attendance: Attendance::LooksIn,

@@ -1,0 +1,132 @@
+//! Goal: a later pass for several receivers that each miss other packets sends fewer packets than
+//! all of them miss together, whether they listened meanwhile or not; and whoever cannot restore
+//! has everything in the end, too. Method: the small network with receivers that lose much, by
+//! seed; what they miss when the second pass begins, and what the sender sends from then on.
+
+use std::time::Duration;
+use std::vec::Vec;
+
+use super::net::{Net, file, member};
+use crate::bulk::numbers::PacketNumber;
+use crate::bulk::ranges::RangeSet;
+use crate::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy, Wanted};
+
+const RECEIVERS: usize = 12;
+const PACKET: usize = 1000;
+const LENGTH: usize = 6_000_000;
+
+fn config() -> BulkConfig {
+    BulkConfig {
+        packet: PACKET,
+        policy: Policy::Nak { poll: 128 },
+        slow: SlowPolicy::Demote,
+        slow_after: Duration::from_millis(20),
+        present_within: Duration::from_millis(200),
+        rate: RateControl::Fixed {
+            bytes_per_second: 3_000_000,
+        },
+        ..BulkConfig::lan()
+    }
+}
+
+/// What later passes took.
+#[derive(Debug)]
+struct Later {
+    /// Packets that the demoted miss together when the second pass begins, and the one that misses
+    /// most.
+    together: usize,
+    most: usize,
+    /// Packets of the stream, and parity, that were sent from then on.
+    sent: usize,
+    parity: usize,
+}
+
+impl Later {
+    fn all(&self) -> usize {
+        self.sent + self.parity
+    }
+}
+
+/// A transfer to twelve, of which the first so many lose this share of all; everybody must get
+/// everything.
+fn run(config: &BulkConfig, lossy: usize, loss: f64) -> Later {
+    let mut net = Net::new(RECEIVERS + 1, config, LENGTH);
+    net.loss[1..=lossy].fill(loss);
+    net.send(file(LENGTH, Wanted::Count(RECEIVERS)));
+    let id = net.id.expect("it was sent");
+    net.must(Duration::from_secs(60), |net| {
+        net.endpoints[0].progress(id).is_none_or(|it| it.pass > 1)
+    });
+    let missing = |index| -> Vec<u64> {
+        let there = net.there(index);
+        let gaps = there.gaps(LENGTH as u64);
+        let packets = gaps.flat_map(|gap| gap.step_by(PACKET));
+        packets.map(|at| at / PACKET as u64).collect()
+    };
+    let missing: Vec<Vec<u64>> = (1..=RECEIVERS).map(missing).collect();
+    let mut together = RangeSet::default();
+    for number in missing.iter().flatten() {
+        together.insert(PacketNumber(*number)..PacketNumber(number + 1));
+    }
+    let together = together
+        .iter()
+        .map(|range| range.end - range.start)
+        .sum::<u64>();
+    let before = net.endpoints[0].counters();
+    let begun = net.now;
+    assert_eq!(before.demoted as usize, lossy);
+    assert_eq!(before.demoted as usize, lossy);
+    net.must(Duration::from_secs(60), Net::is_sent);
+    let after = net.endpoints[0].counters();
+    for index in 1..=RECEIVERS {
+        assert!(net.has_stream(index, 0), "{index}");
+        assert_eq!(net.outcomes()[&member(index)], Outcome::Complete);
+    }
+    let later = Later {
+        together: together as usize,
+        most: missing.iter().map(Vec::len).max().unwrap_or(0),
+        sent: (after.packets_sent - before.packets_sent) as usize,
+        parity: (after.parity_sent - before.parity_sent) as usize,
+    };
+    let took = net.now - begun;
+    std::eprintln!("{lossy} lose {loss}: {later:?} in {took:?}");
+    assert!(
+        later.all() >= later.most,
+        "nobody gets anything for nothing"
+    );
+    later
+}
+
+#[test]
+fn what_several_miss_is_sent_as_parity_in_their_pass() {
+    // Those that lose a fifth stand by and miss nearly everything. If packets were repeated, each
+    // would be sent until the last has it: 1.46 times to two, and 1.78 times to four.
+    for (lossy, loss, bar) in [
+        (2, 0.05, 0.8),
+        (4, 0.05, 0.6),
+        (2, 0.2, 1.35),
+        (4, 0.2, 1.45),
+    ] {
+        let later = run(&config(), lossy, loss);
+        let packets = later.all() as f64 / later.together as f64;
+        assert!(packets < bar, "{packets} of what they miss together");
+    }
+}
+
+#[test]
+fn who_is_served_alone_gets_what_it_misses_and_no_parity() {
+    for loss in [0.05, 0.2] {
+        assert_eq!(run(&config(), 1, loss).parity, 0);
+    }
+}
+
+#[test]
+fn who_does_not_have_in_memory_what_it_holds_gets_the_packets_themselves() {
+    // A block and two, of some hundred.
+    let little = BulkConfig {
+        buffer_max: 64 * PACKET,
+        ..config()
+    };
+    let later = run(&little, 4, 0.05);
+    assert!(later.sent > later.together / 2, "{later:?}");
+}
