@@ -21,7 +21,9 @@ use groupcast_core::MemberId;
 use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber};
-use super::super::wire::{DataHeader, Message, Purpose, ReceiverReport, Start, Status};
+use super::super::wire::{
+    DataHeader, EMPTY_PLACE, Message, Purpose, ReceiverReport, Start, Status,
+};
 use super::store::Store;
 use super::{Receiver, State};
 
@@ -33,6 +35,9 @@ pub(super) struct RosterPlace {
     /// Its neighbours in the order of the roster.
     before: Option<MemberId>,
     behind: Option<MemberId>,
+    /// So many places right before and behind it were left. It never is fewer within a pass.
+    left_before: u64,
+    left_behind: u64,
     /// What the receivers behind it in its chain all have: next and limit.
     behind_has: Option<(PacketNumber, PacketNumber)>,
     /// An acknowledgement of the receiver behind that has overtaken the roster.
@@ -71,7 +76,8 @@ impl RosterPlace {
             && early.pass == pass
             && self.behind == Some(early.from)
         {
-            self.behind_has = Some((early.next, early.limit));
+            let (next, limit) = self.behind_has.unwrap_or_default();
+            self.behind_has = Some((next.max(early.next), limit.max(early.limit)));
             self.early = None;
         }
     }
@@ -79,27 +85,62 @@ impl RosterPlace {
     /// Reads a page of the roster; whether `local` is on it.
     pub(super) fn read(&mut self, local: MemberId, start: &Start) -> bool {
         let members = &start.members;
+        let first = u64::from(start.first);
         let Some(at) = members.iter().position(|member| *member == local) else {
+            let page = first..first + members.len() as u64;
+            if self.index.is_some_and(|(index, _)| page.contains(&index)) {
+                // Its place was left: it is served later, and takes no part in a chain.
+                *self = Self::default();
+            }
             return false;
         };
-        let index = u64::from(start.first) + at as u64;
+        let index = first + at as u64;
         self.index = Some((index, u64::from(start.receivers)));
         // Pages overlap by two, so that each receiver finds both neighbours on one of them.
-        if at > 0 {
-            self.before = Some(members[at - 1]);
-        }
-        if let Some(behind) = members.get(at + 1) {
-            self.behind = Some(*behind);
-        }
+        let before = members[..at].iter().rev();
+        let behind = members[at + 1..].iter();
+        neighbour(before, &mut self.left_before, &mut self.before);
+        neighbour(behind, &mut self.left_behind, &mut self.behind);
         true
+    }
+
+    /// How many places right before and behind it were left.
+    pub(super) fn left(&self) -> (u64, u64) {
+        (self.left_before, self.left_behind)
     }
 
     /// Whether it is the first of a chain, or the last.
     fn ends_chain(&self, height: u64) -> Option<(bool, bool)> {
         let (index, receivers) = self.index?;
-        let first = index.is_multiple_of(height);
-        let last = (index + 1).is_multiple_of(height) || index + 1 == receivers;
+        let at = index % height;
+        let behind = self.left_behind + 1;
+        let first = self.left_before >= at;
+        let last = at + behind >= height || index + behind >= receivers;
         Some((first, last))
+    }
+}
+
+/// Reads one side of a page, nearest first: how many places were left there, and who is next.
+fn neighbour<'a>(
+    places: impl Iterator<Item = &'a MemberId>,
+    left: &mut u64,
+    next: &mut Option<MemberId>,
+) {
+    let mut places = places.peekable();
+    let mut gone = 0;
+    while places
+        .next_if(|place| place.incarnation == EMPTY_PLACE)
+        .is_some()
+    {
+        gone += 1;
+    }
+    if gone > *left {
+        (*left, *next) = (gone, None);
+    }
+    if gone == *left
+        && let Some(member) = places.next()
+    {
+        *next = Some(*member);
     }
 }
 
@@ -229,16 +270,13 @@ impl Receiver {
         if !report.aggregate || report.pass < self.pass {
             return;
         }
-        if report.pass > self.pass || self.place.behind.is_none() {
+        if report.pass > self.pass || self.place.behind != Some(from) {
             self.place.early = Some(EarlyAck {
                 from,
                 pass: report.pass,
                 next: report.next,
                 limit: report.limit,
             });
-            return;
-        }
-        if self.place.behind != Some(from) {
             return;
         }
         let (next, limit) = self.place.behind_has.unwrap_or_default();

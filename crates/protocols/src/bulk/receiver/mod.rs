@@ -350,6 +350,7 @@ impl Receiver {
             self.asked = None;
             self.unserved.1 = 0;
         }
+        let left = self.place.left();
         let is_listed = self.place.read(context.local, start);
         self.read_collectors(context, start);
         if !is_listed {
@@ -365,6 +366,10 @@ impl Receiver {
             self.schedule_part(context);
         }
         self.place.take_early(self.pass);
+        if self.place.left() != left {
+            // It acknowledges to another one, or for others, than before.
+            self.acknowledge_in_chain(context, true);
+        }
         if start.answer {
             self.report_ready(context, start.asks_where_restored);
         }

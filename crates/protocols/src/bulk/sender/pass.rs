@@ -12,6 +12,7 @@ use super::super::ranges::RangeSet;
 use super::super::transfer::{Notice, Outcome};
 use super::super::wire::{Message, Start};
 use super::buckets::Buckets;
+use super::chains::is_empty;
 use super::collectors::CollectorSet;
 use super::gate::Gate;
 use super::repair::Parities;
@@ -233,7 +234,14 @@ impl Sender {
             if end == roster.len() {
                 return;
             }
-            first = end - 2;
+            // Pages overlap by two receivers that have not left their places.
+            let before = first;
+            first = end;
+            let mut both = 2;
+            while both > 0 && first > before + 1 {
+                first -= 1;
+                both -= usize::from(!is_empty(&roster[first]));
+            }
         }
     }
 

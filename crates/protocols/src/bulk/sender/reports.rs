@@ -130,16 +130,11 @@ impl Sender {
             let Policy::Tree { height } = context.config.policy else {
                 return false;
             };
-            let height = height as usize;
-            let roster = self.state.pass().map_or(&[][..], |pass| &pass.roster);
-            let Some(at) = roster.iter().position(|member| *member == from) else {
-                return false;
-            };
-            if report.pass != self.pass_number() || !at.is_multiple_of(height) {
+            let chain = self.chain_of(from, height as usize).to_vec();
+            if report.pass != self.pass_number() || chain.is_empty() {
                 return false;
             }
-            let chain = at..(at + height).min(roster.len());
-            for member in &roster[chain] {
+            for member in &chain {
                 if let Some(peer) = self.peers.get_mut(member) {
                     moved |= peer.has(report.next, stamp);
                     peer.limit = peer.limit.max(report.limit);

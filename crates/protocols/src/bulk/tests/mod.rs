@@ -24,5 +24,6 @@ mod slots;
 mod strict;
 mod talk;
 mod transitions;
+mod tree;
 mod unanswered;
 mod xtp;

@@ -4,8 +4,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::MemberId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
+use groupcast_core::{Incarnation, MemberId};
 
 use super::super::config::{
     BulkConfig, Collectors, Control, Cp, Damping, Multidriver, Policy, Slot, Xtp,
@@ -57,6 +57,9 @@ impl Announce {
             .is_none_or(|subgroups| subgroups.matches(own))
     }
 }
+
+/// The incarnation in the place of a receiver that has left it within the pass (policy `tree`).
+pub(in crate::bulk) const EMPTY_PLACE: Incarnation = Incarnation(0);
 
 /// A pass begins: a page of its receivers, in the order of the ring or of the chains.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@
 //! | 1 data | sender | flags (1): 1 answer, 2 last, 4 again, 8 rate, 16 says its subgroups, 32 delays begin when the receiver's host has it, 64 a message ends with it; index (2): 0, under the policy XTP how many packets before it are kept (65535: so many or more), under Multidriver in a packet that asks for how many receivers replies back off, on a connection that nobody answers how many packets of its message go before it (65535: so many or more); stamp (8), on a connection that nobody answers the message's number; packet number (8); with flag 16 the subgroups that it is for (8); bytes of the stream |
 //! | 8 parity | sender | as data: index of the parity packet, or 65535 for the sum of the block; number of the first packet of its block; parity |
 //! | 2 announce | sender | policy (1), and 128 if it is for some subgroups only, 64 if it carries messages, its parameter (4), flags (1): 1 go-back-N, 2 registers are multicast, 4 confirm, 64 receivers deliver up to marks, 128 they keep it aside until all hold it; of the policy XTP 8 answers are multicast, 16 damped within a request, 32 damped by what they say; of Multidriver 8 return streams are wanted; packet size (4); packets of a block, 0 if there is no parity (2); length plus one, 0 if open (varint); longest delay of a NAK in µs, 0 if unicast (varint); of the policy XTP the longest slot in µs (varint); of Multidriver and List the back-off for each receiver in µs (varint), and the parameter is the set's size, with flag 8 the bytes that each return stream may have without being granted (varint); of Collectors the longest wait of a collector in µs (varint); with flag 64 the first mark (varint); with 64 in the policy when receivers may come (1): 1 at the start, 2 at any time, 3 so that nobody answers; with 128 in the policy the subgroups (8); description |
-//! | 3 start | sender | pass (2), flags (1): 1 answer, 4 names collectors, 8 the answer is to say where parity restores, too; receivers in all (2), first (2), count (2), members (16 each); with flag 4 the version of the list (2), count (2), collectors (16 each) |
+//! | 3 start | sender | pass (2), flags (1): 1 answer, 4 names collectors, 8 the answer is to say where parity restores, too; receivers in all (2), first (2), count (2), members (16 each; incarnation 0: the place was left); with flag 4 the version of the list (2), count (2), collectors (16 each) |
 //! | 4 report | receiver | see [`ReceiverReport`] |
 //! | 5 poll | sender | pass (2), stamp (8), top: one past the highest packet sent (8), length plus one (varint) |
 //! | 9 request | sender | (XTP) pass (2), stamp (8), top (8), the first packet that is kept (8), length plus one (varint) |
@@ -44,7 +44,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 pub(super) use self::composite::{Composite, Row};
 pub(super) use self::data::{DATA_HEADER, Data, DataHeader, VECTOR};
-pub(super) use self::handshake::{Announce, CollectorList, Join, Start};
+pub(super) use self::handshake::{Announce, CollectorList, EMPTY_PLACE, Join, Start};
 pub(super) use self::report::{NAME_MAX, Part, Purpose, ReceiverReport, ReplyTag, Status};
 use super::numbers::{PacketNumber, PassNumber, Stamp};
 use crate::xgm::Subgroups;

@@ -1,0 +1,48 @@
+//! The chains of a pass (policy `tree`, 001 section 3): who speaks for whom, and who has left its
+//! place.
+//!
+//! A receiver that is demoted leaves its place in the roster empty, and all are told the roster
+//! again. The other places stay, and so does every chain but for that receiver: what was
+//! acknowledged for the chain with it is true of the chain without it, so no acknowledgement that
+//! is on its way claims too much.
+
+use groupcast_core::MemberId;
+
+use super::super::config::Policy;
+use super::super::context::Context;
+use super::super::wire::EMPTY_PLACE;
+use super::Sender;
+
+impl Sender {
+    /// A receiver is served later: in its chain the one before it hears the one behind it from now
+    /// on.
+    pub(super) fn leave_chain(&mut self, context: &mut Context<'_>, receiver: MemberId) {
+        if !matches!(context.config.policy, Policy::Tree { .. }) {
+            return;
+        }
+        let pass = self.state.pass_mut();
+        let place = pass.and_then(|pass| pass.roster.iter_mut().find(|it| **it == receiver));
+        if let Some(place) = place {
+            place.incarnation = EMPTY_PLACE;
+            self.send_roster(context);
+        }
+    }
+
+    /// Those for whom `from` speaks in chains of so many: itself, as the first of its chain, and
+    /// those behind it; nobody, if it is not the first.
+    pub(super) fn chain_of(&self, from: MemberId, height: usize) -> &[MemberId] {
+        let roster = self.roster();
+        let Some(at) = roster.iter().position(|member| *member == from) else {
+            return &[];
+        };
+        let start = at - at % height;
+        let is_first = roster[start..at].iter().all(is_empty);
+        let end = (start + height).min(roster.len());
+        if is_first { &roster[at..end] } else { &[] }
+    }
+}
+
+/// Whether the receiver in this place has left it.
+pub(super) fn is_empty(place: &MemberId) -> bool {
+    place.incarnation == EMPTY_PLACE
+}
