@@ -1,5 +1,6 @@
 //! A group of twenty is asked, and all replies come, once and whole: a byte and 64 KiB, without
-//! loss and with 5 %.
+//! loss and with 5 %. The least, the most and subgroups are kept, and with a back-off the asker's
+//! buffer has room for every datagram.
 //!
 //! Method: the real binary on a test bed of six hosts, four members on each of five; on the first
 //! `request`, and a program that asks by the library.
@@ -35,14 +36,20 @@ fn launch(
     Ok(cluster.bed.launch(name, line)?)
 }
 
-/// Asks all members for so many bytes each, by the command.
-fn ask(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
-    let request = cluster.path(&format!("request-{round}"));
+/// Asks for so many bytes each by the command, with these options.
+fn ask(cluster: &Cluster, name: &str, bytes: usize, options: &[&str]) -> Outcome<Process> {
+    let request = cluster.path(&format!("request-{name}"));
     std::fs::write(&request, bytes.to_string())?;
+    let options = [&["--json"], options, &[&request]].concat();
+    launch(cluster, 1, name, "request", &options)
+}
+
+/// Asks all members for so many bytes each, by the command, with these options.
+fn ask_all(cluster: &Cluster, name: &str, bytes: usize, options: &[&str]) -> Outcome {
     let most = MEMBERS.to_string();
-    let options = ["--json", "--min", &most, "--max", &most, &request];
-    let requester = launch(cluster, 1, &format!("console-{round}"), "request", &options)?;
-    judge(requester, bytes)
+    let options = [&["--min", &most, "--max", &most], options].concat();
+    judge(ask(cluster, name, bytes, &options)?, bytes, MEMBERS)?;
+    Ok(())
 }
 
 /// Asks all members for so many bytes each, by the library.
@@ -60,11 +67,12 @@ fn ask_by_library(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
         &most,
         &bytes.to_string(),
     ]);
-    judge(cluster.bed.launch(&name, line)?, bytes)
+    judge(cluster.bed.launch(&name, line)?, bytes, MEMBERS)?;
+    Ok(())
 }
 
-/// Fails unless each member has replied once with so many bytes, whole.
-fn judge(mut requester: Process, bytes: usize) -> Outcome {
+/// Fails unless so many members have replied, each once with so many bytes, whole; their names.
+fn judge(mut requester: Process, bytes: usize, members: usize) -> Outcome<BTreeSet<String>> {
     let who = requester.label().to_owned();
     let Some(status) = requester.wait(LIMIT)? else {
         return Err(format!("{who} does not end").into());
@@ -78,23 +86,50 @@ fn judge(mut requester: Process, bytes: usize) -> Outcome {
         text.len() == bytes && text.bytes().all(|byte| byte == b'x')
     };
     let whole = replies.clone().filter(is_whole);
-    let names: BTreeSet<&str> = whole.filter_map(|line| line["member"].as_str()).collect();
+    let names = whole.filter_map(|line| Some(line["member"].as_str()?.to_owned()));
+    let names: BTreeSet<String> = names.collect();
     let seconds = &lines.last().cloned().unwrap_or_default()["seconds"];
     println!("{who}: {bytes} bytes each: {seconds} s");
-    match status.code() == Some(0) && names.len() == MEMBERS && replies.count() == MEMBERS {
-        true => Ok(()),
+    match status.code() == Some(0) && names.len() == members && replies.count() == members {
+        true => Ok(names),
         false => Err(format!("{who}: {bytes} bytes: {} replied, {status}", names.len()).into()),
     }
 }
 
-fn all_reply() -> Outcome {
-    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+/// How many commands of members have begun.
+fn begun(members: &[Process]) -> Outcome<usize> {
+    let mut begun = 0;
+    for member in members {
+        begun += member.stdout()?.matches("\"begun\"").count();
+    }
+    Ok(begun)
+}
+
+/// Datagrams for which the requester's host had no room in a socket's buffer, since its start.
+fn unread(cluster: &Cluster) -> Outcome<u64> {
+    let output = cluster
+        .bed
+        .command(1, "cat")
+        .arg("/proc/net/snmp")
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let mut rows = text.lines().filter(|line| line.starts_with("Udp:"));
+    let (names, values) = (rows.next().unwrap_or(""), rows.next().unwrap_or(""));
+    let mut columns = names.split(' ').zip(values.split(' '));
+    let unread = columns.find(|(name, _)| *name == "RcvbufErrors");
+    Ok(unread.ok_or("no count of full buffers")?.1.parse()?)
+}
+
+/// Twenty members that listen, four on each host, each of the four in another subgroup.
+fn answering(cluster: &Cluster) -> Outcome<Vec<Process>> {
     let mut members = Vec::new();
     let command = "head -c $(cat) /dev/zero | tr '\\0' x";
     for member in 0..MEMBERS {
-        let (host, name) = (2 + member % HOSTS, format!("member-{member}"));
-        let options = ["--json", "--exec", "sh", "-c", command];
-        members.push(launch(&cluster, host, &name, "answer", &options)?);
+        let (host, name) = (2 + member % HOSTS, format!("member-{member:02}"));
+        let subgroup = (member / HOSTS).to_string();
+        let options = ["--json", "--subgroup", &subgroup];
+        let options = [&options[..], &["--exec", "sh", "-c", command]].concat();
+        members.push(launch(cluster, host, &name, "answer", &options)?);
     }
     until(LIMIT, "all members listen", || {
         let mut all = true;
@@ -103,6 +138,12 @@ fn all_reply() -> Outcome {
         }
         Ok(all.then_some(()))
     })?;
+    Ok(members)
+}
+
+fn all_reply() -> Outcome {
+    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+    let _members = answering(&cluster)?;
     for (round, (permille, bytes)) in [(0, 1), (0, 65_536), (50, 1), (50, 65_536)]
         .into_iter()
         .enumerate()
@@ -110,9 +151,36 @@ fn all_reply() -> Outcome {
         for host in 1..=HOSTS + 1 {
             cluster.bed.lose(host, permille)?;
         }
-        ask(&cluster, round, bytes)?;
+        ask_all(&cluster, &format!("console-{round}"), bytes, &[])?;
         ask_by_library(&cluster, round, bytes)?;
     }
+    Ok(())
+}
+
+fn bounds_are_kept() -> Outcome {
+    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+    let members = answering(&cluster)?;
+    let most = (MEMBERS + 1).to_string();
+    let mut too_few = ask(&cluster, "too-few", 1, &["--min", &most, "--wait", "1"])?;
+    let status = too_few
+        .wait(LIMIT)?
+        .ok_or("a request for too many does not end")?;
+    assert_eq!(
+        (status.code(), begun(&members)?),
+        (Some(1), 0),
+        "nobody is asked"
+    );
+    judge(ask(&cluster, "seven", 1, &["--max", "7"])?, 1, 7)?;
+    assert_eq!(begun(&members)?, 7);
+    let some = ask(&cluster, "some", 1, &["--subgroup", "1,3", "--max", "10"])?;
+    let expected = (5..10)
+        .chain(15..20)
+        .map(|member| format!("member-{member:02}"));
+    assert_eq!(judge(some, 1, 10)?, expected.collect());
+    assert_eq!(begun(&members)?, 17);
+    let before = unread(&cluster)?;
+    ask_all(&cluster, "backs-off", 65_536, &["--backoff", "2"])?;
+    assert_eq!(unread(&cluster)? - before, 0, "datagrams without room");
     Ok(())
 }
 
@@ -120,4 +188,10 @@ fn all_reply() -> Outcome {
 #[ignore = "live: needs root and network namespaces"]
 fn twenty_members_reply_once_and_whole() -> Outcome {
     live(all_reply)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn the_least_the_most_and_subgroups_are_kept_and_no_buffer_is_full() -> Outcome {
+    live(bounds_are_kept)
 }
