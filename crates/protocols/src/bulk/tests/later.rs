@@ -75,7 +75,6 @@ fn run(config: &BulkConfig, lossy: usize, loss: f64) -> Later {
     let before = net.endpoints[0].counters();
     let begun = net.now;
     assert_eq!(before.demoted as usize, lossy);
-    assert_eq!(before.demoted as usize, lossy);
     net.must(Duration::from_secs(60), Net::is_sent);
     let after = net.endpoints[0].counters();
     for index in 1..=RECEIVERS {
