@@ -224,9 +224,7 @@ fn listed(option: &str) -> Result<Vec<Vec<String>>, String> {
 }
 
 fn jobs() -> String {
-    std::thread::available_parallelism()
-        .map_or(1, usize::from)
-        .to_string()
+    exec::processors().to_string()
 }
 
 #[cfg(test)]

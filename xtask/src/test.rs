@@ -255,7 +255,7 @@ fn deny() -> Outcome {
 
 fn tests() -> Outcome {
     // Twice as many as processors: the tests of whole programs wait more than half of their time.
-    let threads = std::thread::available_parallelism().map_or(2, |it| 2 * it.get());
+    let threads = 2 * exec::processors();
     let all = || {
         let mut all = cargo(TESTS);
         all.env("RUST_TEST_THREADS", threads.to_string());
