@@ -14,12 +14,12 @@ use groupcast_core::{Rng, Time};
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 
 use super::endpoints::config;
-use super::net::{Net, accepting, file, member};
+use super::net::{Net, accepting, file, member, time_beside_a_slow_receiver};
 use crate::bulk::config::PlantedInRounds;
 use crate::bulk::wire::{Message, Purpose};
 use crate::bulk::{
-    Bulk, BulkConfig, FAMILY, Failure, Multidriver, Notice, Order, Outcome, Partial, Policy,
-    RateControl, Repair, SendError, Transfer, Wanted,
+    BulkConfig, FAMILY, Failure, Multidriver, Notice, Order, Outcome, Partial, Policy, RateControl,
+    Repair, SendError, Transfer, Wanted,
 };
 
 pub(super) fn with(rule: Multidriver) -> BulkConfig {
@@ -279,32 +279,8 @@ fn a_least_above_the_most_is_refused() {
 
 #[test]
 fn the_rate_is_the_least_that_any_receiver_takes() {
-    let took = |slowest: Option<u64>| {
-        let settings = with(rounds(10));
-        let mut net = Net::new(4, &settings, 400_000);
-        let slow = BulkConfig {
-            receive_rate: slowest,
-            receive_burst: 3000,
-            ..settings
-        };
-        net.endpoints[2] = Bulk::new(member(2), slow, Rng::new(2)).expect("they fit");
-        net.send(Transfer {
-            length: None,
-            ..file(400_000, Wanted::Count(3))
-        });
-        // What goes before the first reply is bound by the window alone.
-        net.stream.truncate(20_000);
-        net.run(Duration::from_millis(200));
-        let all: Vec<u8> = (0..400_000).map(|index| (index % 253) as u8).collect();
-        net.stream = all.into();
-        let (id, since) = (net.id.expect("it is sent"), net.now);
-        net.must(Duration::from_secs(5), |net| net.offered == 400_000);
-        let now = net.now;
-        net.endpoints[0].finish(now, id);
-        net.must(Duration::from_secs(5), Net::is_sent);
-        assert!((1..4).all(|index| net.has_stream(index, 0)));
-        net.now - since
-    };
+    let until_known = Duration::from_millis(200);
+    let took = |slowest| time_beside_a_slow_receiver(with(rounds(10)), 3, slowest, until_known).0;
     assert!(took(None) < Duration::from_millis(100));
     let slow = took(Some(500_000));
     let (least, most) = (Duration::from_millis(700), Duration::from_millis(900));

@@ -26,6 +26,40 @@ pub(super) fn member(index: usize) -> MemberId {
     }
 }
 
+/// A stream of 400,000 B to so many receivers, of which one may take so many bytes a second: how
+/// long the most of it takes, and the network then. What goes before the first answers is bound by
+/// the window alone, so little is offered `until_known`.
+pub(super) fn time_beside_a_slow_receiver(
+    settings: BulkConfig,
+    receivers: usize,
+    slowest: Option<u64>,
+    until_known: Duration,
+) -> (Duration, Net) {
+    const LENGTH: usize = 400_000;
+    let mut net = Net::new(receivers + 1, &settings, LENGTH);
+    let slow = BulkConfig {
+        receive_rate: slowest,
+        receive_burst: 3000,
+        ..settings
+    };
+    net.endpoints[2] = Bulk::new(member(2), slow, Rng::new(2)).expect("they fit");
+    net.send(Transfer {
+        length: None,
+        ..file(LENGTH, Wanted::Count(receivers))
+    });
+    let all = net.stream.clone();
+    net.stream.truncate(20_000);
+    net.run(until_known);
+    net.stream = all;
+    let (id, since) = (net.id.expect("it is sent"), net.now);
+    net.must(Duration::from_secs(5), |net| net.offered == LENGTH as u64);
+    let now = net.now;
+    net.endpoints[0].finish(now, id);
+    net.must(Duration::from_secs(5), Net::is_sent);
+    assert!((1..=receivers).all(|index| net.has_stream(index, 0)));
+    (net.now - since, net)
+}
+
 /// Says of a datagram that leaves now, for this endpoint, whether it is lost.
 pub(super) type Loses = Box<dyn FnMut(Time, usize, &Bytes) -> bool>;
 

@@ -9,11 +9,11 @@ use groupcast_core::Rng;
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 
 use super::endpoints::config;
-use super::net::{Net, accepting, file, member};
+use super::net::{Net, accepting, file, member, time_beside_a_slow_receiver};
 use crate::bulk::config::PlantedInBuckets;
 use crate::bulk::{
-    Bulk, BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy,
-    RateControl, Repair, Slot, Transfer, Wanted, Xtp,
+    BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy, RateControl,
+    Repair, Slot, Transfer, Wanted, Xtp,
 };
 
 /// A request every so many packets, undamped, at once and by multicast.
@@ -370,30 +370,10 @@ fn took(damping: Damping, slowest: Option<u64>) -> Duration {
         },
         ..plain(10)
     });
-    let mut net = Net::new(7, &settings, 400_000);
-    let slow = BulkConfig {
-        receive_rate: slowest,
-        receive_burst: 3000,
-        ..settings
-    };
-    net.endpoints[2] = Bulk::new(member(2), slow, Rng::new(2)).expect("they fit");
-    net.send(Transfer {
-        length: None,
-        ..file(400_000, Wanted::Count(6))
-    });
-    // What goes before the first answers is bound by the window alone.
-    let all = net.stream.clone();
-    net.stream.truncate(20_000);
-    net.run(Duration::from_millis(500));
-    net.stream = all;
-    let (id, since) = (net.id.expect("it is sent"), net.now);
-    net.must(Duration::from_secs(5), |net| net.offered == 400_000);
-    let now = net.now;
-    net.endpoints[0].finish(now, id);
-    net.must(Duration::from_secs(5), Net::is_sent);
-    assert!((1..7).all(|index| net.has_stream(index, 0)));
+    let until_known = Duration::from_millis(500);
+    let (took, net) = time_beside_a_slow_receiver(settings, 6, slowest, until_known);
     assert_eq!(net.endpoints[0].counters().replies_acknowledged, 0);
-    net.now - since
+    took
 }
 
 #[test]
