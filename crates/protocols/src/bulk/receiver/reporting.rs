@@ -139,7 +139,7 @@ impl Receiver {
         answers: bool,
         must: bool,
     ) {
-        let Some(mut report) = self.report_of_now(context, purpose, answers) else {
+        let Some(report) = self.report_of_now(context, purpose, answers) else {
             return;
         };
         let meets = self.announce.meet && purpose == Purpose::Register;
@@ -148,11 +148,15 @@ impl Receiver {
             let message = Message::Report(report);
             context.outbox.multicast(self.id.number, &message);
         } else {
-            self.attach_part(context, &mut report, must);
-            let message = Message::Report(report);
-            let sender = self.id.sender;
-            context.outbox.unicast(sender, self.id.number, &message);
+            self.tell_sender(context, report, must);
         }
+    }
+
+    fn tell_sender(&mut self, context: &mut Context<'_>, mut report: ReceiverReport, must: bool) {
+        self.attach_part(context, &mut report, must);
+        let message = Message::Report(report);
+        let sender = self.id.sender;
+        context.outbox.unicast(sender, self.id.number, &message);
     }
 
     /// Says what it needs in a pass that begins, and, if it was asked, where parity restores that.
@@ -162,10 +166,7 @@ impl Receiver {
             return;
         };
         report.restores_below = restores_below;
-        self.attach_part(context, &mut report, false);
-        let message = Message::Report(report);
-        let sender = self.id.sender;
-        context.outbox.unicast(sender, self.id.number, &message);
+        self.tell_sender(context, report, false);
     }
 
     /// Of every block that begins below this packet, what is held is in memory, so that parity

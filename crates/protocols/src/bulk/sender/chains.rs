@@ -27,19 +27,18 @@ impl Sender {
             self.send_roster(context);
         }
     }
+}
 
-    /// Those for whom `from` speaks in chains of so many: itself, as the first of its chain, and
-    /// those behind it; nobody, if it is not the first.
-    pub(super) fn chain_of(&self, from: MemberId, height: usize) -> &[MemberId] {
-        let roster = self.roster();
-        let Some(at) = roster.iter().position(|member| *member == from) else {
-            return &[];
-        };
-        let start = at - at % height;
-        let is_first = roster[start..at].iter().all(is_empty);
-        let end = (start + height).min(roster.len());
-        if is_first { &roster[at..end] } else { &[] }
-    }
+/// Those of a roster for whom `from` speaks in chains of so many: itself, as the first of its
+/// chain, and those behind it; nobody, if it is not the first.
+pub(super) fn chain_of(roster: &[MemberId], from: MemberId, height: usize) -> &[MemberId] {
+    let Some(at) = roster.iter().position(|member| *member == from) else {
+        return &[];
+    };
+    let start = at - at % height;
+    let is_first = roster[start..at].iter().all(is_empty);
+    let end = (start + height).min(roster.len());
+    if is_first { &roster[at..end] } else { &[] }
 }
 
 /// Whether the receiver in this place has left it.

@@ -136,16 +136,15 @@ impl Sender {
         from: MemberId,
         report: &ReceiverReport,
     ) {
-        match context.config.repair {
-            Repair::GoBackN => self.go_back(context, report),
-            Repair::Selective if self.parity_pays() || self.has_replaced() => {
-                self.repair_blocks(context, from, report);
-            }
-            Repair::Selective => {
-                for gap in &report.missing {
-                    self.repeat(context, report, gap.clone());
-                }
-            }
+        if context.config.repair == Repair::GoBackN {
+            return self.go_back(context, report);
+        }
+        let pays = self.parity_pays();
+        if pays || self.has_replaced() {
+            return self.repair_blocks(context, from, report, pays);
+        }
+        for gap in &report.missing {
+            self.repeat(context, report, gap.clone());
         }
     }
 
@@ -162,13 +161,15 @@ impl Sender {
         self.stream.repair(gap, due(context, report));
     }
 
+    /// Whether there are blocks, and two of them fit into the window.
+    pub(super) fn has_room_for_blocks(&self) -> bool {
+        let fits = |block: u16| usize::from(block) * 2 <= self.stream.window();
+        self.block.is_some_and(fits)
+    }
+
     /// Whether receivers lose different packets, and enough of them.
     fn parity_pays(&self) -> bool {
-        if self
-            .block
-            .is_none_or(|block| usize::from(block) * 2 > self.stream.window())
-            || self.buckets().is_some()
-        {
+        if !self.has_room_for_blocks() || self.buckets().is_some() {
             return false;
         }
         let (mut sum, mut most) = (0.0, 0.0_f64);
@@ -179,11 +180,13 @@ impl Sender {
         most > PARITY_MIN && sum > 1.5 * most
     }
 
+    /// Repairs block by block: where parity `pays` or a block goes as parity, by parity.
     fn repair_blocks(
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
         report: &ReceiverReport,
+        pays: bool,
     ) {
         let size = self.block.map_or(1, u64::from);
         let base = self
@@ -200,7 +203,6 @@ impl Sender {
                 missing.entry(first).or_default().push(piece);
             }
         }
-        let pays = self.parity_pays();
         for (first, gaps) in missing {
             let block = first..self.stream.block_end(first);
             let whole = self.stream.top() >= block.end;

@@ -22,11 +22,11 @@ const REPORTS_PER_WINDOW: u64 = 4;
 impl Sender {
     /// Whether blocks may go as parity in the pass that is under way.
     pub(super) fn may_replace_blocks(&self) -> bool {
-        let fits = |block: u16| block > 1 && usize::from(block) * 2 <= self.stream.window();
+        let is_block = self.block.is_some_and(|block| block > 1) && self.has_room_for_blocks();
         // A receiver that was not told the length with the transfer may not know how many packets
         // the last block has.
         let is_known = self.transfer.length.is_some();
-        self.block.is_some_and(fits) && is_known && self.pass_number() > PassNumber::FIRST
+        is_block && is_known && self.pass_number() > PassNumber::FIRST
     }
 
     /// Whether a block goes as parity in this pass.
@@ -86,14 +86,13 @@ impl Sender {
 
     /// Has the parity sent of the block whose turn it is, once that of those before it was.
     pub(super) fn replace_block(&mut self, context: &mut Context<'_>, limit: PacketNumber) {
-        let sending = self.sending();
-        if sending.is_none_or(|sending| sending.parities.next().is_some()) {
-            return;
-        }
         let Some(first) = self.stream.next_as_parity(limit) else {
             return;
         };
         let sending = self.sending();
+        if sending.is_none_or(|sending| sending.parities.next().is_some()) {
+            return;
+        }
         let count = sending.and_then(|sending| sending.parities.replaces(first));
         self.stream.pass_over(context.now, first);
         let end = self.stream.block_end(first);

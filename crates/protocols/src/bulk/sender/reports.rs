@@ -11,6 +11,7 @@ use super::super::numbers::Stamp;
 use super::super::rate::Seen;
 use super::super::transfer::Outcome;
 use super::super::wire::{Purpose, ReceiverReport, Status};
+use super::chains::chain_of;
 use super::{Peer, Sender, State, Timer};
 
 impl Sender {
@@ -130,11 +131,12 @@ impl Sender {
             let Policy::Tree { height } = context.config.policy else {
                 return false;
             };
-            let chain = self.chain_of(from, height as usize).to_vec();
+            let roster = self.state.pass().map_or(&[][..], |pass| &pass.roster);
+            let chain = chain_of(roster, from, height as usize);
             if report.pass != self.pass_number() || chain.is_empty() {
                 return false;
             }
-            for member in &chain {
+            for member in chain {
                 if let Some(peer) = self.peers.get_mut(member) {
                     moved |= peer.has(report.next, stamp);
                     peer.limit = peer.limit.max(report.limit);
