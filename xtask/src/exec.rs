@@ -82,7 +82,7 @@ pub(crate) fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Comma
 
 /// How many threads this machine runs at once.
 pub(crate) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// The root of the workspace.
