@@ -7,7 +7,7 @@ use super::super::numbers::PacketNumber;
 use super::super::transfer::{Notice, Opening};
 use super::super::wire::{Data, DataHeader, Purpose};
 use super::Receiver;
-use super::store::{Piece, Place, Taken};
+use super::store::{Piece, Place, Store, Taken};
 
 impl Receiver {
     pub(super) fn handle_data(&mut self, context: &mut Context<'_>, data: Data) {
@@ -129,7 +129,8 @@ impl Receiver {
 
     /// Gives the user what is there, and says when that was all.
     pub(super) fn hand_over(&mut self, context: &mut Context<'_>) {
-        if self.awaits_place() {
+        let is_complete = self.state.store().is_some_and(Store::is_complete);
+        if self.awaits_place() && !is_complete {
             return;
         }
         let id = self.id;

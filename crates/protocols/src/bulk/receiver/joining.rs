@@ -2,12 +2,13 @@
 //! the message on that the sender names.
 //!
 //! Of a connection that may be joined nothing is handed over before: otherwise a user could be
-//! given the first messages and then those from its place on, without the ones between them.
+//! given the first messages and then those from its place on, without the ones between them. A
+//! receiver that has all messages to the end begins with the first, wherever it is told to begin:
+//! it hands over what it says that it holds.
 
 use super::super::context::Context;
 use super::super::transfer::{Notice, Opening};
 use super::super::wire::{Join, Message};
-use super::store::Store;
 use super::{Receiver, State, Timer};
 
 impl Receiver {
@@ -63,15 +64,5 @@ impl Receiver {
             });
         }
         self.hand_over(context);
-    }
-
-    /// The sender is done with all, and this receiver has everything from the first message on. It
-    /// was counted in and has missed that, or was never heard: which of the two is not known.
-    pub(super) fn receive_at_end(&mut self, context: &mut Context<'_>) {
-        let is_complete = self.state.store().is_some_and(Store::is_complete);
-        if self.awaits_place() && is_complete {
-            self.begin_receiving(context, "all has come");
-            self.hand_over(context);
-        }
     }
 }

@@ -398,9 +398,6 @@ impl Receiver {
 
     fn handle_finish(&mut self, context: &mut Context<'_>, finish: Finish) {
         let id = self.id;
-        if matches!(finish, Finish::Done(_)) {
-            self.receive_at_end(context);
-        }
         let has_replied = self.returning.as_ref().is_none_or(Returning::has_ended);
         let has_replied_all = self.returning.as_ref().is_some_and(Returning::is_done);
         let complete = self.state.store().is_some_and(Store::is_complete)

@@ -212,6 +212,26 @@ fn who_hears_everything_and_is_never_heard_is_not_told_that_it_is_counted_in() {
 }
 
 #[test]
+fn what_a_receiver_says_it_holds_it_has_handed_over_though_it_never_hears_that_it_is_listed() {
+    let all = some(10);
+    let mut net = Net::new(3, &config(), 0);
+    net.loses = Some(Box::new(|_, to, body| {
+        let message = Message::decode(body).expect("it was encoded").1;
+        to == 2 && matches!(message, Message::Start(_) | Message::Finish(_))
+    }));
+    let id = net.open_as(2, Opening::AtAnyTime);
+    net.to_send = all.clone().into();
+    net.must(Duration::from_secs(5), |net| net.all_had.len() == 10);
+    net.endpoints[0].finish(net.now, id);
+    net.must(Duration::from_secs(5), Net::is_sent);
+    // The sender's last word is lost, and the receiver waits for another.
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Complete);
+    assert_eq!(net.messages[2], all);
+    net.run(config().vanish_after * 2);
+    assert_eq!(net.notices[2].last(), Some(&Notice::Ended { id }));
+}
+
+#[test]
 fn a_joiner_releases_nothing_for_the_others_that_was_not_sent() {
     // Longer than a window, so that one is on its way, half of it unsent, when somebody joins.
     let all: Vec<Bytes> = (0..12)
