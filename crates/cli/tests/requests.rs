@@ -11,6 +11,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::host::{Host, Ran, Running, exists, free_port, until};
@@ -264,4 +265,26 @@ fn a_member_runs_so_many_commands_at_once_and_refuses_what_waits_too_long() {
         codes[5..].iter().all(|code| [1, 3].contains(code)),
         "{codes:?}"
     );
+}
+
+#[test]
+fn with_deliver_to_no_command_runs_before_all_hold_the_request() {
+    let members = Members::new();
+    let ran = members.host.path("ran");
+    let _one = members.member("one", &["--exec", "touch", &ran]);
+    for (options, runs) in [(&["--deliver-to", "0"][..], false), (&[][..], true)] {
+        let two = members.member("two", &["--exec", "true"]);
+        let mut request = members.command(&["request", "--name", "console", "--timeout", "6"]);
+        // Both are there, and until the end of the wait a third may come.
+        request.args(["--min", "2", "--max", "3", "--wait", "3"]);
+        let mut request = members
+            .host
+            .launch("console", request.args(options).stdin(Stdio::null()));
+        thread::sleep(Duration::from_millis(1_500));
+        two.signal("STOP");
+        assert_eq!(request.wait(), 3);
+        let said = members.host.read("console.err");
+        assert!(said.contains("two: "), "{said}");
+        assert_eq!(exists(&ran), runs, "{options:?}: {said}");
+    }
 }
