@@ -10,17 +10,22 @@
 //! was offered, in order, from the message on that both ends were told, and has had what all are
 //! said to have, and everything where its outcome says so.
 
+mod connections;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, Protocol as _, Rng, Time, TransmitBuf};
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, BulkConfig, DeliverTo, Multidriver, Notice, Opening, Order, Outcome, Policy,
-    RateControl, Transfer, TransferId, Wanted, Xtp,
+    Acceptance, Bulk, DeliverTo, Notice, Opening, Order, Outcome, Policy, Transfer, TransferId,
+    Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
+use self::connections::{CONNECTION, Connection};
 use super::{Script, member};
 
 const MEMBERS: usize = 3;
@@ -28,115 +33,15 @@ const MEMBERS: usize = 3;
 const WIRE_MAX: usize = 1024;
 /// More than a member may answer to one input.
 const ANSWERS_MAX: usize = 4096;
-/// A script that begins with this bit is about a connection.
-const CONNECTION: u8 = 128;
 /// What the sender lets come of all replies together, in bytes.
 const BUDGET: usize = 6_000;
-/// Packets of a window.
-const WINDOW: u32 = 16;
-
-/// The connections that a script can be about. The first is also the policy of requests.
-const CONNECTIONS: [Connection; 7] = [
-    Connection {
-        policy: |use_backoff| {
-            Policy::Multidriver(Multidriver {
-                use_backoff,
-                ..Multidriver::for_window(WINDOW)
-            })
-        },
-        opening: Opening::AtStart,
-        replies: true,
-    },
-    Connection {
-        policy: |use_backoff| {
-            Policy::List(Multidriver {
-                use_backoff,
-                ..Multidriver::for_window(WINDOW)
-            })
-        },
-        opening: Opening::AtStart,
-        replies: false,
-    },
-    Connection {
-        policy: |_| Policy::Nak { poll: 4 },
-        opening: Opening::AtStart,
-        replies: false,
-    },
-    Connection {
-        policy: |_| Policy::Ack,
-        opening: Opening::AtStart,
-        replies: false,
-    },
-    Connection {
-        policy: |_| Policy::Xtp(Xtp::for_window(WINDOW)),
-        opening: Opening::AtStart,
-        replies: false,
-    },
-    Connection {
-        policy: |_| Policy::Xtp(Xtp::for_window(WINDOW)),
-        opening: Opening::AtAnyTime,
-        replies: false,
-    },
-    Connection {
-        policy: |_| Policy::Nak { poll: 4 },
-        opening: Opening::Unanswered,
-        replies: false,
-    },
-];
-
-/// How a connection is opened.
-struct Connection {
-    /// Its policy, with back-off where that can be had.
-    policy: fn(bool) -> Policy,
-    opening: Opening,
-    replies: bool,
-}
-
-impl Connection {
-    /// The one that a script's first byte chooses.
-    fn of(choice: u8) -> &'static Self {
-        let index = match choice & CONNECTION != 0 {
-            true => usize::from((choice % CONNECTION) >> 2) % CONNECTIONS.len(),
-            false => 0,
-        };
-        &CONNECTIONS[index]
-    }
-
-    fn is_unanswered(&self) -> bool {
-        self.opening == Opening::Unanswered
-    }
-
-    fn settings(&self, choice: u8) -> BulkConfig {
-        BulkConfig {
-            policy: (self.policy)(choice & 1 != 0),
-            block: None,
-            window: WINDOW,
-            packet: 100,
-            rate: match self.is_unanswered() {
-                true => RateControl::Fixed {
-                    bytes_per_second: 1_000_000,
-                },
-                false => RateControl::Window,
-            },
-            replies_buffer: BUDGET,
-            reply_buffer: 2_000,
-            ..BulkConfig::lan()
-        }
-    }
-}
 
 /// Plays `script` to a sender and two members.
 ///
 /// # Panics
 /// If one of them breaks a promise.
 pub fn replies(script: &[u8]) {
-    let mut script = Script(script);
-    let mut stage = FuzzStage::new(script.u8());
-    stage.settle();
-    while let Some(step) = script.step() {
-        stage.play(step, &mut script);
-        stage.settle();
-    }
+    FuzzStage::after(script);
 }
 
 /// What one member's user has said, and what the sender's user was told of it.
@@ -227,6 +132,18 @@ impl FuzzStage {
             unread: 0,
             honest: true,
         }
+    }
+
+    /// The stage after all of `script`.
+    fn after(script: &[u8]) -> Self {
+        let mut script = Script(script);
+        let mut stage = Self::new(script.u8());
+        stage.settle();
+        while let Some(step) = script.step() {
+            stage.play(step, &mut script);
+            stage.settle();
+        }
+        stage
     }
 
     fn play(&mut self, step: u8, script: &mut Script<'_>) {
@@ -542,86 +459,5 @@ impl FuzzStage {
         let is_it = move |index: &usize| member(*index) == receiver;
         let indices = (0..MEMBERS).filter(is_it);
         indices.flat_map(|index| &self.given[index])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Long enough for whatever is under way: datagrams are delivered as time goes on.
-    fn go_on() -> Vec<u8> {
-        [0xf0, 5, 60, 0xf0, 5, 60, 0xf0].repeat(4)
-    }
-
-    /// Plays all of a script.
-    fn play(script: &[u8]) -> FuzzStage {
-        let mut script = Script(script);
-        let mut stage = FuzzStage::new(script.u8());
-        stage.settle();
-        while let Some(step) = script.step() {
-            stage.play(step, &mut script);
-            stage.settle();
-        }
-        stage
-    }
-
-    /// Of each member the first and the last message of its connection.
-    fn given(stage: &FuzzStage) -> Vec<(u64, u64)> {
-        let receivers = stage.given[1..].iter();
-        let lasts = receivers.filter_map(|lives| lives.last());
-        lasts.map(|given| (given.first, given.last)).collect()
-    }
-
-    /// Three messages.
-    const TALK: [u8; 9] = [0x1e, 7, 200, 0x1e, 8, 0, 0x2e, 9, 1];
-    /// Both members' users end their replies.
-    const END: [u8; 6] = [13, 0, 3, 13, 1, 0];
-
-    #[test]
-    fn scripts_end_in_whole_replies_and_in_none() {
-        // Announced and registered, said by both, ended by both, run to the end.
-        let say = [11, 0, 1, 200, 11, 1, 2, 9, 14, 0];
-        let script = [&[9][..], &go_on(), &say, &go_on(), &END, &go_on()].concat();
-        let stage = play(&script);
-        let told: Vec<usize> = stage.replies.values().map(|reply| reply.told).collect();
-        assert_eq!(told, [1_601, 73]);
-        assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
-        // Any bytes are a script.
-        let mut rng = Rng::new(5);
-        for _ in 0..300 {
-            let noise: Vec<u8> = (0..300).map(|_| rng.below(256) as u8).collect();
-            replies(&noise);
-        }
-    }
-
-    #[test]
-    fn every_connection_carries_messages_to_its_end() {
-        for index in 0..CONNECTIONS.len() as u8 {
-            let choice = CONNECTION | index << 2 | 1;
-            let script = [
-                &[choice][..],
-                &go_on(),
-                &TALK,
-                &go_on(),
-                &END,
-                &[0xdf],
-                &go_on(),
-            ];
-            let stage = play(&script.concat());
-            assert_eq!(given(&stage), [(1, 3); 2], "{index}");
-            assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
-        }
-    }
-
-    #[test]
-    fn a_member_joins_a_connection_that_runs() {
-        // The second member does not hear the first announcement.
-        let miss = [5, 0, 0x00, 7];
-        let script = [&[CONNECTION | 5 << 2][..], &miss, &[0x00], &TALK];
-        let rest = [&go_on()[..], &TALK, &go_on(), &[0xdf], &go_on()];
-        let stage = play(&[script.concat(), rest.concat()].concat());
-        assert_eq!(given(&stage), [(1, 6), (4, 6)]);
-        assert!(stage.members[0].progress(stage.id).is_none(), "it is over");
     }
 }
