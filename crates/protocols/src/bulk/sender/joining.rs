@@ -61,13 +61,15 @@ impl Sender {
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
-        next: PacketNumber,
+        report: &ReceiverReport,
     ) {
+        let packets = self.stream.packets();
         if let Some(peer) = self.peers.get_mut(&from) {
             peer.begin_pass(context.now);
             peer.ready = true;
+            peer.read_needs(report, packets, false);
         }
-        self.offer_place(context, from, next);
+        self.offer_place(context, from, report.next);
     }
 
     /// Tells a receiver where it begins, which has all below `next` and does not know yet.

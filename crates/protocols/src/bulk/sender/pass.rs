@@ -265,12 +265,12 @@ impl Sender {
         };
         let mut needed = RangeSet::default();
         let packets = self.stream.packets();
-        for member in &starting.pass.roster {
-            if let Some(peer) = self.peers.get(member) {
-                for gap in peer.needs.iter() {
-                    needed.insert(gap);
-                }
-            }
+        // The pass serves its roster, and who has joined since.
+        let listed = starting.pass.roster.iter();
+        let listed = listed.filter_map(|member| self.peers.get(member));
+        let joining = self.peers.values().filter(|peer| peer.joining.is_some());
+        for gap in listed.chain(joining).flat_map(|peer| peer.needs.iter()) {
+            needed.insert(gap);
         }
         // What a receiver could not list for want of room is for the next pass.
         needed.remove(starting.listed_below..PacketNumber::MAX);

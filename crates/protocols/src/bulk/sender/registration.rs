@@ -96,7 +96,7 @@ impl Sender {
             subgroups: report.subgroups,
         });
         if late && self.is_open() {
-            return self.let_join(context, from, report.next);
+            return self.let_join(context, from, report);
         }
         if late && !self.transfer.rewindable {
             self.drop_receiver(context, from, Outcome::Late);

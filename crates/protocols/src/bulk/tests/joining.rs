@@ -232,6 +232,28 @@ fn what_a_receiver_says_it_holds_it_has_handed_over_though_it_never_hears_that_i
 }
 
 #[test]
+fn a_receiver_that_is_restarted_before_it_is_ready_joins_and_gets_what_is_said() {
+    let settings = BulkConfig {
+        reserve: true,
+        ..config()
+    };
+    let mut net = Net::new(2, &settings, 0);
+    let id = net.open_as(1, Opening::AtAnyTime);
+    net.must(Duration::from_secs(1), |net| {
+        let started = |it: &Notice| matches!(it, Notice::Started { .. });
+        net.notices[0].iter().any(started)
+    });
+    net.restart(1, &settings);
+    let all = some(10);
+    net.to_send = all.clone().into();
+    net.must(Duration::from_secs(10), |net| net.all_had.len() == 10);
+    net.endpoints[0].finish(net.now, id);
+    net.must(Duration::from_secs(10), Net::is_sent);
+    assert!(has_all_from_its_first(&net, 1, &all));
+    assert_eq!(net.messages[1].len(), 10);
+}
+
+#[test]
 fn a_joiner_releases_nothing_for_the_others_that_was_not_sent() {
     // Longer than a window, so that one is on its way, half of it unsent, when somebody joins.
     let all: Vec<Bytes> = (0..12)
