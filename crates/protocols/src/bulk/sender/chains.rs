@@ -1,29 +1,38 @@
 //! The chains of a pass (policy `tree`, 001 section 3): who speaks for whom, and who has left its
 //! place.
 //!
-//! A receiver that is demoted leaves its place in the roster empty, and all are told the roster
-//! again. The other places stay, and so does every chain but for that receiver: what was
-//! acknowledged for the chain with it is true of the chain without it, so no acknowledgement that
-//! is on its way claims too much.
+//! A receiver that the pass does not wait for any more, since it is demoted or given up, or begins
+//! anew, leaves its place in the roster empty, and all are told the roster again. The other places
+//! stay, and so does every chain but for that receiver: what was acknowledged for the chain with it
+//! is true of the chain without it, so no acknowledgement that is on its way claims too much.
 
 use groupcast_core::MemberId;
 
 use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::wire::EMPTY_PLACE;
-use super::Sender;
+use super::state::{Sending, Starting};
+use super::{Sender, State};
 
 impl Sender {
-    /// A receiver is served later: in its chain the one before it hears the one behind it from now
-    /// on.
-    pub(super) fn leave_chain(&mut self, context: &mut Context<'_>, receiver: MemberId) {
+    /// This pass does not wait for these receivers any more: in their chains the one before each
+    /// hears the one behind it from now on.
+    pub(super) fn leave_chains(&mut self, context: &mut Context<'_>, receivers: &[MemberId]) {
         if !matches!(context.config.policy, Policy::Tree { .. }) {
             return;
         }
-        let pass = self.state.pass_mut();
-        let place = pass.and_then(|pass| pass.roster.iter_mut().find(|it| **it == receiver));
-        if let Some(place) = place {
+        let (State::Starting(Starting { pass, .. }) | State::Sending(Sending { pass, .. })) =
+            &mut self.state
+        else {
+            // No acknowledgement is waited for.
+            return;
+        };
+        let mut any = false;
+        for place in pass.roster.iter_mut().filter(|it| receivers.contains(it)) {
             place.incarnation = EMPTY_PLACE;
+            any = true;
+        }
+        if any {
             self.send_roster(context);
         }
     }

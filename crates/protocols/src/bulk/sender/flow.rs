@@ -356,6 +356,7 @@ impl Sender {
             })
             .map(|(member, _)| *member)
             .collect();
+        self.leave_chains(context, &gone);
         for member in gone {
             self.drop_receiver(context, member, Outcome::Vanished);
         }

@@ -412,6 +412,7 @@ impl Sender {
         self.look_for_break(receiver, &outcome);
         if !matches!(outcome, Outcome::Complete | Outcome::Cancelled) {
             self.replace_collector(context, receiver);
+            self.leave_chains(context, &[receiver]);
         }
         context.notify(Notice::Settled {
             id: self.id,

@@ -49,6 +49,7 @@ impl Sender {
                 self.replaced.pop_first();
             }
             self.replaced.insert(former, replaced);
+            self.leave_chains(context, &[former]);
         }
         self.look_for_loss(context, from, report);
         if self.settled.contains_key(&from) {

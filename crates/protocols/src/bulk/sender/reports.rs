@@ -114,6 +114,9 @@ impl Sender {
         peer.returned = returned;
         // Unless it has yet to say what it needs in this pass.
         peer.gates &= matches!(self.state, State::Starting(_)) && !peer.ready;
+        if !peer.gates {
+            self.leave_chains(context, &[from]);
+        }
     }
 
     /// Takes in what a report says of its receiver, or of a chain; whether any has more than

@@ -70,7 +70,7 @@ impl Sender {
             if let Some(peer) = self.peers.get_mut(&member) {
                 peer.gates = false;
             }
-            self.leave_chain(context, member);
+            self.leave_chains(context, &[member]);
         } else {
             self.drop_receiver(context, member, Outcome::Slow);
         }
