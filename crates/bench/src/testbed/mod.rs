@@ -262,6 +262,34 @@ impl Testbed {
         run("ip", &["-n", &namespace, "-batch", "-"], &script).map(|_| ())
     }
 
+    /// From now on, and at the latest after two seconds, the switch sends a multicast only to hosts
+    /// that have joined its group: IGMP snooping, with a querier in each part. It is of version 3:
+    /// with version 2 a host that heard another join says neither that it joins nor that it leaves.
+    pub fn follow_memberships(&self) -> Result<(), TestbedError> {
+        let mut script = String::new();
+        for part in 0..=self.hosts {
+            // In hundredths of a second. A querier waits that long for answers before a bridge
+            // stops flooding, so the interval is set first.
+            script.push_str(&format!(
+                "link set br{part} type bridge mcast_igmp_version 3 mcast_query_response_interval 100 \
+                 mcast_last_member_interval 10\n\
+                 link set br{part} type bridge mcast_snooping 1 mcast_querier 1\n"
+            ));
+        }
+        self.switch(&script)
+    }
+
+    /// Bytes that the switch has sent to `host` since the bed was built.
+    pub fn sent_to(&self, host: usize) -> Result<u64, TestbedError> {
+        let path = format!("/sys/class/net/p{host}/statistics/tx_bytes");
+        let command = ["netns", "exec", &self.identity.switch(), "cat", &path];
+        let counter = run("ip", &command, "")?;
+        counter.trim().parse().map_err(|_| TestbedError::Failed {
+            command: command.join(" "),
+            stderr: format!("it printed {counter:?}"),
+        })
+    }
+
     /// Cuts `host` off: no frame reaches it and none of its own leaves, while its interface looks
     /// healthy. At once.
     pub fn cut(&self, host: usize) -> Result<(), TestbedError> {

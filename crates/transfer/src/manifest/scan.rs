@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Entry, Exclude, Kind, Manifest, ManifestError, Timestamp};
+use super::{Entry, Exclude, Kind, Limits, Manifest, ManifestError, Timestamp};
 
 /// A manifest, and the paths of its entries on this host.
 #[derive(Debug)]
@@ -67,6 +67,14 @@ pub enum ScanError {
         /// What it is.
         what: &'static str,
     },
+    /// There is more than receivers take in one transfer.
+    #[error(
+        "there are more than {max} files, directories and links: receivers take no longer list; send a part of them at a time"
+    )]
+    TooMany {
+        /// How many they take.
+        max: usize,
+    },
     /// The list is no manifest.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -85,9 +93,15 @@ impl Scan {
     /// The same, without the entries that `exclude` leaves out, which are not read.
     ///
     /// # Errors
-    /// If anything else cannot be read, or two paths have the same last name.
+    /// If anything else cannot be read, two paths have the same last name, or there are more entries
+    /// than receivers take ([`Limits`]).
     pub fn without(paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
+        Self::at_most(Limits::default().entries_max, paths, exclude)
+    }
+
+    fn at_most(max: usize, paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
         let mut walk = Walk {
+            max,
             found: Vec::new(),
             open: Vec::new(),
             skipped: Vec::new(),
@@ -117,6 +131,8 @@ impl Scan {
 }
 
 struct Walk<'a> {
+    /// The most entries.
+    max: usize,
     exclude: &'a Exclude,
     excluded: usize,
     found: Vec<(Entry, PathBuf)>,
@@ -174,6 +190,9 @@ impl Walk<'_> {
                 fingerprint: fingerprint(metadata),
             }
         };
+        if self.found.len() == self.max {
+            return Err(ScanError::TooMany { max: self.max });
+        }
         let entry = Entry {
             path,
             mode: (metadata.mode() & 0o777) as u16,
@@ -334,5 +353,16 @@ mod tests {
         assert!(missing.to_string().contains("none"), "{missing}");
         let dot = Scan::of(&[scratch.path("a/x/..")]).unwrap();
         assert_eq!(dot.manifest.entries()[0].path, b"a");
+    }
+
+    #[test]
+    fn more_entries_than_receivers_take_are_refused_before_anything_is_sent() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("a/x")).unwrap();
+        fs::write(scratch.path("a/y"), "one").unwrap();
+        let of = |max| Scan::at_most(max, &[scratch.path("a")], &Exclude::default());
+        assert_eq!(of(3).unwrap().manifest.entries().len(), 3);
+        let error = of(2).unwrap_err().to_string();
+        assert!(error.contains("more than 2 files"), "{error}");
     }
 }

@@ -9,3 +9,4 @@ mod kill;
 mod pause;
 mod relay;
 mod rings;
+mod snooping;
