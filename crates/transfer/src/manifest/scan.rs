@@ -93,8 +93,8 @@ impl Scan {
     /// The same, without the entries that `exclude` leaves out, which are not read.
     ///
     /// # Errors
-    /// If anything else cannot be read, two paths have the same last name, or there are more entries
-    /// than receivers take ([`Limits`]).
+    /// If anything else cannot be read, two paths have the same last name, or there are more
+    /// entries than receivers take ([`Limits`]).
     pub fn without(paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
         Self::at_most(Limits::default().entries_max, paths, exclude)
     }
