@@ -158,7 +158,7 @@ impl Peers {
         recent.map(|(member, _)| *member).take(HEARD_TOLD).collect()
     }
 
-    /// `member` was excluded: it is not let in for `min`, for twice as long each time that it
+    /// `member` was excluded: it is not let in for `min`, for four times as long each time that it
     /// happens again soon, for `max` at most. What follows within `min` counts as once. Whether a
     /// quarantine begins.
     pub fn quarantine(
@@ -301,8 +301,10 @@ struct Delay {
 impl Delays {
     /// How many times its length a delay is remembered after its end.
     const REMEMBERED: u32 = 8;
+    /// So many times longer is one that follows soon: the longest is reached in a few seconds.
+    const GROWTH: u32 = 4;
 
-    /// Delays `member` from `now` on: for `min`, or for twice as long as before if that was not
+    /// Delays `member` from `now` on: for `min`, or for four times as long as before if that was not
     /// long ago, for `max` at most. False if there is no room for one more.
     pub fn begin(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) -> bool {
         if self.delays.len() >= Peers::MAX {
@@ -313,7 +315,7 @@ impl Delays {
             return false;
         }
         let recent = before.filter(|it| now.since(it.until) < it.length * Self::REMEMBERED);
-        let length = recent.map_or(min, |before| (before.length * 2).min(max));
+        let length = recent.map_or(min, |before| (before.length * Self::GROWTH).min(max));
         let until = now + length;
         let begun = now;
         let delay = Delay {

@@ -3,7 +3,7 @@
 //! that way which a member of the group needs.
 //!
 //! A member that was excluded is in doubt until it has answered enough of the probes of one time,
-//! at the pace that the group needs: it stays in quarantine, for three times the longest one. A
+//! at the pace that the group needs: it stays in quarantine, for the longest time. A
 //! host that pauses, or is behind a way that opens again, answers so as soon as it is back; a host
 //! that takes too long for each datagram does not, and would be in the group for a second or two
 //! each time. Who is not heard any more is not asked, and costs nothing.
@@ -16,8 +16,6 @@ use groupcast_core::{MemberId, Time};
 use super::wire::Message;
 use super::{Rmp, Timer};
 
-/// A member that is in doubt stays in quarantine for so many of the longest ones.
-const DOUBTED: u32 = 3;
 /// A member whose quarantine would be over is asked as long as it was heard within this time.
 const HEARD_FOR: Duration = Duration::from_secs(1);
 
@@ -29,7 +27,7 @@ impl Rmp {
             self.ask_whether_heard(member);
         }
         if self.probes.asks(member) {
-            let longest = self.config.quarantine_max * DOUBTED;
+            let longest = self.config.quarantine_max;
             self.peers.doubt(now, member, longest);
         }
         if self.timers.due(Timer::Probe).is_none() {
