@@ -2,6 +2,7 @@
 //! and what ordered ones do about another process with their name,
 //! and for a majority.
 
+mod closed_ways;
 mod gapped;
 mod insider;
 mod majority;

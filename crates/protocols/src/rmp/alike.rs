@@ -19,6 +19,7 @@ impl Hash for Rmp {
             probes,
             claims,
             polls_told,
+            brittle,
             askers,
             namesakes,
             leaving,
@@ -31,7 +32,10 @@ impl Hash for Rmp {
             transitions: _,
             counters: _,
         } = self;
-        (local, rng, phase, timers, peers, probes, claims, polls_told).hash(state);
-        (askers, namesakes, leaving, flow, timing, queue, unordered).hash(state);
+        (local, rng, phase, timers, peers, probes, claims).hash(state);
+        (
+            polls_told, brittle, askers, namesakes, leaving, flow, timing, queue, unordered,
+        )
+            .hash(state);
     }
 }

@@ -29,6 +29,8 @@ use super::{Rmp, State};
 const WAITS: u32 = 3;
 /// So many have to tell it.
 const TELLERS: usize = 2;
+/// In a recovery one is enough after all were asked so many times: nobody else can.
+const ROUNDS: usize = 2;
 
 /// Who has told what of whom.
 #[derive(Clone, Hash, Default, Debug)]
@@ -108,6 +110,8 @@ impl Polling {
     fn note_told(&mut self, member: MemberId, teller: MemberId) -> bool {
         // This member has answered, too.
         let others = self.answers.len() - 1;
+        let all_asked = self.repeats as usize > WAITS as usize + others;
+        let others = if all_asked { 1 } else { others };
         self.wanted.contains(&member)
             && !self.answers.contains_key(&member)
             && self.answers.contains_key(&teller)
@@ -139,7 +143,9 @@ impl Recovering {
     fn note_told(&mut self, member: MemberId, accepts: bool, teller: MemberId) -> bool {
         // But for the member and this one.
         let others = self.proposal.members.len().saturating_sub(2);
-        self.has(member) && self.has(teller) && self.hearsay.note(member, accepts, teller, others)
+        let all_asked = self.tries as usize > WAITS as usize + ROUNDS * others;
+        let enough = if all_asked { 1 } else { others };
+        self.has(member) && self.has(teller) && self.hearsay.note(member, accepts, teller, enough)
     }
 
     /// Whose acceptance is missing at `local`, if that matters.

@@ -50,13 +50,6 @@ impl Recovering {
             OrderRule::Heard => old.marks().known,
         })
     }
-
-    /// The members of the old configuration that are neither in the next one nor said good-bye.
-    fn excluded(&self) -> Vec<MemberId> {
-        let old = self.old.iter().flat_map(|old| &old.members).copied();
-        old.filter(|member| !self.has(*member) && !self.proposal.left.contains(member))
-            .collect()
-    }
 }
 
 impl Rmp {
@@ -172,6 +165,9 @@ impl Rmp {
     /// The new configuration is installed: begins to work in it.
     fn begin(&mut self, now: Time, order: Order) {
         self.peers.note_installed(order.id.counter);
+        let old = self.state.installed().map(|old| &*old.members);
+        self.brittle
+            .note_installed(now, old.unwrap_or_default(), &order.members);
         self.flow.restart();
         self.timing.restart();
         self.askers.clear();

@@ -23,14 +23,15 @@
 //! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
 //! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
 //! `relaying` does so for what is known of a member that is not heard, `hearsay` for what such a
-//! member says in a reformation, `claims` bounds what one member's word does there; `unordered` is
-//! what has no ACK; `state` lists the states, of which `polling`, `standby` and
-//! `recovering` are those of a reformation; `patience` is for whom a poller waits; `plan` is how it
-//! finishes the old configuration, `installing` does it; `lists` is what a new list of members
-//! changes in the order, `listing` makes lists and hears them, `joining` is a newcomer,
-//! `catching_up` a member that a reformation finds before a list; `strangers` is how groups find
-//! each other and how a member leaves; `flow` has the window, `timing` the timers; `outgoing` keeps
-//! own messages until their places are known; `alike` says when two members will do the same.
+//! member says in a reformation, `claims` bounds what one member's word does there; `brittle` is a
+//! group that breaks again and again; `unordered` is what has no ACK; `state` lists the states, of
+//! which `polling`, `standby` and `recovering` are those of a reformation; `patience` is for whom a
+//! poller waits; `plan` is how it finishes the old configuration, `installing` does it; `lists` is
+//! what a new list of members changes in the order, `listing` makes lists and hears them, `joining`
+//! is a newcomer, `catching_up` a member that a reformation finds before a list; `strangers` is how
+//! groups find each other and how a member leaves; `flow` has the window, `timing` the timers;
+//! `outgoing` keeps own messages until their places are known; `alike` says when two members will
+//! do the same.
 //!
 //! Beside these, a member that is alone goes from Polling or Operational to Joining when a group
 //! hears it, and from there to Operational when a list lets it in, or back to Polling.
@@ -55,6 +56,7 @@ mod askers;
 mod bad_input;
 #[cfg(test)]
 mod bad_lists;
+mod brittle;
 mod catching_up;
 mod claims;
 mod config;
@@ -126,6 +128,7 @@ use groupcast_core::{
 };
 
 use self::askers::Askers;
+use self::brittle::Brittle;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
 pub use self::family::FAMILY;
@@ -171,6 +174,7 @@ pub struct Rmp {
     probes: Probes,
     claims: Claims,
     polls_told: PollsTold,
+    brittle: Brittle,
     askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
@@ -278,6 +282,7 @@ impl Rmp {
             probes: Probes::default(),
             claims: Claims::default(),
             polls_told: PollsTold::default(),
+            brittle: Brittle::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,

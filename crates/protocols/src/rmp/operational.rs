@@ -58,7 +58,7 @@ pub(super) struct Operational {
     pub(super) unheard: Option<(u8, Number, Time)>,
     /// How far everything was held when the last request was sent.
     pub(super) requested_at: Seq,
-    /// The way of the last token pass that this member would send on.
+    /// The ways of token passes that this member may have to send on.
     pub(super) passes: PassesOn,
     /// Members that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
@@ -255,7 +255,8 @@ impl Rmp {
         let operational = self.state.expect_operational();
         operational.data_tries += 1;
         // That the token moves shows that the group lives: it may be at its limit.
-        if operational.data_tries > self.config.tries * 2 {
+        let tries_max = self.config.tries * 2 * self.brittle.patience(now);
+        if operational.data_tries > tries_max {
             self.poll(now, "packet without a position", Polling::default());
             return;
         }

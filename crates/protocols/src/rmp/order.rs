@@ -322,6 +322,18 @@ impl Order {
         self.ring[next]
     }
 
+    /// How many steps after another member this one comes in the list; after one that is not in it,
+    /// counted from its beginning. `None` if this one is not in it.
+    pub(super) fn turn_after(&self, index: u8) -> Option<u32> {
+        let at = |index: usize| self.ring.iter().position(|it| usize::from(*it) == index);
+        let (members, me) = (self.ring.len(), at(self.me.at())?);
+        let turn = match at(usize::from(index)) {
+            Some(other) => (me + members - other) % members,
+            None => me + 1,
+        };
+        u32::try_from(turn).ok()
+    }
+
     /// Whether the newest ACK names this member.
     pub(super) fn is_named(&self) -> bool {
         usize::from(self.top.next) == self.me.at()

@@ -39,6 +39,8 @@ pub(super) struct Recovering {
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// Who said good-bye meanwhile.
     pub(super) gone: BTreeSet<MemberId>,
+    /// Who should have been in this configuration, as far as it was known here, and is not.
+    left_behind: BTreeSet<MemberId>,
 }
 
 /// A member that did not accept this many proposals in a row is left out: polls reach it, other
@@ -50,8 +52,14 @@ impl Recovering {
         proposal: Proposal,
         local: MemberId,
         inventories: BTreeMap<MemberId, Inventory>,
-        before: State,
+        mut before: State,
     ) -> Self {
+        let mut left_behind = match &mut before {
+            State::Polling(polling) => core::mem::take(&mut polling.wanted),
+            State::Standby(standby) => core::mem::take(&mut standby.wanted),
+            _ => BTreeSet::new(),
+        };
+        left_behind.retain(|it| config_of(&proposal, *it).is_none());
         let own = config_of(&proposal, local);
         let inventories = inventories
             .into_iter()
@@ -71,6 +79,7 @@ impl Recovering {
             accepted: BTreeSet::new(),
             unaccepted: BTreeMap::new(),
             gone: BTreeSet::new(),
+            left_behind,
         }
     }
 
@@ -84,6 +93,15 @@ impl Recovering {
 
     pub(super) fn has(&self, member: MemberId) -> bool {
         self.members().any(|other| other == member)
+    }
+
+    /// The members of the old configuration, and those that were wanted here, that are neither in
+    /// the next one nor said good-bye.
+    pub(super) fn excluded(&self) -> BTreeSet<MemberId> {
+        let old = self.old.iter().flat_map(|old| &old.members);
+        let all = old.chain(&self.left_behind).copied();
+        all.filter(|it| !self.has(*it) && !self.proposal.left.contains(it))
+            .collect()
     }
 
     pub(super) fn is_proposer(&self, member: MemberId) -> bool {

@@ -1,5 +1,6 @@
 //! The token (000 ch. 8): ACKs that pass it on, and the signs that it was taken.
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -42,16 +43,24 @@ const CLOSED: u32 = 2;
 /// So many passes of a closed way are sent on at once before one waits again for its repetition,
 /// which shows whether the way is still closed.
 const FORWARDS: u32 = 16;
+/// So many members send passes of a closed way on at once: one of them hears the issuer, and is
+/// heard by the member that it names, unless nearly all ways are closed.
+const FORWARDERS: u32 = 3;
 
-/// What is known of the way on which the token comes to the member before this one, from the one
-/// before that.
+/// What is known of the ways on which tokens come to other members. Each is watched by those that
+/// can send a token on.
 #[derive(Clone, Hash, Default, Debug)]
 pub(super) struct PassesOn {
-    /// The issuer, and whom it named.
-    way: (u8, u8),
-    /// The last pass that was heard on it, and whether that was repeated.
+    /// By the issuer, and whom it named.
+    ways: BTreeMap<(u8, u8), Way>,
+}
+
+/// A way on which tokens come to another member.
+#[derive(Clone, Hash, Default, Debug)]
+struct Way {
+    /// The last pass that was heard on it, and how many times that was repeated.
     last: Stamp,
-    repeated: bool,
+    repeats: u32,
     /// How many in a row were repeated.
     in_a_row: u32,
     /// How many more are sent on at once.
@@ -59,38 +68,45 @@ pub(super) struct PassesOn {
 }
 
 impl PassesOn {
-    /// A token pass on `way` was heard, or is repeated: whether this member sends it on.
-    fn hear(&mut self, way: (u8, u8), ack: &Ack) -> bool {
-        if self.way != way {
-            *self = Self {
-                way,
-                ..Self::default()
-            };
+    /// A token pass among `members` was heard, or is repeated: whether this member sends it on,
+    /// whose `turn` is at so many repetitions.
+    fn hear(&mut self, ack: &Ack, turn: u32, members: usize) -> bool {
+        let way = (ack.issuer, ack.next);
+        // A list has changed the ways.
+        if self.ways.len() > members && !self.ways.contains_key(&way) {
+            self.ways.clear();
         }
+        self.ways.entry(way).or_default().hear(ack, turn)
+    }
+}
+
+impl Way {
+    fn hear(&mut self, ack: &Ack, turn: u32) -> bool {
         if self.last != ack.stamp {
             let at_once = self.left > 0;
-            if !at_once && !self.repeated {
+            if !at_once && self.repeats == 0 {
                 self.in_a_row = 0;
             }
-            (self.last, self.repeated) = (ack.stamp, false);
+            (self.last, self.repeats) = (ack.stamp, 0);
             if at_once {
                 self.left -= 1;
-                // As if it had been: nobody waits for that.
-                self.repeated = true;
+                // As if it had been repeated: nobody waits for that.
+                self.repeats = 1;
                 return true;
             }
         }
         if !ack.again {
             return false;
         }
-        if !self.repeated {
-            self.repeated = true;
-            self.in_a_row += 1;
+        if self.repeats == 0 {
+            self.in_a_row = self.in_a_row.saturating_add(1);
         }
-        if self.in_a_row >= CLOSED {
+        self.repeats = self.repeats.saturating_add(1);
+        let closed = self.in_a_row >= CLOSED && turn <= FORWARDERS;
+        if closed {
             self.left = FORWARDS;
         }
-        true
+        closed || self.repeats >= turn
     }
 }
 
@@ -161,7 +177,7 @@ impl Rmp {
         if silent || order.is_alone() {
             self.timers.cancel(Timer::Silence);
         } else {
-            let silence = self.config.silence_max;
+            let silence = self.config.silence_max * self.brittle.patience(now);
             self.timers.set(Timer::Silence, now + silence);
         }
     }
@@ -226,7 +242,7 @@ impl Rmp {
 
     /// Nobody took the token: the ACK again.
     pub(super) fn pass_again(&mut self, now: Time) {
-        let tries_max = self.config.tries;
+        let tries_max = self.config.tries * self.brittle.patience(now);
         let operational = self.state.expect_operational();
         let Some(pass) = &mut operational.pass else {
             return;
@@ -294,8 +310,9 @@ impl Rmp {
     }
 
     /// A token pass that its issuer repeats may not reach the member that it names: the member
-    /// after that one sends it on, and where that happens again and again, the next ones at once
-    /// (ours).
+    /// after that one sends it on; from its second repetition on the next one, too, and so on,
+    /// since the ways from or to the first may be closed as well. Where that happens again and
+    /// again, three of them send the next ones on at once (ours).
     pub(super) fn forward(&mut self, from: MemberId, ack: &Ack, list: Option<&List>) {
         let State::Operational(operational) = &mut self.state else {
             return;
@@ -303,12 +320,14 @@ impl Rmp {
         let order = &operational.order;
         let newest = ack.stamp == order.top.stamp && order.top.next == ack.next;
         let own = order.member(ack.issuer) == Some(from);
-        let after = usize::from(order.after(ack.next)) == order.me.at();
-        let Some(next) = order.member(ack.next).filter(|_| newest && own && after) else {
+        let Some(next) = order.member(ack.next).filter(|_| newest && own) else {
             return;
         };
-        let way = (ack.issuer, ack.next);
-        if !operational.passes.hear(way, ack) {
+        let Some(turn) = order.turn_after(ack.next).filter(|turn| *turn > 0) else {
+            return;
+        };
+        let members = order.ring.len();
+        if !operational.passes.hear(ack, turn, members) {
             return;
         }
         let ack = Ack {

@@ -1,0 +1,89 @@
+//! A group that breaks again and again, and has the same members each time (ours).
+//!
+//! Where several ways are closed and datagrams are lost, too, third members help: they send tokens
+//! on, and tell marks and what is missing. Now and then that takes longer than a group may be
+//! silent, though nobody is gone, and the next group is the same. So after two such breaks a group
+//! has more patience, until it has lasted for a while. It notices a crash later, which is why a
+//! group has no such patience otherwise.
+
+use core::time::Duration;
+
+use groupcast_core::{MemberId, Time};
+
+/// A configuration that is over sooner was a short one.
+const SHORT: Duration = Duration::from_secs(60);
+/// So many short ones in a row, each with the members of the one before, are too many.
+const SHORT_MAX: u32 = 2;
+/// So many times longer a group may be silent, or datagrams unanswered, then.
+const PATIENCE: u32 = 4;
+
+/// How long the last configurations lasted.
+#[derive(Clone, Copy, Hash, Default, Debug)]
+pub(super) struct Brittle {
+    /// When the last one was installed.
+    installed: Option<Time>,
+    /// How many before it were short, and followed by one with the same members.
+    broken: u32,
+}
+
+impl Brittle {
+    /// A configuration of `members` is installed, after one of `before`.
+    pub(super) fn note_installed(&mut self, now: Time, before: &[MemberId], members: &[MemberId]) {
+        let short = self.is_young(now);
+        self.installed = Some(now);
+        let same = before.len() == members.len() && before.iter().all(|it| members.contains(it));
+        if !short {
+            self.broken = 0;
+        } else if same && members.len() > 1 {
+            self.broken = self.broken.saturating_add(1);
+        }
+    }
+
+    fn is_young(&self, now: Time) -> bool {
+        self.installed.is_some_and(|at| now.since(at) < SHORT)
+    }
+
+    /// How many times longer than it is set a group waits before it takes itself for broken.
+    pub(super) fn patience(&self, now: Time) -> u32 {
+        match self.is_young(now) && self.broken >= SHORT_MAX {
+            true => PATIENCE,
+            false => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, NodeId};
+
+    use super::*;
+
+    fn members(count: u64) -> alloc::vec::Vec<MemberId> {
+        let member = |node| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        };
+        (0..count).map(member).collect()
+    }
+
+    #[test]
+    fn a_group_that_broke_twice_without_losing_a_member_is_patient_until_it_has_lasted() {
+        let at = |seconds: u64| Time::from_millis(seconds * 1_000);
+        let (two, three) = (members(2), members(3));
+        let mut brittle = Brittle::default();
+        brittle.note_installed(at(0), &two, &three);
+        brittle.note_installed(at(5), &three, &three);
+        brittle.note_installed(at(6), &three, &two);
+        brittle.note_installed(at(7), &two, &three);
+        assert_eq!(
+            brittle.patience(at(7)),
+            1,
+            "it broke once, and changed twice"
+        );
+        brittle.note_installed(at(8), &three, &three);
+        assert_eq!(brittle.patience(at(67)), PATIENCE);
+        assert_eq!(brittle.patience(at(68)), 1, "it has lasted");
+        brittle.note_installed(at(69), &three, &three);
+        assert_eq!(brittle.patience(at(69)), 1);
+    }
+}
