@@ -28,23 +28,50 @@ impl Entry {
     }
 }
 
-/// The rate that `text` names.
+/// The rate that `text` names: `20`, `auto`, `auto:50`.
 pub(super) fn rate(text: &str) -> Result<RateControl, String> {
-    match text {
-        "auto" => Ok(RateControl::FAIR),
-        "max" => Ok(RateControl::ALL),
-        "background" => Ok(RateControl::BACKGROUND),
-        "fair" => Err("`fair` is the default now: --rate auto".into()),
-        "window" => Ok(RateControl::Window),
-        text => match text.parse::<f64>() {
-            Ok(rate) if (0.01..=1e6).contains(&rate) => Ok(RateControl::Fixed {
-                bytes_per_second: (rate * BYTES_PER_MEGABIT) as u64,
-            }),
-            _ => Err(
-                "not a rate: megabits a second from 0.01 to 1000000, auto, background, max or window".into(),
-            ),
-        },
-    }
+    let (word, most) = match text.split_once(':') {
+        Some((word, most)) => (word, Some(most)),
+        None => (text, None),
+    };
+    let share = match word {
+        "auto" => Share::Fair,
+        "max" => Share::All,
+        "background" => Share::Rest,
+        "fair" => return Err("`fair` is the default now: --rate auto".into()),
+        _ if most.is_some() => {
+            return Err(
+                "only a rate that is found has a ceiling: auto:50, background:50, max:50".into(),
+            );
+        }
+        "window" => return Ok(RateControl::Window),
+        _ => {
+            let bytes_per_second = bytes_per_second(text)
+                .ok_or("not a rate: megabits a second from 0.01 to 1000000, auto, background, max or window")?;
+            return Ok(RateControl::Fixed { bytes_per_second });
+        }
+    };
+    let max = match most {
+        Some(most) => Some(bytes_per_second(most).ok_or_else(|| {
+            format!(
+                "not a ceiling: {most}; megabits a second from 0.01 to 1000000, as in {word}:50"
+            )
+        })?),
+        None => None,
+    };
+    Ok(RateControl::Adaptive { max, share })
+}
+
+/// Megabits a second, in words.
+fn bytes_per_second(text: &str) -> Option<u64> {
+    let rate: f64 = text.parse().ok()?;
+    let is_possible = (0.01..=1e6).contains(&rate);
+    is_possible.then_some((rate * BYTES_PER_MEGABIT) as u64)
+}
+
+/// The same for users.
+fn megabits(bytes_per_second: u64) -> f64 {
+    bytes_per_second as f64 / BYTES_PER_MEGABIT
 }
 
 /// The entry of a schedule that `text` names: `18:00=auto`, `8:00=pause`.
@@ -140,14 +167,18 @@ pub(super) fn name(rate: Option<RateControl>) -> String {
     match rate {
         None => "pause".into(),
         Some(RateControl::Window) => "window".into(),
-        Some(RateControl::Adaptive { share, .. }) => match share {
-            Share::Fair => "auto".into(),
-            Share::Rest => "background".into(),
-            Share::All => "max".into(),
-        },
-        Some(RateControl::Fixed { bytes_per_second }) => {
-            format!("{}", bytes_per_second as f64 / BYTES_PER_MEGABIT)
+        Some(RateControl::Adaptive { share, max }) => {
+            let word = match share {
+                Share::Fair => "auto",
+                Share::Rest => "background",
+                Share::All => "max",
+            };
+            match max {
+                Some(max) => format!("{word}:{}", megabits(max)),
+                None => word.into(),
+            }
         }
+        Some(RateControl::Fixed { bytes_per_second }) => megabits(bytes_per_second).to_string(),
     }
 }
 
@@ -203,9 +234,32 @@ mod tests {
 
     #[test]
     fn a_rate_is_named_as_it_was_said() {
-        for text in ["pause", "auto", "background", "max", "window", "20", "0.5"] {
+        for text in [
+            "pause",
+            "auto",
+            "background",
+            "max",
+            "window",
+            "20",
+            "0.5",
+            "auto:50",
+            "background:0.5",
+        ] {
             let said = entry(&format!("0:00={text}")).unwrap();
             assert_eq!(name(said.rate), text);
+        }
+    }
+
+    #[test]
+    fn a_ceiling_is_of_a_rate_that_is_found() {
+        let max = Some(50 * 125_000);
+        let share = Share::Fair;
+        assert_eq!(rate("auto:50"), Ok(RateControl::Adaptive { max, share }));
+        for text in ["window:50", "20:50", "fast:50"] {
+            assert!(rate(text).unwrap_err().contains("auto:50"), "{text}");
+        }
+        for text in ["auto:", "auto:0", "auto:-5", "auto:nan", "auto:5:6"] {
+            assert!(rate(text).unwrap_err().contains("not a ceiling"), "{text}");
         }
     }
 

@@ -66,7 +66,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DSCP", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=63))]
     dscp: u8,
     /// The rate into the group of --to, as for `groupcast send`: megabits a second, auto,
-    /// background, max or window
+    /// background, max, window, or auto:50
     #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
     /// Print events, one JSON object a line

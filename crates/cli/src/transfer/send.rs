@@ -109,7 +109,7 @@ pub(crate) struct Args {
     /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
     /// take, and TCP on the same link gets its share), background (only what other traffic leaves),
     /// max (for a link without other traffic: TCP gets almost nothing), or window (only the window
-    /// limits the rate)
+    /// limits the rate). auto:50, background:50 and max:50 are at most 50
     #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: RateControl,
 
