@@ -207,9 +207,9 @@ fn rmp_lives_with_five_closed_ways() {
     lives(&rmp::FAMILY, 5, &[1, 3, 4, 6, 9]);
 }
 
-/// Each host is closed to the next one in the list: no token pass arrives by itself. With loss such a
-/// group changed up to 21 times a minute. And a host that only one of the others hears: 8 times in
-/// the first.
+/// Each host is closed to the next one in the list: no token pass arrives by itself. With loss
+/// such a group changed up to 21 times a minute. And a host that only one of the others hears: 8
+/// times in the first.
 #[test]
 fn rmp_lives_where_every_token_is_sent_on_and_where_one_host_is_heard_by_one_alone() {
     let circle: Ways = (0..HOSTS).map(|it| (it, (it + 1) % HOSTS)).collect();

@@ -304,8 +304,8 @@ impl Delays {
     /// So many times longer is one that follows soon: the longest is reached in a few seconds.
     const GROWTH: u32 = 4;
 
-    /// Delays `member` from `now` on: for `min`, or for four times as long as before if that was not
-    /// long ago, for `max` at most. False if there is no room for one more.
+    /// Delays `member` from `now` on: for `min`, or for four times as long as before if that was
+    /// not long ago, for `max` at most. False if there is no room for one more.
     pub fn begin(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) -> bool {
         if self.delays.len() >= Peers::MAX {
             self.delays.retain(|_, delay| now < delay.until);

@@ -135,12 +135,12 @@ groupcast_core::settings! {
         /// reach each other merge.
         pub announce_interval: Duration = Duration::from_millis(200) => Spec::interval(),
             "Too small: traffic. Too large: healed partitions merge late.";
-        /// A member that was excluded is not let in again for this long; four times as long each time
-        /// that it happens again soon, up to `quarantine_max`.
+        /// A member that was excluded is not let in again for this long; four times as long each
+        /// time that it happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the group over and over. Too large: a member that recovered waits.";
-        /// The longest quarantine, and that of a member that does not answer probes as quickly as it
-        /// must. It ends sooner when probes show that something was repaired.
+        /// The longest quarantine, and that of a member that does not answer probes as quickly as
+        /// it must. It ends sooner when probes show that something was repaired.
         pub quarantine_max: Duration = Duration::from_secs(60)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";
