@@ -220,13 +220,6 @@ fn rmp_lives_where_every_token_is_sent_on_and_where_one_host_is_heard_by_one_alo
     }
 }
 
-/// A ring needs that its members hear each other; the others are tried seldom. They came and went
-/// seven times a minute.
-#[test]
-fn rings_live_with_two_closed_ways() {
-    lives(&ring::FAMILY, 2, &[1, 4]);
-}
-
 /// The table of docs/adr/0050: 20 seeds each, three minutes. Prints it, and the seeds that miss a
 /// bar.
 #[test]

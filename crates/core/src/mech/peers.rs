@@ -158,20 +158,13 @@ impl Peers {
         recent.map(|(member, _)| *member).take(HEARD_TOLD).collect()
     }
 
-    /// `member` was excluded: it is not let in for `min`, for four times as long each time that it
-    /// happens again soon, for `max` at most. What follows within `min` counts as once. Whether a
-    /// quarantine begins.
-    pub fn quarantine(
-        &mut self,
-        now: Time,
-        member: MemberId,
-        min: Duration,
-        max: Duration,
-    ) -> bool {
+    /// `member` was excluded: it is not let in for so long. What follows within the shortest
+    /// quarantine counts as once. Whether a quarantine begins.
+    pub fn quarantine(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
         // Another member may have let it in before this one would have.
         let begun = self.quarantine.begun(now, member);
-        let again = begun.is_none_or(|begun| now.since(begun) >= min);
-        let begins = again && self.quarantine.begin(now, member, min, max);
+        let again = begun.is_none_or(|begun| now.since(begun) >= lengths.min);
+        let begins = again && self.quarantine.begin(now, member, lengths);
         if begins {
             self.heard.remove(&member);
         }
@@ -282,6 +275,17 @@ impl Peers {
     }
 }
 
+/// How long delays last.
+#[derive(Clone, Copy, Debug)]
+pub struct Lengths {
+    /// The first one.
+    pub min: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// How many times as long as the one before is one that is needed again soon.
+    pub growth: u32,
+}
+
 /// Members with whom something is not done for a time, longer each time that it is needed again
 /// soon.
 #[derive(Clone, Hash, Debug, Default)]
@@ -301,12 +305,11 @@ struct Delay {
 impl Delays {
     /// How many times its length a delay is remembered after its end.
     const REMEMBERED: u32 = 8;
-    /// So many times longer is one that follows soon: the longest is reached in a few seconds.
-    const GROWTH: u32 = 4;
 
-    /// Delays `member` from `now` on: for `min`, or for four times as long as before if that was
-    /// not long ago, for `max` at most. False if there is no room for one more.
-    pub fn begin(&mut self, now: Time, member: MemberId, min: Duration, max: Duration) -> bool {
+    /// Delays `member` from `now` on: for the first time, or for longer than before if that was not
+    /// long ago. False if there is no room for one more.
+    pub fn begin(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
+        let Lengths { min, max, growth } = lengths;
         if self.delays.len() >= Peers::MAX {
             self.delays.retain(|_, delay| now < delay.until);
         }
@@ -315,7 +318,7 @@ impl Delays {
             return false;
         }
         let recent = before.filter(|it| now.since(it.until) < it.length * Self::REMEMBERED);
-        let length = recent.map_or(min, |before| (before.length * Self::GROWTH).min(max));
+        let length = recent.map_or(min, |before| (before.length * growth).min(max));
         let until = now + length;
         let begun = now;
         let delay = Delay {
@@ -441,24 +444,29 @@ mod tests {
         let about = |peers: &Peers, now, evidence| peers.stranger(now, stranger, evidence, &ring);
         assert_eq!(about(&peers, now, false), Stranger::Answer);
         assert_eq!(about(&peers, now, true), Stranger::LetIn);
-        let (min, max) = (Duration::from_millis(100), Duration::from_millis(150));
-        peers.quarantine(now, stranger, min, max);
+        let min = Duration::from_millis(100);
+        let lengths = Lengths {
+            min,
+            max: Duration::from_millis(150),
+            growth: 2,
+        };
+        peers.quarantine(now, stranger, lengths);
         assert_eq!(about(&peers, now, true), Stranger::Ignore);
         let again = now + min;
         assert_eq!(about(&peers, again, true), Stranger::LetIn);
-        peers.quarantine(again, stranger, min, max);
+        peers.quarantine(again, stranger, lengths);
         let lasts = |peers: &Peers, millis| {
             peers.is_quarantined(again + Duration::from_millis(millis), stranger)
         };
         assert!(lasts(&peers, 149) && !lasts(&peers, 150));
         // Another member let it in, and it was excluded again.
-        peers.quarantine(again + min, stranger, min, max);
+        peers.quarantine(again + min, stranger, lengths);
         assert!(lasts(&peers, 249) && !lasts(&peers, 250));
         peers.release(again + min, stranger);
         assert!(!peers.is_quarantined(again + min, stranger));
         // One that was excluded only because it had given us up is let in when it hears us again.
-        let (begun, min) = (again + min * 8, Duration::from_millis(100));
-        peers.quarantine(begun, stranger, min, max);
+        let begun = again + min * 8;
+        peers.quarantine(begun, stranger, lengths);
         peers.hears_us(begun + min, stranger, min);
         assert!(
             peers.is_quarantined(begun + min, stranger),
@@ -473,7 +481,7 @@ mod tests {
         let (begun, at) = (begun + min * 20, |from: Time, millis| {
             from + Duration::from_millis(millis)
         });
-        peers.quarantine(begun, stranger, min, max);
+        peers.quarantine(begun, stranger, lengths);
         peers.doubt(begun, stranger, min * 30);
         assert!(
             peers.is_quarantined_anyway(at(begun, 99), stranger)

@@ -123,8 +123,8 @@ groupcast_core::settings! {
         pub fail_to_receive: Duration = Duration::from_millis(400) => Spec::time(),
             "Too small: members in trouble for a moment are excluded. Too large: one that cannot receive stops all for \
              that long.";
-        /// A member that was excluded is not let in again for this long; four times as long each
-        /// time that it happens again soon, up to `quarantine_max`.
+        /// A member that was excluded is not let in again for this long; doubled each time that it
+        /// happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the ring over and over. Too large: a member that recovered waits.";
         /// The longest quarantine.

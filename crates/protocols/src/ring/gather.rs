@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use groupcast_core::mech::peers::{Peers, Stranger};
+use groupcast_core::mech::peers::{Lengths, Peers, Stranger};
 use groupcast_core::{MemberId, Time};
 
 use super::numbers::{Attempt, Seq};
@@ -427,11 +427,15 @@ impl Ring {
     /// because others did, and was not heard here either, is probed from here, too: its way to this
     /// member may be the only one that is closed, and nobody else would see it open.
     pub(super) fn quarantine_excluded(&mut self, now: Time) {
-        let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
+        let lengths = Lengths {
+            min: self.config.quarantine_min,
+            max: self.config.quarantine_max,
+            growth: 2,
+        };
         let gather = self.state.expect_gather();
         let mut unheard = Vec::new();
         for excluded in gather.fail.difference(&gather.left) {
-            let begins = self.peers.quarantine(now, *excluded, min, max);
+            let begins = self.peers.quarantine(now, *excluded, lengths);
             let accuses = gather.accused_by.contains(excluded);
             if begins && accuses {
                 self.peers.gave_us_up(*excluded);

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use groupcast_core::mech::peers::{Delays, Peers};
+use groupcast_core::mech::peers::{Delays, Lengths, Peers};
 use groupcast_core::{MemberId, Time};
 
 /// What is remembered of tokens that did not arrive. Every table is bounded by [`Peers::MAX`].
@@ -15,17 +15,19 @@ pub(super) struct Reach {
     unacknowledged: BTreeMap<MemberId, u32>,
 }
 
-/// A member that a called token did not reach is served by rotation for this long at first.
-const UNCALLED_MIN: Duration = Duration::from_secs(60);
-/// The longest that it is, however often that happens.
-const UNCALLED_MAX: Duration = Duration::from_secs(3_600);
+/// How long a member that a called token did not reach is served by rotation.
+const UNCALLED: Lengths = Lengths {
+    min: Duration::from_secs(60),
+    max: Duration::from_secs(3_600),
+    growth: 2,
+};
 /// A member that did not acknowledge a forming ring's token this many times in a row is left out.
 const UNACKNOWLEDGED_MAX: u32 = 2;
 
 impl Reach {
     /// A called token did not reach `member`, and the ring broke of it.
     pub(super) fn note_unanswered_call(&mut self, now: Time, member: MemberId) {
-        self.uncalled.begin(now, member, UNCALLED_MIN, UNCALLED_MAX);
+        self.uncalled.begin(now, member, UNCALLED);
     }
 
     /// Whether the token may be sent straight to `member` when it calls.

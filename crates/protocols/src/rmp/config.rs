@@ -5,6 +5,7 @@ use alloc::format;
 use core::time::Duration;
 
 use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::Lengths;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
@@ -178,6 +179,16 @@ impl RmpConfig {
     /// Settings for a LAN, up to 5 ms one way: the documented defaults.
     pub fn lan() -> Self {
         Self::default()
+    }
+
+    /// How long a member that was excluded is not let in: the longest time is reached within the
+    /// first ten seconds of a fault.
+    pub(super) fn quarantines(&self) -> Lengths {
+        Lengths {
+            min: self.quarantine_min,
+            max: self.quarantine_max,
+            growth: 4,
+        }
     }
 
     /// Settings for links of up to 100 ms one way: as [`lan`](Self::lan), time-outs six times as

@@ -154,9 +154,9 @@ impl Rmp {
         }
         config.plants().restart(&mut self.queue, &own_early);
         let excluded = recovering.excluded();
-        let (min, max) = (config.quarantine_min, config.quarantine_max);
+        let lengths = config.quarantines();
         for member in excluded {
-            self.peers.quarantine(now, member, min, max);
+            self.peers.quarantine(now, member, lengths);
             self.accuse(now, member);
         }
         self.begin(now, order);

@@ -379,9 +379,9 @@ impl Rmp {
             false => "answers",
         };
         self.counters.malformed += false_claims + refused.len() as u64;
-        let (min, max) = (self.config.quarantine_min, self.config.quarantine_max);
+        let lengths = self.config.quarantines();
         for member in refused {
-            self.peers.quarantine(now, member, min, max);
+            self.peers.quarantine(now, member, lengths);
         }
         self.timers.cancel_all_but(Timer::KEPT);
         self.transition(cause, |before| {
