@@ -21,9 +21,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LEN: usize = 64 << 20;
 const LOSSY: usize = 5;
 const HOSTS: usize = 5;
-/// From the sender's word until the port is quiet: the word has to come, the host to leave the
-/// group, the switch to ask whether anybody else is there.
-const LEAVES_WITHIN: Duration = Duration::from_millis(700);
+/// From the sender's word until the port is quiet: the word has to come, which may be lost several
+/// times, the host to leave the group, the switch to ask whether anybody else is there.
+const LEAVES_WITHIN: Duration = Duration::from_secs(3);
+/// A port is quiet that was sent no more than so many bytes in so long: 100 Mb/s are 2.5 MB.
+const QUIET: (u64, Duration) = (50_000, Duration::from_millis(200));
 
 fn launch(cluster: &Cluster, host: usize, command: &str, options: &[&str]) -> Outcome<Process> {
     let key = cluster.path("cluster.key");
@@ -89,7 +91,12 @@ fn run() -> Outcome {
         Ok((!waits_for_lossy(&progress(&sender)?.1)).then_some(()))
     })?;
     let listened = sent(&cluster)?.1 - idle.1;
-    sleep(LEAVES_WITHIN);
+    until(LEAVES_WITHIN, "the port is quiet", || {
+        let (most, time) = QUIET;
+        let before = sent(&cluster)?.1;
+        sleep(time);
+        Ok((sent(&cluster)?.1 - before <= most).then_some(()))
+    })?;
     let from = sent(&cluster)?;
     let (mut reports, mut latest, mut to) = (progress(&sender)?.0, from, from);
     let end = Instant::now() + LIMIT;
