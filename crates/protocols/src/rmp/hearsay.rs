@@ -29,8 +29,15 @@ use super::{Rmp, State};
 const WAITS: u32 = 3;
 /// So many have to tell it.
 const TELLERS: usize = 2;
-/// In a recovery one is enough after all were asked so many times: nobody else can.
-const ROUNDS: usize = 2;
+/// One is enough after all were asked so many times, in a poll and in a recovery: nobody else can.
+const POLL_ROUNDS: usize = 1;
+const RECOVERY_ROUNDS: usize = 2;
+
+/// How many of `others` members can tell something: one, if all were asked for it so many times.
+fn can_tell(others: usize, tries: u32, rounds: usize) -> usize {
+    let all_asked = tries as usize > WAITS as usize + rounds * others;
+    if all_asked { 1 } else { others }
+}
 
 /// Who has told what of whom.
 #[derive(Clone, Hash, Default, Debug)]
@@ -110,8 +117,7 @@ impl Polling {
     fn note_told(&mut self, member: MemberId, teller: MemberId) -> bool {
         // This member has answered, too.
         let others = self.answers.len() - 1;
-        let all_asked = self.repeats as usize > WAITS as usize + others;
-        let others = if all_asked { 1 } else { others };
+        let others = can_tell(others, self.repeats, POLL_ROUNDS);
         self.wanted.contains(&member)
             && !self.answers.contains_key(&member)
             && self.answers.contains_key(&teller)
@@ -143,9 +149,8 @@ impl Recovering {
     fn note_told(&mut self, member: MemberId, accepts: bool, teller: MemberId) -> bool {
         // But for the member and this one.
         let others = self.proposal.members.len().saturating_sub(2);
-        let all_asked = self.tries as usize > WAITS as usize + ROUNDS * others;
-        let enough = if all_asked { 1 } else { others };
-        self.has(member) && self.has(teller) && self.hearsay.note(member, accepts, teller, enough)
+        let others = can_tell(others, self.tries, RECOVERY_ROUNDS);
+        self.has(member) && self.has(teller) && self.hearsay.note(member, accepts, teller, others)
     }
 
     /// Whose acceptance is missing at `local`, if that matters.
