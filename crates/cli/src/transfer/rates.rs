@@ -62,14 +62,14 @@ pub(super) fn rate(text: &str) -> Result<RateControl, String> {
     Ok(RateControl::Adaptive { max, share })
 }
 
-/// Megabits a second, in words.
+/// What a number of megabits a second is in bytes; `None` if `text` is none that can be had.
 fn bytes_per_second(text: &str) -> Option<u64> {
     let rate: f64 = text.parse().ok()?;
     let is_possible = (0.01..=1e6).contains(&rate);
     is_possible.then_some((rate * BYTES_PER_MEGABIT) as u64)
 }
 
-/// The same for users.
+/// Bytes a second in megabits.
 fn megabits(bytes_per_second: u64) -> f64 {
     bytes_per_second as f64 / BYTES_PER_MEGABIT
 }
