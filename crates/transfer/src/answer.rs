@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::text::printable;
 use groupcast_net::Stranger;
-use groupcast_protocols::bulk::{Acceptance, Failure, Notice, Order, TransferId};
+use groupcast_protocols::bulk::{Acceptance, Failure, Notice, TransferId};
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
@@ -279,11 +279,8 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
             return self.refuse(id, &requester, reason, tell);
         }
         let now = self.host.now();
-        let acceptance = Acceptance {
-            held: Vec::new(),
-            order: Order::InOrder,
-            name: Bytes::copy_from_slice(self.answering.link.name.as_bytes()),
-        };
+        let acceptance =
+            Acceptance::in_order(Bytes::copy_from_slice(self.answering.link.name.as_bytes()));
         if self.host.bulk().accept(now, id, &acceptance).is_ok() {
             let work = Work {
                 requester,

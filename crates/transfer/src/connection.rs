@@ -15,8 +15,8 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
-    Acceptance, BulkConfig, DeliverTo, Failure, Notice, OfferError, Opening, Order, Outcome,
-    STOPPED, Transfer, TransferId,
+    Acceptance, BulkConfig, DeliverTo, Failure, Notice, OfferError, Opening, Outcome, STOPPED,
+    Transfer, TransferId,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -487,11 +487,7 @@ impl Listener {
             let bulk = self.host.bulk();
             return bulk.refuse(now, id, "not understood", name.as_bytes());
         };
-        let acceptance = Acceptance {
-            held: Vec::new(),
-            order: Order::InOrder,
-            name: name.into_bytes().into(),
-        };
+        let acceptance = Acceptance::in_order(name.into_bytes().into());
         if self.host.bulk().accept(now, id, &acceptance).is_ok() {
             let open = Open {
                 sender: printable(about.host.as_bytes()),

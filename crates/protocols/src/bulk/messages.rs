@@ -23,8 +23,8 @@ use groupcast_core::{
 };
 
 use super::{
-    Acceptance, Bulk, BulkConfig, ConfigError, DeliverTo, Notice, Order, Outcome, Policy,
-    SendError, Transfer, TransferId, Wanted,
+    Acceptance, Bulk, BulkConfig, ConfigError, DeliverTo, Notice, Outcome, Policy, SendError,
+    Transfer, TransferId, Wanted,
 };
 use crate::xgm::Subgroups;
 
@@ -330,11 +330,7 @@ impl Messages {
                     .then(|| self.welcome(id, &about, length))
                     .flatten();
                 if number.is_some() {
-                    let acceptance = Acceptance {
-                        held: Vec::new(),
-                        order: Order::InOrder,
-                        name: Bytes::new(),
-                    };
+                    let acceptance = Acceptance::in_order(Bytes::new());
                     let accepted = self.bulk.accept(now, id, &acceptance);
                     debug_assert!(accepted.is_ok(), "it was announced just now");
                 } else {

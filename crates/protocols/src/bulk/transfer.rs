@@ -171,6 +171,17 @@ pub struct Acceptance {
     pub name: Bytes,
 }
 
+impl Acceptance {
+    /// All of it, in its order, for a receiver that is called `name`.
+    pub const fn in_order(name: Bytes) -> Self {
+        Self {
+            held: Vec::new(),
+            order: Order::InOrder,
+            name,
+        }
+    }
+}
+
 /// In which order data is handed over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {

@@ -9,7 +9,7 @@ use groupcast_core::event::Gap;
 use groupcast_core::wire::Reader;
 use groupcast_core::{Delivery, Event, MemberId, MessageId, Service, Time};
 
-use crate::bulk::{Acceptance, Bulk, Notice, Order, TransferId};
+use crate::bulk::{Acceptance, Bulk, Notice, TransferId};
 
 /// All connections that this member receives, and what it knows of their senders.
 #[derive(Debug)]
@@ -200,11 +200,7 @@ impl Incoming {
             self.connections.remove(&former);
             bulk.conclude(now, former, Err("its sender has opened another"));
         }
-        let acceptance = Acceptance {
-            held: Vec::new(),
-            order: Order::InOrder,
-            name: Bytes::new(),
-        };
+        let acceptance = Acceptance::in_order(Bytes::new());
         bulk.accept(now, id, &acceptance).ok()?;
         let heard = self.senders.entry(id.sender).or_insert(Heard {
             last: base - 1,

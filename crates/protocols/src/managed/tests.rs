@@ -372,7 +372,7 @@ fn nobody_has_what_lies_beyond_a_mark() {
 /// On sockets several datagrams come before what they brought is looked at.
 #[test]
 fn what_came_last_before_the_end_counts() {
-    use crate::bulk::{Acceptance, Bulk, DeliverTo, Order, Transfer, TransferId};
+    use crate::bulk::{Acceptance, Bulk, DeliverTo, Transfer, TransferId};
     use groupcast_core::{Destination, Incarnation, NodeId, Protocol as _, TransmitBuf};
 
     let member = |index: u64| MemberId {
@@ -422,11 +422,7 @@ fn what_came_last_before_the_end_counts() {
         pass(&mut sender, &mut receiver, now);
         while let Some(notice) = receiver.poll_event() {
             if matches!(notice, crate::bulk::Notice::Announced { .. }) {
-                let acceptance = Acceptance {
-                    held: Vec::new(),
-                    order: Order::InOrder,
-                    name: Bytes::new(),
-                };
+                let acceptance = Acceptance::in_order(Bytes::new());
                 let accepted = receiver.accept(now, id, &acceptance);
                 accepted.expect("it was announced");
                 glue.follow(now, &mut receiver, &mut xgm);

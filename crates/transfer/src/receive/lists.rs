@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::Time;
-use groupcast_protocols::bulk::{Acceptance, Order, TransferId};
+use groupcast_protocols::bulk::{Acceptance, TransferId};
 
 use super::{Described, Service};
 use crate::about::{About, Content};
@@ -171,11 +171,7 @@ impl Service {
                     disk: Some(disk),
                 };
                 self.lists.under_way.insert(described.id, list);
-                let acceptance = Acceptance {
-                    held: Vec::new(),
-                    order: Order::InOrder,
-                    name,
-                };
+                let acceptance = Acceptance::in_order(name);
                 if self
                     .host
                     .bulk()

@@ -9,8 +9,7 @@ use groupcast_core::{
     Transmit, TransmitBuf,
 };
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, Order, RateControl, Transfer, TransferId,
-    Wanted,
+    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, RateControl, Transfer, TransferId, Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -54,11 +53,7 @@ impl Stream {
         while let Some(notice) = self.bulk.poll_event() {
             match notice {
                 Notice::Announced { id, .. } => {
-                    let acceptance = Acceptance {
-                        held: Vec::new(),
-                        order: Order::InOrder,
-                        name: Bytes::new(),
-                    };
+                    let acceptance = Acceptance::in_order(Bytes::new());
                     let accepted = self.bulk.accept(now, id, &acceptance);
                     debug_assert!(accepted.is_ok(), "it was announced just now");
                 }

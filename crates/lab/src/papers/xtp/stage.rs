@@ -13,7 +13,7 @@ use groupcast_core::{
     Destination, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
 };
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, BulkConfig, Notice, Order, Transfer, TransferId, describe, inspect_requests,
+    Acceptance, Bulk, BulkConfig, Notice, Transfer, TransferId, describe, inspect_requests,
 };
 
 use super::super::RunError;
@@ -244,11 +244,7 @@ impl Stage {
         for notice in told {
             match &notice {
                 Notice::Announced { id, .. } => {
-                    let acceptance = Acceptance {
-                        held: Vec::new(),
-                        order: Order::InOrder,
-                        name: Bytes::new(),
-                    };
+                    let acceptance = Acceptance::in_order(Bytes::new());
                     // Of one that has ended meanwhile nothing comes.
                     let _ = self.endpoints[index].accept(self.now, *id, &acceptance);
                 }

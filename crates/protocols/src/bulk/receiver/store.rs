@@ -2,7 +2,6 @@
 //! for more.
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use bytes::Bytes;
@@ -132,11 +131,7 @@ impl Store {
     /// The same for a stream of messages, which are handed over in their order, and of which
     /// nothing is here before.
     pub(super) fn of_messages(packet: u32, buffer_max: usize) -> Self {
-        let acceptance = Acceptance {
-            held: Vec::new(),
-            order: Order::InOrder,
-            name: Bytes::new(),
-        };
+        let acceptance = Acceptance::in_order(Bytes::new());
         Self {
             messages: Some(VecDeque::new()),
             ..Self::new(packet, None, buffer_max, &acceptance)
