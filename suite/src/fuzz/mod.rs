@@ -19,6 +19,7 @@ mod node;
 mod rekey;
 mod relay;
 mod replies;
+mod wire;
 
 pub use access::access;
 pub use bus::bus;

@@ -6,7 +6,7 @@
 //! admitted relays alone. As long as no datagram was damaged or invented, the sender was told what
 //! each relay said: in order, each word once, and all of it where the relay has it as delivered.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use groupcast_core::{Destination, NodeId, Time, TransmitBuf};
 use groupcast_protocols::bulk::{Outcome, TransferId};
 use groupcast_protocols::relay::{Account, Accounts, ReportState, Word};
 
+use super::wire::Wire;
 use super::{Script, member};
 
 /// The sender, two relays, and one that was never a receiver of the transfer.
@@ -45,7 +46,7 @@ pub fn relay(script: &[u8]) {
 struct FuzzStage {
     members: Vec<Accounts>,
     now: Time,
-    wire: VecDeque<(usize, usize, Bytes)>,
+    wire: Wire,
     said: BTreeMap<usize, Vec<Word>>,
     told: BTreeMap<usize, Vec<Word>>,
     /// No datagram was damaged or invented so far.
@@ -70,7 +71,7 @@ impl FuzzStage {
         Self {
             members,
             now: Time::from_millis(1),
-            wire: VecDeque::new(),
+            wire: Wire::new(WIRE_MAX),
             said: BTreeMap::new(),
             told: BTreeMap::new(),
             honest: true,
@@ -88,15 +89,9 @@ impl FuzzStage {
                 }
             }
             4 | 5 => self.run(Duration::from_millis(1 + 8 * u64::from(script.u8()))),
-            6 => drop(self.wire.pop_front()),
-            7 => {
-                let first = self.wire.front().cloned();
-                self.wire.extend(first);
-            }
-            8 => {
-                let held_back = self.wire.pop_front();
-                self.wire.extend(held_back);
-            }
+            6 => drop(self.wire.next()),
+            7 => self.wire.repeat(),
+            8 => self.wire.hold_back(),
             9 => self.damage(script),
             10..=14 => self.say(script),
             // Once in a while: otherwise every script would end early.
@@ -106,7 +101,7 @@ impl FuzzStage {
     }
 
     fn deliver_next(&mut self) {
-        if let Some((from, to, body)) = self.wire.pop_front() {
+        if let Some((from, to, body)) = self.wire.next() {
             self.members[to].handle_datagram(self.now, member(from), &body);
         }
     }
@@ -131,19 +126,8 @@ impl FuzzStage {
     /// A datagram is damaged, or one is invented.
     fn damage(&mut self, script: &mut Script<'_>) {
         self.honest = false;
-        let (from, to) = (script.index(MEMBERS), script.index(MEMBERS));
-        let at = script.u16();
-        match self.wire.front_mut() {
-            Some((.., body)) if at & 1 == 0 && !body.is_empty() => {
-                let mut bytes = body.to_vec();
-                let at = usize::from(at) % bytes.len();
-                bytes[at] ^= script.u8();
-                *body = bytes.into();
-            }
-            _ => {
-                let body = script.bytes();
-                self.members[to].handle_datagram(self.now, member(from), body);
-            }
+        if let Some((from, to, body)) = self.wire.damage(MEMBERS, script) {
+            self.members[to].handle_datagram(self.now, member(from), &body);
         }
     }
 
@@ -203,10 +187,8 @@ impl FuzzStage {
                     panic!("an account is for one member");
                 };
                 let to = (0..MEMBERS).find(|it| member(*it) == to);
-                let room = WIRE_MAX - self.wire.len().min(WIRE_MAX);
-                let bodies = buf.iter().take(room).map(Bytes::copy_from_slice);
                 let to = to.expect("it answers whom it knows");
-                self.wire.extend(bodies.map(|body| (index, to, body)));
+                self.wire.send(index, to, &buf);
             }
         }
         let kept = self.members[SENDER].accounts(NUMBER);

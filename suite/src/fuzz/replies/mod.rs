@@ -14,18 +14,18 @@ mod connections;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, Protocol as _, Rng, Time, TransmitBuf};
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, DeliverTo, Notice, Opening, Order, Outcome, Policy, Transfer, TransferId,
-    Wanted,
+    Acceptance, Bulk, DeliverTo, Notice, Opening, Outcome, Policy, Transfer, TransferId, Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
 use self::connections::{CONNECTION, Connection};
+use super::wire::Wire;
 use super::{Script, member};
 
 const MEMBERS: usize = 3;
@@ -74,7 +74,7 @@ struct FuzzStage {
     given: Vec<Vec<Given>>,
     /// Who is settled.
     settled: BTreeSet<MemberId>,
-    wire: VecDeque<(usize, usize, Bytes)>,
+    wire: Wire,
     replies: BTreeMap<MemberId, Reply>,
     /// Bytes that the sender's user was told and is not done with.
     unread: u64,
@@ -127,7 +127,7 @@ impl FuzzStage {
             messages: is_connection.then(Vec::new),
             given: (0..MEMBERS).map(|_| Vec::new()).collect(),
             settled: BTreeSet::new(),
-            wire: VecDeque::new(),
+            wire: Wire::new(WIRE_MAX),
             replies: BTreeMap::new(),
             unread: 0,
             honest: true,
@@ -156,15 +156,9 @@ impl FuzzStage {
                 }
             }
             5 | 6 => self.run(Duration::from_millis(1 + u64::from(script.u8()))),
-            7 => drop(self.wire.pop_front()),
-            8 => {
-                let first = self.wire.front().cloned();
-                self.wire.extend(first);
-            }
-            9 => {
-                let held_back = self.wire.pop_front();
-                self.wire.extend(held_back);
-            }
+            7 => drop(self.wire.next()),
+            8 => self.wire.repeat(),
+            9 => self.wire.hold_back(),
             10 => self.damage(script),
             11 | 12 => self.say(script),
             13 => self.end(script),
@@ -179,7 +173,7 @@ impl FuzzStage {
     }
 
     fn deliver_next(&mut self) {
-        if let Some((from, to, body)) = self.wire.pop_front() {
+        if let Some((from, to, body)) = self.wire.next() {
             self.members[to].handle_datagram(self.now, member(from), body);
         }
     }
@@ -204,19 +198,9 @@ impl FuzzStage {
     /// A datagram is damaged, or one is invented.
     fn damage(&mut self, script: &mut Script<'_>) {
         self.honest = false;
-        let (from, to) = (script.index(MEMBERS), script.index(MEMBERS));
-        let at = script.u16();
-        let body = match self.wire.front_mut() {
-            Some((.., body)) if at & 1 == 0 && !body.is_empty() => {
-                let mut bytes = body.to_vec();
-                let at = usize::from(at) % bytes.len();
-                bytes[at] ^= script.u8();
-                *body = bytes.into();
-                return;
-            }
-            _ => Bytes::copy_from_slice(script.bytes()),
-        };
-        self.members[to].handle_datagram(self.now, member(from), body);
+        if let Some((from, to, body)) = self.wire.damage(MEMBERS, script) {
+            self.members[to].handle_datagram(self.now, member(from), body);
+        }
     }
 
     /// A member's user says something.
@@ -288,9 +272,7 @@ impl FuzzStage {
                     Destination::Member(only) => member(*to) == only,
                 });
                 for to in reached {
-                    let room = WIRE_MAX.saturating_sub(self.wire.len());
-                    let bodies = buf.iter().take(room).map(Bytes::copy_from_slice);
-                    self.wire.extend(bodies.map(|body| (index, to, body)));
+                    self.wire.send(index, to, &buf);
                 }
             }
         }
@@ -312,11 +294,7 @@ impl FuzzStage {
     fn take(&mut self, index: usize, notice: &Notice) {
         match notice {
             Notice::Announced { id, .. } => {
-                let acceptance = Acceptance {
-                    held: Vec::new(),
-                    order: Order::InOrder,
-                    name: Bytes::new(),
-                };
+                let acceptance = Acceptance::in_order(Bytes::new());
                 let accepted = self.members[index].accept(self.now, *id, &acceptance);
                 accepted.expect("it was announced just now");
                 if *id == self.id {
