@@ -267,14 +267,19 @@ impl Stream {
         left.min(self.packet) as usize
     }
 
+    /// Keeps a packet, unless all that are waited for have it and the rest of its block: who needed
+    /// it has gone since it was wanted. It would never be released again.
     fn stage(&mut self, number: PacketNumber, body: Bytes) {
+        self.fill = number + 1;
+        if number < self.base.block_start(self.block) {
+            return;
+        }
         let slot = Slot {
             body,
             stamp: Stamp::default(),
             sent: Time::ZERO,
         };
         self.kept.insert(number, slot);
-        self.fill = number + 1;
     }
 
     /// An open stream ends where the last offer ended.
@@ -551,6 +556,22 @@ mod tests {
         assert_eq!(stream.next(PacketNumber(4)), None, "a receiver has no room");
         stream.go_back();
         assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(1)));
+    }
+
+    #[test]
+    fn what_is_released_before_it_is_offered_takes_no_room() {
+        for block in [1, 4] {
+            let mut stream = Stream::new(10, 4, block, Some(1000));
+            let mut all = RangeSet::default();
+            all.insert(PacketNumber::ZERO..stream.packets());
+            stream.begin(all);
+            stream.offer(Bytes::from(vec![0; 15]));
+            stream.release(PacketNumber(50));
+            offer_all(&mut stream, 70);
+            assert_eq!(stream.next(PacketNumber::MAX), Some(PacketNumber(50)));
+            assert_eq!(stream.get(PacketNumber(47)).map(|_| ()), None);
+            assert_eq!(stream.get(PacketNumber(49)).is_some(), block > 1);
+        }
     }
 
     #[test]

@@ -1,14 +1,18 @@
 //! Goal: a later pass for several receivers that each miss other packets sends fewer packets than
 //! all of them miss together, whether they listened meanwhile or not; and whoever cannot restore
-//! has everything in the end, too. Method: the small network with receivers that lose much, by
+//! has everything in the end, too; and a pass goes on when the one that missed most goes away before
+//! anything of it was read. Method: the small network with receivers that lose much, by
 //! seed; what they miss when the second pass begins, and what the sender sends from then on.
 
+use std::boxed::Box;
 use std::time::Duration;
 use std::vec::Vec;
 
 use super::net::{Net, file, member};
 use crate::bulk::numbers::PacketNumber;
 use crate::bulk::ranges::RangeSet;
+use crate::bulk::transfer::PhaseKind;
+use crate::bulk::wire::Message;
 use crate::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy, Wanted};
 
 const RECEIVERS: usize = 12;
@@ -128,4 +132,44 @@ fn who_does_not_have_in_memory_what_it_holds_gets_the_packets_themselves() {
     };
     let later = run(&little, 4, 0.05);
     assert!(later.sent > later.together / 2, "{later:?}");
+}
+
+#[test]
+fn a_pass_whose_first_packets_nobody_needs_any_more_goes_on() {
+    // Found by seed 7203698 of the managed family.
+    let settings = BulkConfig {
+        window: 256,
+        ..config()
+    };
+    let mut net = Net::new(6, &settings, LENGTH);
+    // In the first pass one receiver gets nothing, and another not the end.
+    net.loses = Some(Box::new(|_, to, body| {
+        let data = match Message::decode(body) {
+            Ok((_, Message::Data(data))) => data.header,
+            _ => return false,
+        };
+        to == 1 || to == 2 && data.number >= PacketNumber(5_000)
+    }));
+    net.send(file(LENGTH, Wanted::Count(5)));
+    let id = net.id.expect("it was sent");
+    let is_in = |net: &Net, pass, phase| {
+        let progress = net.endpoints[0].progress(id);
+        progress.is_some_and(|it| (it.pass, it.phase) == (pass, phase))
+    };
+    net.must(Duration::from_secs(60), |net| {
+        is_in(net, 2, PhaseKind::Starting)
+    });
+    net.loses = None;
+    // Nothing is read before the one that needs the beginning has gone.
+    let all = core::mem::take(&mut net.stream);
+    net.must(Duration::from_secs(60), |net| {
+        is_in(net, 2, PhaseKind::Sending)
+    });
+    net.cut[1] = true;
+    let now = net.now;
+    net.endpoints[0].dismiss(now, id, member(1), &Outcome::Vanished);
+    net.stream = all;
+    net.must(Duration::from_secs(60), Net::is_sent);
+    assert!((2..=5).all(|index| net.has_stream(index, 0)));
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Complete);
 }
