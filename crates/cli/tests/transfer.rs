@@ -308,6 +308,61 @@ fn a_pipe_reaches_a_pipe_and_a_file() {
 }
 
 #[test]
+fn each_protocol_of_the_paper_reaches_receivers_that_know_nothing_of_it() {
+    let group = Group::new();
+    let sent = noise(1_000_001);
+    for (protocol, packet) in [
+        ("ack", 50_000),
+        ("nak", 8_000),
+        ("ring", 8_000),
+        ("tree", 8_000),
+    ] {
+        let file = format!("by-{protocol}");
+        fs::write(group.path(&file), &sent).unwrap();
+        let receivers = ["one", "two"].map(|name| group.receiver(name, &["--once"]));
+        let options = ["--paper", "--protocol", protocol, "--receivers", "2"];
+        let ran = group.send(&[&[&*file, "--json"], &options[..]].concat());
+        assert_eq!(ran.code, 0, "{protocol}: {}", ran.stderr);
+        for mut receiver in receivers {
+            assert_eq!(receiver.wait(), 0, "{protocol}");
+        }
+        for name in ["one", "two"] {
+            assert!(group.received(name, &file) == sent, "{protocol}: {name}");
+        }
+        let done: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+        let number = |field: &str| done[field].as_u64().unwrap();
+        // No receiver was asked what it holds, and no parity was sent.
+        let first_time = number("packets") - number("repeated");
+        assert_eq!(first_time, number("bytes").div_ceil(packet), "{protocol}");
+    }
+    // Wrong lines end before anything is sent; the rules are tested beside the code.
+    for (options, problem) in [
+        (&["--paper"][..], "--protocol ack, nak, ring or tree"),
+        (
+            &["--paper", "--protocol", "ring", "--rate", "5"],
+            "--rate 5",
+        ),
+        (&["--protocol", "ack", "--poll", "5"], "--poll is for"),
+        (
+            &["--paper", "--protocol", "tree", "--poll", "5"],
+            "--poll is for",
+        ),
+        (
+            &["--paper", "--protocol", "nak", "--height", "5"],
+            "--height is for",
+        ),
+    ] {
+        group
+            .send(&[&["by-ack"], options].concat())
+            .fails_with(2, &[problem]);
+    }
+    let many = ["--paper", "--protocol", "ring", "--receivers", "50"];
+    group
+        .send(&[&["by-ack"], &many[..]].concat())
+        .fails_with(2, &["a window of more than 50"]);
+}
+
+#[test]
 fn a_receiver_that_was_killed_resumes_and_one_that_never_came_is_named() {
     let group = Group::new();
     let content = noise(8_000_000);

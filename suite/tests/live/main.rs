@@ -21,6 +21,7 @@ mod idle;
 mod mesh;
 mod mtu;
 mod orders;
+mod paper;
 mod rekey;
 mod requests;
 mod spill;

@@ -1,6 +1,8 @@
 //! `groupcast send`: options to a transfer, its events to lines or bars, its report to an exit
 //! code.
 
+mod paper;
+
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -92,35 +94,42 @@ pub(crate) struct Args {
     /// Which receivers acknowledge which packets; auto chooses nak, which is best on most networks
     #[arg(long, value_enum, default_value_t = Protocol::Auto)]
     protocol: Protocol,
-    /// Packets that may be under way [default: 1024]
+    /// As paper 001 has the protocol (ack, nak, ring or tree), for its experiments: go-back-N
+    /// without parity, a reservation first, the window alone, and all wait for the slowest. --window,
+    /// --packet, --poll and --height are those of its Table 3 unless given
+    #[arg(long)]
+    paper: bool,
+    /// Packets that may be under way [default: 1024; with --paper: 5 (ack), 50 (nak, ring), 20
+    /// (tree)]
     #[arg(long, value_name = "PACKETS")]
     window: Option<u32>,
-    /// Bytes of a packet [default: what fits a frame]; above that, datagrams are sent in fragments
+    /// Bytes of a packet [default: what fits a frame; with --paper: 50000 (ack), 8000 (the
+    /// others)]; above a frame, datagrams are sent in fragments
     #[arg(long, value_name = "BYTES")]
     packet: Option<usize>,
     /// With nak: packets from one that all acknowledge to the next [default: an eighth of
-    /// the window]; with xtp, multidriver and list: from one request to the next [default: a
-    /// sixteenth of it]
+    /// the window; with --paper: 86 % of it]; with xtp, multidriver and list: from one request to
+    /// the next [default: a sixteenth of it]
     #[arg(long, value_name = "PACKETS")]
     poll: Option<u32>,
-    /// With tree: receivers in a chain [default: 4]
+    /// With tree: receivers in a chain [default: 4; with --paper: 6]
     #[arg(long, value_name = "N")]
     height: Option<u32>,
     /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
     /// take, and TCP on the same link gets its share), background (only what other traffic leaves),
     /// max (for a link without other traffic: TCP gets almost nothing), or window (only the window
-    /// limits the rate). auto:50, background:50 and max:50 are at most 50
-    #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
-    rate: RateControl,
-
+    /// limits the rate). auto:50, background:50 and max:50 are at most 50 [default: auto; with
+    /// --paper: window]
+    #[arg(long, value_name = "MBPS|auto|background|max|window", allow_negative_numbers = true, value_parser = rates::rate)]
+    rate: Option<RateControl>,
     /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20
     /// --rate-at 18:00=auto: before the first of a day the last one holds. In local time. SIGUSR1
     /// pauses a transfer, and SIGUSR2 ends that pause
     #[arg(long, value_name = "HH:MM=RATE", conflicts_with = "rate", value_parser = rates::entry)]
     rate_at: Vec<rates::Entry>,
-    /// What happens to a receiver that holds back all others
-    #[arg(long, value_enum, default_value_t = Slow::Demote)]
-    slow: Slow,
+    /// What happens to a receiver that holds back all others [default: demote; with --paper: wait]
+    #[arg(long, value_enum)]
+    slow: Option<Slow>,
     /// Print events, one JSON object a line
     #[arg(long)]
     json: bool,
@@ -149,6 +158,16 @@ enum Protocol {
     List,
 }
 
+impl Protocol {
+    /// Whether the sender asks all receivers at an interval of packets.
+    fn is_polled(self) -> bool {
+        match self {
+            Self::Auto | Self::Nak | Self::Xtp | Self::Multidriver | Self::List => true,
+            Self::Ack | Self::Ring | Self::Tree => false,
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Slow {
     /// The others wait
@@ -165,12 +184,17 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn attempt(args: Args) -> Result<ExitCode, Failure> {
-    let bulk = args.settings();
+    let bulk = args.settings()?;
     bulk.validate()
         .map_err(|error| Failure::usage(format!("the setting {error}")))?;
     if args.height.is_some() && args.protocol != Protocol::Tree {
         return Err(Failure::usage(
             "--height is for --protocol tree: with the others there are no chains",
+        ));
+    }
+    if args.poll.is_some() && !args.protocol.is_polled() {
+        return Err(Failure::usage(
+            "--poll is for --protocol nak, xtp, multidriver and list: with the others nobody is asked at an interval",
         ));
     }
     for rate in args.rate_at.iter().filter_map(rates::Entry::rate) {
@@ -181,7 +205,7 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
         bulk.validate()
             .map_err(|error| Failure::usage(format!("--rate-at: the setting {error}")))?;
     }
-    if args.rate == RateControl::FAIR && args.rate_at.is_empty() && !bulk.policy.has_round_trips() {
+    if bulk.rate == RateControl::FAIR && args.rate_at.is_empty() && !bulk.policy.has_round_trips() {
         tell(
             "with this --protocol the rate `auto` is `max`: TCP on the same link is left with next to nothing; --rate MBPS bounds it",
         );
@@ -203,7 +227,9 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
             "a pipe has no place that it could wait for: --together is for files",
         ));
     }
-    let link = args.network.link(bulk, args.packet.is_none())?;
+    let rate = bulk.rate;
+    let fit_packet = args.packet.is_none() && !args.paper;
+    let link = args.network.link(bulk, fit_packet)?;
     let begin = |path: &Path| {
         StatusFile::begin(path, &label).map_err(|error| {
             let path = path.display();
@@ -218,9 +244,10 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
         subgroups: args.subgroup.unwrap_or(Subgroups::ALL),
         together: args.together,
         strict: args.strict,
-        compare: !args.no_compare,
+        // 001 sends every message whole.
+        compare: !args.no_compare && !args.paper,
         failed_max: args.max_failed.map(usize::from),
-        rates: Some(rates::follow(args.rate, args.rate_at)?),
+        rates: Some(rates::follow(rate, args.rate_at)?),
         link,
     };
     let expected = args.receivers.map(usize::from);
@@ -263,7 +290,10 @@ fn dry_run(scan: &Scan, json: bool) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    fn settings(&self) -> BulkConfig {
+    fn settings(&self) -> Result<BulkConfig, Failure> {
+        if self.paper {
+            return paper::settings(self);
+        }
         let defaults = BulkConfig::lan();
         let window = self.window.unwrap_or(defaults.window);
         let rounds = Multidriver {
@@ -287,20 +317,24 @@ impl Args {
             Protocol::List => Policy::List(rounds),
         };
         let parity = policy.takes_parity();
-        BulkConfig {
+        Ok(BulkConfig {
             policy,
             block: defaults.block.filter(|_| parity),
             window,
             packet: self.packet.unwrap_or(defaults.packet),
-            rate: self.rate,
+            rate: self.rate.unwrap_or(defaults.rate),
             slow: match self.slow {
-                Slow::Wait => SlowPolicy::Wait,
-                Slow::Demote => SlowPolicy::Demote,
-                Slow::Drop => SlowPolicy::Drop,
+                Some(Slow::Wait) => SlowPolicy::Wait,
+                Some(Slow::Demote) | None => SlowPolicy::Demote,
+                Some(Slow::Drop) => SlowPolicy::Drop,
             },
-            register_within: Duration::from_secs(self.wait.into()),
+            register_within: self.register_within(),
             ..defaults
-        }
+        })
+    }
+
+    fn register_within(&self) -> Duration {
+        Duration::from_secs(self.wait.into())
     }
 
     fn audience(&self, receivers_max: usize) -> Result<Audience, Failure> {
