@@ -95,8 +95,8 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t = Protocol::Auto)]
     protocol: Protocol,
     /// As paper 001 has the protocol (ack, nak, ring or tree), for its experiments: go-back-N
-    /// without parity, a reservation first, the window alone, and all wait for the slowest. --window,
-    /// --packet, --poll and --height are those of its Table 3 unless given
+    /// without parity, a reservation first, the window alone, and all wait for the slowest.
+    /// --window, --packet, --poll and --height are those of its Table 3 unless given
     #[arg(long)]
     paper: bool,
     /// Packets that may be under way [default: 1024; with --paper: 5 (ack), 50 (nak, ring), 20

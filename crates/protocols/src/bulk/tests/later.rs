@@ -1,7 +1,7 @@
 //! Goal: a later pass for several receivers that each miss other packets sends fewer packets than
 //! all of them miss together, whether they listened meanwhile or not; and whoever cannot restore
-//! has everything in the end, too; and a pass goes on when the one that missed most goes away before
-//! anything of it was read. Method: the small network with receivers that lose much, by
+//! has everything in the end, too; and a pass goes on when the one that missed most goes away
+//! before anything of it was read. Method: the small network with receivers that lose much, by
 //! seed; what they miss when the second pass begins, and what the sender sends from then on.
 
 use std::boxed::Box;
