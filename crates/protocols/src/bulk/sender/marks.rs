@@ -160,6 +160,7 @@ impl Sender {
 
     /// Tells the mark again if a receiver has not echoed it.
     pub(super) fn tell_mark(&mut self, context: &mut Context<'_>) {
+        let first_wait = self.time_out(context.config);
         let Some(marks) = &mut self.marks else {
             return;
         };
@@ -170,6 +171,10 @@ impl Sender {
             context
                 .outbox
                 .multicast(self.id.number, &Message::Mark(mark));
+            if marks.wait.is_zero() {
+                // The first mark went with the announcement, and somebody has not echoed it.
+                marks.wait = first_wait;
+            }
             self.timers.set(Timer::Mark, context.now + marks.wait);
             marks.wait = (marks.wait * 2).min(context.config.rto_max);
         }

@@ -7,12 +7,14 @@ use std::time::Duration;
 use std::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::Rng;
+use groupcast_core::{Protocol as _, Rng};
 
 use super::endpoints::config;
 use super::net::{Net, accepting, file, member};
+use super::replies::bare_report;
 use crate::bulk::config::PlantedInRounds;
 use crate::bulk::receiver::Receiver;
+use crate::bulk::wire::{Message, Purpose, ReceiverReport};
 use crate::bulk::{
     BulkConfig, DeliverTo, Failure, Multidriver, Notice, Order, Outcome, Policy, RateControl,
     SendError, Transfer, Wanted,
@@ -336,4 +338,27 @@ fn if_one_cannot_keep_it_nobody_puts_it_in_place() {
     let failed = Outcome::Failed("the disk is full".into());
     assert_eq!(outcomes[&member(2)], failed);
     assert_eq!(outcomes[&member(1)], Outcome::Cancelled);
+}
+
+/// A receiver of ours echoes the first mark as it registers. Of one that does not, the sender did
+/// nothing but tell the mark, for ever at the same moment.
+#[test]
+fn who_does_not_echo_the_first_mark_is_told_it_now_and_then() {
+    let mut net = Net::new(2, &config(), 30_000);
+    net.acceptance[1] = None;
+    net.send(Transfer {
+        deliver_to: up_to(10_000, None),
+        ..file(30_000, Wanted::Count(1))
+    });
+    net.run(Duration::from_millis(10));
+    let register = ReceiverReport {
+        purpose: Purpose::Register,
+        ..bare_report(&net)
+    };
+    let (now, body) = (net.now, Message::Report(register).encode(1));
+    net.endpoints[0].handle_datagram(now, member(1), body);
+    let since = net.now;
+    net.must(Duration::from_secs(10), Net::is_sent);
+    let least = config().vanish_after;
+    assert!(net.now - since >= least, "it is given up as silent");
 }

@@ -280,9 +280,9 @@ fn who_was_listed_unheard_and_misses_nothing_replies_too() {
     }
 }
 
-/// A report of receiver 1 with this part.
-fn with_part(net: &Net, part: Part) -> Bytes {
-    let report = ReceiverReport {
+/// A report that says next to nothing.
+pub(super) fn bare_report(net: &Net) -> ReceiverReport {
+    ReceiverReport {
         sender: net.endpoints[0].local().incarnation,
         purpose: Purpose::Acknowledge,
         answers: false,
@@ -299,11 +299,19 @@ fn with_part(net: &Net, part: Part) -> Bytes {
         missing: Vec::new(),
         tag: None,
         delivers_to: None,
-        part: Some(part),
+        part: None,
         subgroups: None,
         attends: None,
         restores_below: None,
         name: Bytes::new(),
+    }
+}
+
+/// A report of receiver 1 with this part.
+fn with_part(net: &Net, part: Part) -> Bytes {
+    let report = ReceiverReport {
+        part: Some(part),
+        ..bare_report(net)
     };
     Message::Report(report).encode(1)
 }
