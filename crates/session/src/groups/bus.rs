@@ -226,7 +226,10 @@ impl Engine {
             }
             return table.apply(sender, op);
         }
-        let (Op::Bus { client, .. } | Op::Leave { client, .. } | Op::Disconnect { client }) = *op
+        let (Op::Bus { client, .. }
+        | Op::Leave { client, .. }
+        | Op::Withdraw { client, .. }
+        | Op::Disconnect { client }) = *op
         else {
             return table.apply(sender, op);
         };
@@ -250,8 +253,10 @@ impl Engine {
                 }
             }
             (_, Change::Left { group, .. }) => filters.leave(client, group),
-            (_, Change::Disconnected { groups, .. }) => {
-                filters.identify(client, old.as_ref(), None);
+            (_, Change::Withdrawn { groups, .. } | Change::Disconnected { groups, .. }) => {
+                if matches!(change, Change::Disconnected { .. }) {
+                    filters.identify(client, old.as_ref(), None);
+                }
                 for group in groups {
                     filters.leave(client, group);
                 }

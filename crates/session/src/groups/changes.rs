@@ -16,7 +16,7 @@ use super::ClientId;
 /// A batch has room for another change while its changes cause fewer views than this. A change
 /// shows a view to every member of its group: in a large group one change costs as much as hundreds
 /// in a small one.
-const VIEWS_MAX: usize = 256;
+pub(super) const VIEWS_MAX: usize = 256;
 
 /// The most changes of a batch: a change of an empty group has a cost, too.
 const CHANGES_MAX: usize = 16;

@@ -394,6 +394,13 @@ impl Engine {
                 };
                 self.show(on, now, sender, &group, at, Cause::Leave, client, leaver);
             }
+            Ok(Change::Withdrawn { client, groups }) => {
+                for group in groups {
+                    self.leave_roles(on, now, party, Some(&group), place);
+                    let client = client.clone();
+                    self.show(on, now, sender, &group, at, Cause::Disconnect, client, None);
+                }
+            }
             Ok(Change::Disconnected { client, groups }) => {
                 self.leave_roles(on, now, party, None, place);
                 for group in groups {

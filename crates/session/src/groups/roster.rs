@@ -69,6 +69,11 @@ pub(super) enum Change {
     Joined { client: Arc<str>, group: Arc<str> },
     /// The client is in the group no more.
     Left { client: Arc<str>, group: Arc<str> },
+    /// The client is leaving, and in these groups no more.
+    Withdrawn {
+        client: Arc<str>,
+        groups: BTreeSet<Arc<str>>,
+    },
     /// The client is gone, and was in these groups.
     Disconnected {
         client: Arc<str>,
@@ -140,6 +145,7 @@ impl Roster {
                     Change::None
                 })
             }
+            Op::Withdraw { client, groups } => self.withdraw(client, groups),
             Op::Disconnect { client } => {
                 let entry = self
                     .clients
@@ -151,6 +157,26 @@ impl Roster {
                 })
             }
         }
+    }
+
+    fn withdraw(&mut self, client: u64, groups: u64) -> Result<Change, OpError> {
+        let entry = self.client_mut(client)?;
+        let count = usize::try_from(groups).unwrap_or(usize::MAX);
+        let rest = match entry.groups.iter().nth(count).cloned() {
+            Some(first) => entry.groups.split_off(&first),
+            None => BTreeSet::new(),
+        };
+        let groups = std::mem::replace(&mut entry.groups, rest);
+        if let Some(bus) = &mut entry.bus {
+            bus.patterns.retain(|group, _| !groups.contains(group));
+        }
+        Ok(match groups.is_empty() {
+            true => Change::None,
+            false => Change::Withdrawn {
+                client: entry.private.clone(),
+                groups,
+            },
+        })
     }
 
     fn apply_bus(&mut self, number: u64, what: BusOp<'_>) -> Result<Change, OpError> {
@@ -346,6 +372,34 @@ mod tests {
             group: GroupRef::Named("al@h"),
         };
         assert_eq!(roster.apply(&join), Err(OpError::Private));
+    }
+
+    #[test]
+    fn a_client_that_leaves_is_taken_out_of_its_first_groups() {
+        let mut roster = Roster::new("h");
+        let bind = Op::BindClient {
+            client: 1,
+            name: "al",
+        };
+        roster.apply(&bind).unwrap();
+        for group in ["b", "a", "c"] {
+            let group = GroupRef::Named(group);
+            roster.apply(&Op::Join { client: 1, group }).unwrap();
+        }
+        let mut withdraw = |groups| {
+            let client = 1;
+            match roster.apply(&Op::Withdraw { client, groups }) {
+                Ok(Change::Withdrawn { groups, .. }) => groups.iter().map(|it| &**it).collect(),
+                Ok(Change::None) => String::new(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(withdraw(0), "");
+        assert_eq!(withdraw(2), "ab");
+        assert_eq!(withdraw(u64::MAX), "c");
+        assert_eq!(withdraw(1), "");
+        let gone = roster.apply(&Op::Disconnect { client: 1 });
+        assert!(matches!(gone, Ok(Change::Disconnected { groups, .. }) if groups.is_empty()));
     }
 
     #[test]

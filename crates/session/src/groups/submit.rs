@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use groupcast_core::{MessageId, Service, SubmitError, Time};
 
-use super::changes::Changes;
+use super::changes::{Changes, VIEWS_MAX};
 use super::client::{Addressed, Client, ClientPhase, Pending};
 use super::guests::OfGuest;
 use super::orders::OrderIndex;
@@ -22,6 +22,12 @@ const TURN: usize = 64 * 1024;
 
 /// The bytes that a change of groups, or a question of the bus, counts for in a client's turn.
 const CHANGE_TURN: usize = TURN / 4;
+
+/// A client that leaves more groups than this, or causes more views by it, leaves them in several
+/// changes: a daemon would carry out nothing else while it takes a client out of thousands of
+/// groups.
+const WITHDRAW_GROUPS: usize = 256;
+const WITHDRAW_VIEWS: usize = 1024;
 
 /// One client may bind `1 / BINDINGS_SHARE` of the numbers for group names, and [`BINDINGS_MIN`] at
 /// least.
@@ -48,6 +54,16 @@ pub(super) struct Submissions {
     numbers: BTreeMap<Arc<str>, u64>,
     /// The order takes nothing until it says that it is writable.
     full: bool,
+}
+
+/// What the next change of a client that leaves does.
+#[derive(Debug)]
+struct Parting {
+    /// Of how many groups, by their names, it takes the client out, and how many views that causes.
+    groups: usize,
+    views: usize,
+    /// These are all that it is in.
+    is_last: bool,
 }
 
 #[derive(Debug)]
@@ -347,6 +363,9 @@ impl Engine {
     /// Turns the next request of a client, which causes `views`, into submissions, if there is one.
     /// Returns the bytes that this counts for in the client's turn.
     fn stage_request(&mut self, on: OrderIndex, id: ClientId, views: Option<usize>) -> usize {
+        if self.stage_withdrawal(on, id, views) {
+            return CHANGE_TURN;
+        }
         let request = self.clients.get_mut(id);
         let request = request.and_then(|client| client.next_request(on));
         let Some(request) = request else {
@@ -369,6 +388,24 @@ impl Engine {
             }
         }
         views.map_or(cost, |_| CHANGE_TURN)
+    }
+
+    /// Takes a client that leaves out of the first of its groups, if it is in too many to leave them
+    /// at once; whether it did.
+    fn stage_withdrawal(&mut self, on: OrderIndex, id: ClientId, views: Option<usize>) -> bool {
+        let client = self.clients.get(id);
+        let next = client.and_then(|client| client.orders[on].requests.front());
+        if !matches!(next, Some(Pending::Disconnect)) {
+            return false;
+        }
+        let parting = self.parting(on, id);
+        if parting.is_last {
+            return false;
+        }
+        let (client, groups) = (id.0, parting.groups as u64);
+        let submissions = &mut self.orders[on].submissions;
+        submissions.stage(&Op::Withdraw { client, groups }, views);
+        true
     }
 
     fn has_requests(&self, on: OrderIndex, id: ClientId) -> bool {
@@ -399,12 +436,38 @@ impl Engine {
                 BusRequest::Identify { .. } | BusRequest::Clients => 0,
             },
             Pending::Disconnect => {
-                let roster = self.orders[on].own_roster();
-                let client = roster.and_then(|roster| roster.clients.get(&id.0));
-                client.map_or(0, |it| it.groups.iter().map(|group| size(group)).sum())
+                let parting = self.parting(on, id);
+                match parting.is_last {
+                    true => parting.views,
+                    // It fills a batch: the next part goes when this one is carried out.
+                    false => parting.views.max(VIEWS_MAX),
+                }
             }
         };
         Some(views + 1)
+    }
+
+    /// The groups that a client which leaves is taken out of by the next change.
+    fn parting(&self, on: OrderIndex, id: ClientId) -> Parting {
+        let order = &self.orders[on];
+        let client = order
+            .own_roster()
+            .and_then(|roster| roster.clients.get(&id.0));
+        let mut parting = Parting {
+            groups: 0,
+            views: 0,
+            is_last: true,
+        };
+        for group in client.iter().flat_map(|client| &client.groups) {
+            let views = parting.views + order.table.size(group);
+            if parting.groups == WITHDRAW_GROUPS || parting.groups > 0 && views > WITHDRAW_VIEWS {
+                parting.is_last = false;
+                break;
+            }
+            parting.groups += 1;
+            parting.views = views;
+        }
+        parting
     }
 
     fn bind_client(&mut self, on: OrderIndex, id: ClientId) {

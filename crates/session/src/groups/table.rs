@@ -109,7 +109,7 @@ impl Table {
             Change::None => {}
             Change::Joined { client, group } => self.insert(daemon, id, client, group),
             Change::Left { client, group } => self.remove(daemon, id, client, group),
-            Change::Disconnected { client, groups } => {
+            Change::Withdrawn { client, groups } | Change::Disconnected { client, groups } => {
                 for group in groups {
                     self.remove(daemon, id, client, group);
                 }

@@ -24,6 +24,7 @@
 //! | 19 names | config, word of the name service ([`names`](crate::names)) to the end | agreed |
 //! | 18 part of a state | config, index, last `u8`, bytes of envelope 7 | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
+//! | 21 withdraw | client number, how many of its groups | agreed |
 //! | 20 rings of a configuration | count, {top, address, port} ([`names`](crate::names)) | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
@@ -69,6 +70,7 @@ const DISCONNECT: u8 = 6;
 const STATE: u8 = 7;
 const LABELLED: u8 = 9;
 const NAMES: u8 = 19;
+const WITHDRAW: u8 = 21;
 
 /// A group as a daemon refers to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +102,12 @@ pub(super) enum Op<'a> {
     },
     Disconnect {
         client: u64,
+    },
+    /// The client is leaving. It is not in the first `groups` of its groups any more, by their
+    /// names.
+    Withdraw {
+        client: u64,
+        groups: u64,
     },
     /// A request of the bus; the token is the client's.
     Bus {
@@ -195,6 +203,10 @@ impl<'a> Envelope<'a> {
             DISCONNECT => Op::Disconnect {
                 client: reader.varint("client number")?,
             },
+            WITHDRAW => Op::Withdraw {
+                client: reader.varint("client number")?,
+                groups: reader.varint("groups")?,
+            },
             kind @ (ACCEPT | REJECT | IDENTIFY | WHO) => take_bus(kind, &mut reader)?,
             kind @ (DATA | LABELLED) => {
                 return take_data(reader, kind == LABELLED).map(|data| Some(Self::Data(data)));
@@ -235,6 +247,7 @@ impl Op<'_> {
         | Self::Join { client: id, .. }
         | Self::Leave { client: id, .. }
         | Self::Bus { client: id, .. }
+        | Self::Withdraw { client: id, .. }
         | Self::Disconnect { client: id }) = *self;
         id
     }
@@ -253,6 +266,9 @@ impl Op<'_> {
             Self::Leave { client, group } => put_ref(writer.u8(LEAVE).varint(client), group),
             Self::Disconnect { client } => {
                 writer.u8(DISCONNECT).varint(client);
+            }
+            Self::Withdraw { client, groups } => {
+                writer.u8(WITHDRAW).varint(client).varint(groups);
             }
             Self::Bus {
                 client,

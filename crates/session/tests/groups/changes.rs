@@ -271,3 +271,64 @@ fn joins_that_wait_go_with_a_client_that_vanishes() {
         assert_eq!((status.clients.len(), status.input), (0, 0));
     }
 }
+
+/// To take a client out of thousands of groups at once would keep a daemon from everything else for
+/// tens of milliseconds. Others' messages go between the parts, and everybody sees each group once.
+#[test]
+fn who_leaves_many_groups_leaves_them_in_parts() {
+    const GROUPS: usize = 600;
+    const PART: usize = 256;
+    for vanishes in [true, false] {
+        let (mut world, mut rng, [al, bo]) = pair();
+        for client in [bo, al] {
+            world.act(client.0, client.1, |client| {
+                for number in 0..GROUPS {
+                    client.join(&format!("g{number}"));
+                }
+                client.join("g0");
+            });
+            world.run(&mut rng);
+        }
+        let before = story(&mut world, bo).len();
+        match vanishes {
+            true => world.vanish(al.0, al.1),
+            false => world.act(al.0, al.1, |client| client.send(&ClientFrame::Bye)),
+        }
+        let mut parts = Vec::new();
+        while world.order(al.0, &mut rng) {
+            world.act(bo.0, bo.1, |client| {
+                let text = format!("after {} parts", parts.len());
+                client.publish(&["g0"], Service::Agreed, text.as_bytes());
+            });
+            let seen = story(&mut world, bo).len();
+            while world.deliver(bo.0) {}
+            parts.push(story(&mut world, bo).len() - seen);
+            world.order(bo.0, &mut rng);
+            for member in [al.0, bo.0] {
+                while world.deliver(member) {}
+            }
+        }
+        let seen = story(&mut world, bo).split_off(before);
+        let (left, rest): (Vec<_>, Vec<_>) = seen
+            .into_iter()
+            .partition(|line| line.ends_with(" regular disconnect: bo@h2"));
+        let mut groups: Vec<&str> = left
+            .iter()
+            .filter_map(|line| line.split(' ').next())
+            .collect();
+        groups.sort_unstable();
+        groups.dedup();
+        assert_eq!((left.len(), groups.len()), (GROUPS, GROUPS));
+        assert!(
+            rest.iter().all(|line| line.starts_with("bo@h2>g0 after ")),
+            "{rest:?}"
+        );
+        assert_eq!(rest.len(), parts.len());
+        assert!(
+            parts.len() > 2 && parts.iter().all(|part| *part <= PART),
+            "{parts:?}"
+        );
+        let status = world.daemon(al.0).engine.status();
+        assert_eq!((status.clients.len(), status.input), (0, 0));
+    }
+}
