@@ -6,7 +6,8 @@
 //!
 //! - No client gets more than [`READ_SHARE`] a turn, so one that floods does not keep the others
 //!   waiting; all together get no more than [`READ_TOTAL`], so that they do not keep the protocols
-//!   waiting. Clients that were not read go first in the next turn.
+//!   waiting. Clients that were not read go first in the next turn, and those that sent little before
+//!   those that sent much.
 //! - Messages are bounded by the credit of their publishers. A client that sends many other frames
 //!   rests after each share, so that the daemon is idle most of the time, whatever its clients ask
 //!   for.
@@ -35,7 +36,7 @@ use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
 use crate::pace::Pace;
 use crate::stream::Stream;
 use crate::trace::Traces;
-use crate::turns::Turns;
+use crate::turns::{ReadTurns, Turns};
 
 /// The most bytes that are read from one client in one turn of the loop.
 const READ_SHARE: usize = 256 << 10;
@@ -44,6 +45,10 @@ const READ_TOTAL: usize = 1 << 20;
 /// How many of them are read before the network. A token waits for as long as that takes, some 50
 /// us.
 const READ_FIRST: usize = 64 << 10;
+/// Who was read at this cost goes behind the others the next time.
+const HEAVY: usize = 32 << 10;
+/// Those have one in so many bytes of what is read, however many others there are.
+const HEAVY_SHARE: usize = 4;
 /// The most bytes that are written to all clients in one turn.
 const WRITE_TOTAL: usize = 4 << 20;
 /// The most connections that are accepted in one turn.
@@ -74,8 +79,8 @@ pub(crate) struct Clients {
     /// The traces of clients of the bus, if they may have any.
     traces: Option<Traces>,
     streams: BTreeMap<ClientId, Stream>,
-    /// Clients that may have more to read, in the order of their turns.
-    readable: Turns,
+    /// Clients that may have something to read, in the order of their turns.
+    readable: ReadTurns,
     /// Clients that sent many frames that publish nothing, and are not read before these times,
     /// which ascend.
     resting: VecDeque<(Time, ClientId)>,
@@ -130,7 +135,7 @@ impl Clients {
             token: None,
             traces: None,
             streams: BTreeMap::new(),
-            readable: Turns::default(),
+            readable: ReadTurns::default(),
             resting: VecDeque::new(),
             rests: BTreeSet::new(),
             held: BTreeSet::new(),
@@ -217,12 +222,16 @@ impl Clients {
     /// Reads clients in turn until each was read once or `left` is used up; returns the rest of
     /// `left`.
     fn read_in_turn(&mut self, now: Time, engine: &mut Engine, mut left: usize) -> usize {
+        let reserved = match self.readable.len_heavy() {
+            0 => 0,
+            _ => left / HEAVY_SHARE,
+        };
         // Each client has one turn at most: a client with more to read goes behind the others.
         for _ in 0..self.readable.len() {
             if left == 0 {
                 break;
             }
-            let Some(id) = self.readable.pop() else {
+            let Some(id) = self.readable.pop(left > reserved) else {
                 break;
             };
             if self.rests.contains(&id) {
@@ -231,6 +240,8 @@ impl Clients {
             let share = self.read(now, id, engine, left.min(READ_SHARE));
             left = left.saturating_sub(share.taken);
             let rest = share.rest();
+            self.readable
+                .note(id, share.taken >= HEAVY || !rest.is_zero());
             if !rest.is_zero() {
                 self.rest(now, id, rest);
             } else if share.more {
@@ -408,6 +419,7 @@ impl Clients {
         self.blocked.remove(&id);
         self.ended.remove(&id);
         self.held.remove(&id);
+        self.readable.forget(id);
         self.streams.remove(&id)
     }
 }

@@ -1,4 +1,4 @@
-//! A queue of clients for turns, each in it at most once.
+//! Queues of clients for turns, each in them at most once.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -38,9 +38,87 @@ impl Turns {
     }
 }
 
+/// The queue for reading. Clients that took much of the loop's time when they were read last are
+/// read after the others, so that who sends a little now and then does not wait for those that send
+/// without end.
+#[derive(Default)]
+pub(crate) struct ReadTurns {
+    light: Turns,
+    heavy: Turns,
+    /// The clients that took much when they were read last.
+    took_much: BTreeSet<ClientId>,
+}
+
+impl ReadTurns {
+    /// There is something to read from `id`, which keeps its place if it waits.
+    pub(crate) fn push(&mut self, id: ClientId) {
+        match self.took_much.contains(&id) {
+            true => self.heavy.push(id),
+            false => self.light.push(id),
+        }
+    }
+
+    /// Whether `id`, which was read and does not wait, took much.
+    pub(crate) fn note(&mut self, id: ClientId, took_much: bool) {
+        match took_much {
+            true => self.took_much.insert(id),
+            false => self.took_much.remove(&id),
+        };
+    }
+
+    /// The client is gone. Its place is skipped when its turn comes.
+    pub(crate) fn forget(&mut self, id: ClientId) {
+        self.took_much.remove(&id);
+    }
+
+    /// Takes the client whose turn it is; a light one only if `light`.
+    pub(crate) fn pop(&mut self, light: bool) -> Option<ClientId> {
+        let first = match light {
+            true => self.light.pop(),
+            false => None,
+        };
+        first.or_else(|| self.heavy.pop())
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.light.len() + self.heavy.len()
+    }
+
+    /// How many of them took much.
+    pub(crate) fn len_heavy(&self) -> usize {
+        self.heavy.len()
+    }
+
+    /// The clients that wait, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ClientId> {
+        self.light.iter().chain(self.heavy.iter())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_took_much_waits_behind_the_others() {
+        let mut turns = ReadTurns::default();
+        for id in [1, 2] {
+            turns.note(ClientId(id), true);
+        }
+        for id in [1, 2, 3, 1] {
+            turns.push(ClientId(id));
+        }
+        assert_eq!(turns.iter().map(|id| id.0).collect::<Vec<_>>(), [3, 1, 2]);
+        assert_eq!((turns.len(), turns.len_heavy()), (3, 2));
+        assert_eq!(turns.pop(false), Some(ClientId(1)));
+        assert_eq!(turns.pop(true), Some(ClientId(3)));
+        assert_eq!(turns.pop(true), Some(ClientId(2)));
+        assert_eq!(turns.pop(true), None);
+        turns.note(ClientId(1), false);
+        turns.push(ClientId(1));
+        assert_eq!(turns.len_heavy(), 0);
+    }
 
     #[test]
     fn each_waits_once_and_comes_in_order() {

@@ -355,3 +355,53 @@ fn one_trace_is_begun_in_a_turn_and_who_began_it_rests() {
     assert!(told.iter().all(|it| (20..=34).contains(it)), "{told:?}");
     std::fs::remove_dir_all(directory).unwrap();
 }
+
+#[test]
+fn who_says_a_little_does_not_wait_for_those_that_send_without_end() {
+    const FLOODS: usize = 40;
+    let path = std::env::temp_dir().join(format!("gc-fresh-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let (mut engine, now) = (engine(), Time::ZERO);
+    // Long messages that never end.
+    let begin = |_| {
+        let mut stream = StdUnixStream::connect(&path).unwrap();
+        stream.write_all(&hello()).unwrap();
+        stream.write_all(&(16_u32 << 20).to_be_bytes()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        stream
+    };
+    let mut floods: Vec<_> = (0..FLOODS).map(begin).collect();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+    let fill = |floods: &mut Vec<StdUnixStream>| {
+        let piece = [0; 1 << 16];
+        for stream in floods {
+            while stream.write(&piece).is_ok_and(|len| len == piece.len()) {}
+        }
+    };
+    for round in 0..24 {
+        fill(&mut floods);
+        for id in &ids {
+            clients.handle_ready(now, token_of(*id), READABLE);
+        }
+        if round < 23 {
+            clients.take_first_input(now, &mut engine);
+            clients.take_input(now, &mut engine);
+        }
+    }
+    assert_eq!(clients.readable.len_heavy(), FLOODS);
+    let mut little = StdUnixStream::connect(&path).unwrap();
+    little.write_all(&hello()).unwrap();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let id = *clients.streams.keys().next_back().unwrap();
+    clients.handle_ready(now, token_of(id), READABLE);
+    let waits = |clients: &Clients| clients.readable.iter().any(|it| it == id);
+    assert!(waits(&clients));
+    clients.take_first_input(now, &mut engine);
+    assert!(!waits(&clients), "it was read before the network was");
+    let floods = clients.readable.len_heavy();
+    assert!(floods > FLOODS / 2, "{floods} floods wait");
+}
