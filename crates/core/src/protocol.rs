@@ -74,6 +74,20 @@ pub trait Protocol {
     fn listens(&self) -> bool {
         true
     }
+
+    /// Multicasts do not reach these members: from now on what is sent to the group goes to each of
+    /// them as a copy of its own, besides the multicast. Called by a host that has multicast, at
+    /// first and whenever they change.
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        let _ = (now, members);
+    }
+
+    /// Whether `member`, one of those, is to get a copy of the segments that
+    /// [`poll_transmit`](Self::poll_transmit) wrote last.
+    fn copies_to(&self, member: MemberId) -> bool {
+        let _ = member;
+        true
+    }
 }
 
 /// A protocol that carries the messages of a group: the ring, gossip.
@@ -186,6 +200,14 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn listens(&self) -> bool {
         (**self).listens()
+    }
+
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        (**self).handle_copies(now, members);
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        (**self).copies_to(member)
     }
 }
 

@@ -53,6 +53,10 @@ pub struct EndpointConfig {
     /// address is a loopback one. Set it where several members share a host's real address; each
     /// then also hears itself.
     pub multicast_loop: Option<bool>,
+    /// With multicast: members that have none, and that need not know this one. It invites them
+    /// with a small datagram to these addresses, and they get copies once they have proved that
+    /// they are there. Default: none.
+    pub invited: Vec<SocketAddrV4>,
     /// The most members without multicast that get copies from a member that has it; a further one
     /// is not admitted. Default 16.
     pub copies_max: usize,
@@ -100,6 +104,7 @@ impl EndpointConfig {
             multicast_ttl: 1,
             dscp: 0,
             multicast_loop: None,
+            invited: Vec::new(),
             copies_max: AdmissionConfig::default().copies_max,
             receive_buffer: 8 << 20,
             send_buffer: 512 << 10,
@@ -169,6 +174,11 @@ impl EndpointConfig {
                 }
             }
             Group::Multicast(_) => {}
+        }
+        if let Some(peer) = self.invited.iter().find(|peer| !is_peer(**peer)) {
+            return wrong(format!(
+                "{peer} cannot get copies: name the address and port that a host without multicast listens on"
+            ));
         }
         if self.multicast_ttl == 0 {
             return wrong(

@@ -15,7 +15,7 @@ use mio::Token;
 
 use crate::clock::Clock;
 use crate::config::{EndpointConfig, Group};
-use crate::counters::Counters;
+use crate::counters::{Counters, SendCounters};
 use crate::error::NetError;
 use crate::open::{EndpointBuilder, Sealing};
 use crate::receive::{Receiver, Slabs};
@@ -274,9 +274,10 @@ impl<P: Protocol> Endpoint<P> {
         self.buffer
     }
 
-    /// The largest datagram that reaches the group (in a mesh, the first peer) unfragmented: its
-    /// UDP payload in bytes, seal and prefix included, by the interface's MTU of now; `None` if the
-    /// system cannot tell. On loopback 65,507, the most that UDP carries.
+    /// The largest datagram that reaches the group and all that are invited (in a mesh, the first
+    /// peer) unfragmented: its UDP payload in bytes, seal and prefix included, by the MTU of the
+    /// interface and the ways as they are now; `None` if the system cannot tell. On loopback
+    /// 65,507, the most that UDP carries.
     pub fn datagram_max(&self) -> Option<usize> {
         let to = match &self.config.group {
             Group::Multicast(group) => Some(*group),
@@ -284,8 +285,10 @@ impl<P: Protocol> Endpoint<P> {
                 .iter()
                 .find(|peer| **peer != self.config.listen)
                 .copied(),
-        }?;
-        datagram_max(*self.config.listen.ip(), to)
+        };
+        let all = to.into_iter().chain(self.config.invited.iter().copied());
+        all.filter_map(|to| datagram_max(*self.config.listen.ip(), to))
+            .min()
     }
 
     /// The largest body of a protocol that reaches the group unfragmented:
@@ -300,6 +303,11 @@ impl<P: Protocol> Endpoint<P> {
     /// last of each kind; the node counts them.
     pub fn strangers(&self) -> impl Iterator<Item = Stranger> {
         self.log.strangers(self.now())
+    }
+
+    /// What was counted of sends since the start.
+    pub fn sent(&self) -> SendCounters {
+        self.sender.counters
     }
 
     /// What was counted since the start; asks the kernel for its drops (two system calls).
@@ -500,11 +508,11 @@ impl<P: Protocol> Endpoint<P> {
                     address: (*group).into(),
                     data_apart: false,
                 });
-                node.copies().iter().for_each(add);
+                node.copied().iter().for_each(add);
                 copies_from = 1;
             }
             (Route::Mesh, _) => {
-                node.copies().iter().for_each(add);
+                node.copied().iter().for_each(add);
                 copies_from = 0;
             }
             (Route::Multicast, Group::Mesh(_)) => sender.counters.unroutable += 1,

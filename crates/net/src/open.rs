@@ -162,6 +162,7 @@ impl<P: Protocol> EndpointBuilder<P> {
         let config = NodeConfig {
             local: self.local,
             reach: self.config.reach(),
+            invited: self.config.invited.iter().map(|it| (*it).into()).collect(),
             admission: AdmissionConfig {
                 copies_max: self.config.copies_max,
                 ..self.admission

@@ -230,6 +230,14 @@ impl<P: Ordered> Protocol for Total<P> {
     fn listens(&self) -> bool {
         self.below.listens()
     }
+
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        self.below.handle_copies(now, members);
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        self.below.copies_to(member)
+    }
 }
 
 impl<P: Ordered> Ordered for Total<P> {

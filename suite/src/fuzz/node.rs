@@ -99,6 +99,7 @@ impl FuzzStage {
         let config = NodeConfig {
             local: LOCAL,
             reach: Reach::Multicast,
+            invited: Vec::new(),
             admission: ADMISSION,
         };
         let sealer = FakeSealer::new(CLUSTER_KEY, LOCAL.incarnation);

@@ -158,6 +158,7 @@ impl Host {
         let config = NodeConfig {
             local,
             reach: Reach::Multicast,
+            invited: Vec::new(),
             admission: AdmissionConfig::default(),
         };
         let mut node = Node::new(config, sealer, &rng.fork("node"));

@@ -15,9 +15,12 @@
 //! again after the sender was forgotten: so all cookies become void when a peer is forgotten.
 //!
 //! With its echo a member says whether multicasts reach it, which decides who gets
-//! [copies](super::copies).
+//! [copies](super::copies). A member that does not hear multicasts may not know of another that
+//! has them. That one invites it, with an empty datagram to its address, which it answers with a
+//! challenge, whatever it knows of the sender.
 
 use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -27,6 +30,7 @@ use super::copies::Copies;
 use super::hello::{Cookie, Echo, Hello};
 use super::limits::Limits;
 use super::peer::{Peer, Recipient};
+use super::rejected::Rejected;
 use crate::id::{Incarnation, MemberId};
 use crate::rng::Rng;
 use crate::time::Time;
@@ -84,6 +88,17 @@ pub(super) enum Standing {
     Unadmitted,
 }
 
+impl Standing {
+    /// The member, or why the datagram is dropped.
+    pub(super) fn judged(self) -> Result<MemberId, Rejected> {
+        match self {
+            Self::Member(member) => Ok(member),
+            Self::Replayed => Err(Rejected::Replayed),
+            Self::Unadmitted => Err(Rejected::Unadmitted),
+        }
+    }
+}
+
 /// Why a hello was dropped.
 pub(super) enum Refusal {
     /// It was taken before.
@@ -94,10 +109,10 @@ pub(super) enum Refusal {
 
 /// A hello on its way out.
 pub(super) struct OutgoingHello {
-    /// Where the addressee was heard.
+    /// Where the addressee was heard, or is expected.
     pub(super) to: SocketAddr,
-    /// The incarnation that is challenged or answered.
-    pub(super) addressee: Incarnation,
+    /// The incarnation that is challenged or answered; `None` for an invitation.
+    pub(super) addressee: Option<Incarnation>,
     pub(super) hello: Hello,
     /// How many of its bytes to send.
     pub(super) len: usize,
@@ -134,12 +149,18 @@ impl Admission {
     /// Hellos that wait to be sent; more are dropped, and asked for again by the next datagram.
     const OUTGOING_MAX: usize = 256;
 
-    pub(super) fn new(local: MemberId, reach: Reach, config: AdmissionConfig, rng: &Rng) -> Self {
+    pub(super) fn new(
+        local: MemberId,
+        reach: Reach,
+        invited: Vec<SocketAddr>,
+        config: AdmissionConfig,
+        rng: &Rng,
+    ) -> Self {
         Self {
             local,
             config,
             peers: BTreeMap::new(),
-            copies: Copies::new(reach, config.copies_max),
+            copies: Copies::new(reach, config.copies_max, invited),
             cookies: Cookies::new(rng.fork("cookies"), config.challenge_lifetime),
             limits: Limits::new(rng.fork("limits"), &config),
             outgoing: VecDeque::new(),
@@ -165,17 +186,14 @@ impl Admission {
         if !peer.take(arrival.now, prefix.counter) {
             return Standing::Replayed;
         }
-        let member = MemberId {
-            node: peer.node,
-            incarnation: prefix.sender,
-        };
+        let member = peer.member(prefix.sender);
         if peer.address != arrival.from {
             // Either the peer has moved, or an attacker replays its datagram from elsewhere: the
             // answer to a challenge decides.
             self.challenge(arrival);
         }
         if was_gone {
-            self.copies.list(self.peers.values());
+            self.list_copies();
         }
         Standing::Member(member)
     }
@@ -199,7 +217,7 @@ impl Admission {
                 return Err(Refusal::Replayed);
             }
             if was_gone {
-                self.copies.list(self.peers.values());
+                self.list_copies();
             }
         }
         let proof = hello
@@ -226,7 +244,7 @@ impl Admission {
             if (peer.address, peer.multicast) != (proved.address, proved.multicast) {
                 peer.address = proved.address;
                 peer.multicast = proved.multicast;
-                self.copies.list(self.peers.values());
+                self.list_copies();
             }
             return None;
         }
@@ -250,9 +268,16 @@ impl Admission {
         let copied = copied || !proved.multicast;
         self.peers.insert(sender, proved);
         if copied {
-            self.copies.list(self.peers.values());
+            self.list_copies();
         }
         Some(Admitted { evicted })
+    }
+
+    /// Who gets copies may have changed.
+    fn list_copies(&mut self) {
+        let peers = self.peers.iter();
+        let peers = peers.map(|(incarnation, peer)| (peer.member(*incarnation), peer));
+        self.copies.list(peers);
     }
 
     /// Whether `sender`, which has no multicast and is heard at `address`, may get copies.
@@ -288,7 +313,7 @@ impl Admission {
         }
         let mut gone = false;
         for (incarnation, peer) in &mut self.peers {
-            if peer.multicast || self.outgoing.len() >= Self::OUTGOING_MAX {
+            if !self.copies.asks(peer) || self.outgoing.len() >= Self::OUTGOING_MAX {
                 continue;
             }
             let was_gone = peer.is_gone();
@@ -300,7 +325,7 @@ impl Admission {
             let challenge = self.cookies.give(now, *incarnation, peer.address);
             self.outgoing.push_back(OutgoingHello {
                 to: peer.address,
-                addressee: *incarnation,
+                addressee: Some(*incarnation),
                 hello: Hello {
                     challenge: Some(challenge),
                     echo: None,
@@ -309,8 +334,34 @@ impl Admission {
             });
         }
         if gone {
-            self.copies.list(self.peers.values());
+            self.list_copies();
         }
+    }
+
+    /// Something is about to be sent to the group: invites the members without multicast that have
+    /// not proved yet that they are there.
+    pub(super) fn invite(&mut self, now: Time) {
+        for to in self.copies.begin_inviting(now) {
+            let is_there = |peer: &Peer| peer.address == *to && !peer.is_gone();
+            if self.outgoing.len() < Self::OUTGOING_MAX && !self.peers.values().any(is_there) {
+                self.outgoing.push_back(OutgoingHello {
+                    to: *to,
+                    addressee: None,
+                    hello: Hello::NOTHING,
+                    len: 0,
+                });
+            }
+        }
+    }
+
+    /// A sender that this node may know wants to be known by it, and to know it. Whether it is new.
+    pub(super) fn handle_invitation(&mut self, arrival: Arrival) -> Standing {
+        let standing = self.handle_counter(arrival);
+        if let Standing::Member(_) = standing {
+            // It would not ask if it had admitted this node.
+            self.challenge(arrival);
+        }
+        standing
     }
 
     /// Asks the sender of a datagram for a proof, if that is due.
@@ -363,7 +414,7 @@ impl Admission {
     fn send(&mut self, to: Arrival, hello: Hello, len: usize) {
         self.outgoing.push_back(OutgoingHello {
             to: to.from,
-            addressee: to.prefix.sender,
+            addressee: Some(to.prefix.sender),
             hello,
             len,
         });
@@ -386,15 +437,13 @@ impl Admission {
         self.copies.recipients()
     }
 
+    /// Where there is multicast, each peer that gets copies, and where; and which list that is.
+    pub(super) fn copied_members(&self) -> (&[(MemberId, Recipient)], u64) {
+        (self.copies.members(), self.copies.version())
+    }
+
     pub(super) fn peers(&self) -> impl Iterator<Item = (MemberId, SocketAddr)> {
-        self.peers.iter().map(|(incarnation, peer)| {
-            (
-                MemberId {
-                    node: peer.node,
-                    incarnation: *incarnation,
-                },
-                peer.address,
-            )
-        })
+        let peers = self.peers.iter();
+        peers.map(|(incarnation, peer)| (peer.member(*incarnation), peer.address))
     }
 }

@@ -9,6 +9,9 @@
 //!
 //! A field whose flag is not set is 0 and says nothing. A challenge without an echo may end after
 //! its nonce: it is no longer than the body that caused it.
+//!
+//! A hello is addressed to one member. The one message of the node that is not has no bytes at all:
+//! an *invitation*, for a member at an address of which nothing more is known.
 
 use crate::id::NodeId;
 use crate::wire::{DecodeError, Reader};
@@ -62,6 +65,12 @@ impl Hello {
     pub const LEN: usize = 1 + 2 * Cookie::LEN + 8;
     /// Bytes of the shortest challenge.
     pub const CHALLENGE_LEN: usize = 1 + Cookie::LEN;
+
+    /// Neither: of an invitation no bytes are sent.
+    pub(super) const NOTHING: Self = Self {
+        challenge: None,
+        echo: None,
+    };
 
     const CHALLENGES: u8 = 1;
     const ECHOES: u8 = 2;

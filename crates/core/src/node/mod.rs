@@ -26,7 +26,7 @@ use core::net::SocketAddr;
 use bytes::{Buf as _, BytesMut};
 
 pub use self::admission::AdmissionConfig;
-use self::admission::{Admission, Admitted, Arrival, OutgoingHello, Refusal, Standing};
+use self::admission::{Admission, Admitted, Arrival, OutgoingHello, Refusal};
 pub use self::hello::{Cookie, Echo, Hello};
 pub use self::peer::Recipient;
 pub use self::rejected::{NodeCounters, Rejected};
@@ -54,10 +54,10 @@ impl Channel {
 /// Where the driver sends a datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
-    /// To the group's multicast address, and the same bytes to each of [`Node::copies`]: the peers
-    /// that have no multicast.
+    /// To the group's multicast address, and the same bytes to each of [`Node::copied`]: peers that
+    /// have no multicast.
     Multicast,
-    /// The same bytes to each of [`Node::copies`], because this node has no multicast.
+    /// The same bytes to each of [`Node::copied`], because this node has no multicast.
     Mesh,
     /// To this one alone.
     Unicast(Recipient),
@@ -89,6 +89,9 @@ pub struct NodeConfig {
     pub local: MemberId,
     /// How the group is reached.
     pub reach: Reach,
+    /// Where there is multicast, the addresses of members that have none and need not know this
+    /// one: they are invited until they have proved that they are there. Default: none.
+    pub invited: Vec<SocketAddr>,
     /// How many peers are admitted, and how they are challenged.
     pub admission: AdmissionConfig,
 }
@@ -101,6 +104,10 @@ pub struct Node<P> {
     /// The next datagram's: at ten million a second, 63 bits last for 29,000 years.
     counter: u64,
     admission: Admission,
+    /// Who gets a copy of what was polled last.
+    copied: Vec<Recipient>,
+    /// The list of peers without multicast that the instances were told last.
+    told: u64,
     instances: Vec<(Channel, P)>,
     observer: Option<Box<dyn Observer>>,
     counters: NodeCounters,
@@ -116,6 +123,7 @@ impl<P: Protocol> Node<P> {
         let admission = Admission::new(
             config.local,
             config.reach.clone(),
+            config.invited.clone(),
             config.admission,
             &rng.fork("admission"),
         );
@@ -123,6 +131,8 @@ impl<P: Protocol> Node<P> {
             config,
             sealer,
             counter: 0,
+            copied: Vec::new(),
+            told: admission.copied_members().1,
             admission,
             instances: Vec::new(),
             observer: None,
@@ -231,9 +241,16 @@ impl<P: Protocol> Node<P> {
             len: body.len(),
         };
         if channel == Channel::NODE {
-            // What goes to all would have all of them answer.
             if !prefix.addressed {
-                return Err(Rejected::Channel);
+                // A hello that goes to all would have all of them answer at once.
+                return match body.is_empty() {
+                    true => self
+                        .admission
+                        .handle_invitation(arrival)
+                        .judged()
+                        .map(|_| ()),
+                    false => Err(Rejected::Channel),
+                };
             }
             let hello = Hello::decode(&body).map_err(|_| Rejected::Channel)?;
             let admitted = self.admission.handle_hello(arrival, hello);
@@ -246,11 +263,7 @@ impl<P: Protocol> Node<P> {
             }
             return Ok(());
         }
-        let sender = match self.admission.handle_counter(arrival) {
-            Standing::Member(member) => member,
-            Standing::Replayed => return Err(Rejected::Replayed),
-            Standing::Unadmitted => return Err(Rejected::Unadmitted),
-        };
+        let sender = self.admission.handle_counter(arrival).judged()?;
         let (_, instance) = self
             .instances
             .iter_mut()
@@ -353,6 +366,8 @@ impl<P: Protocol> Node<P> {
     /// Fills `buf` (cleared first) with the next sealed segments, all for one route.
     pub fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Outgoing> {
         buf.clear();
+        self.copied.clear();
+        self.tell_of_copies(now);
         if let Some(OutgoingHello {
             to,
             addressee,
@@ -361,7 +376,7 @@ impl<P: Protocol> Node<P> {
         }) = self.admission.poll_transmit()
         {
             buf.push(&[&hello.encode()[..len]]);
-            self.seal(Channel::NODE, Some(addressee), buf);
+            self.seal(Channel::NODE, addressee, buf);
             return Some(Outgoing {
                 route: Route::Unicast(Recipient::plain(to)),
                 class: SocketClass::Control,
@@ -376,9 +391,11 @@ impl<P: Protocol> Node<P> {
                 };
                 match self.route(transmit) {
                     Some(route) => {
-                        if route == Route::Multicast {
+                        if transmit.destination == Destination::Group {
                             self.admission.ask_quiet(now);
+                            self.admission.invite(now);
                         }
+                        self.choose_copied(route, index);
                         let addressee = match transmit.destination {
                             Destination::Group => None,
                             Destination::Member(member) => Some(member.incarnation),
@@ -397,6 +414,42 @@ impl<P: Protocol> Node<P> {
             }
         }
         None
+    }
+
+    /// Tells the instances which members get copies, if that has changed.
+    fn tell_of_copies(&mut self, now: Time) {
+        let (members, version) = self.admission.copied_members();
+        if version == self.told {
+            return;
+        }
+        self.told = version;
+        let members: Vec<MemberId> = members.iter().map(|(member, _)| *member).collect();
+        for (_, instance) in &mut self.instances {
+            instance.handle_copies(now, &members);
+        }
+    }
+
+    /// Who gets a copy of what instance `index` has just written, each address once.
+    fn choose_copied(&mut self, route: Route, index: usize) {
+        let Self {
+            admission,
+            instances,
+            copied,
+            ..
+        } = self;
+        match route {
+            Route::Unicast(_) => {}
+            Route::Mesh => copied.extend_from_slice(admission.copies()),
+            Route::Multicast => {
+                let (members, _) = admission.copied_members();
+                for (member, recipient) in members {
+                    let is_listed = copied.iter().any(|it| it.address == recipient.address);
+                    if !is_listed && instances[index].1.copies_to(*member) {
+                        copied.push(*recipient);
+                    }
+                }
+            }
+        }
     }
 
     fn route(&self, transmit: Transmit) -> Option<Route> {
@@ -524,6 +577,12 @@ impl<P: Protocol> Node<P> {
     /// configured peers, and those that were admitted since.
     pub fn copies(&self) -> &[Recipient] {
         self.admission.copies()
+    }
+
+    /// Who gets a copy of the datagrams that [`poll_transmit`](Self::poll_transmit) wrote last:
+    /// those of [`copies`](Self::copies) whom the protocol has not left out.
+    pub fn copied(&self) -> &[Recipient] {
+        &self.copied
     }
 
     /// Admitted peers and their addresses.

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use crate::id::NodeId;
+use crate::id::{Incarnation, MemberId, NodeId};
 use crate::seal::ReplayWindow;
 use crate::time::Time;
 
@@ -91,6 +91,14 @@ impl Peer {
         }
         self.unanswered = self.unanswered.saturating_add(1);
         !self.is_gone() || self.unanswered.is_multiple_of(Self::GONE_PACE)
+    }
+
+    /// Who it is, if `incarnation` is its own.
+    pub(super) fn member(&self, incarnation: Incarnation) -> MemberId {
+        MemberId {
+            node: self.node,
+            incarnation,
+        }
     }
 
     pub(super) fn recipient(&self) -> Recipient {

@@ -76,6 +76,9 @@ impl Sealer for Checksum {
 struct Courier {
     outbox: VecDeque<(Destination, &'static str)>,
     inbox: Vec<(MemberId, Bytes)>,
+    /// Who gets copies, as it was told last, and who of them is to get none.
+    told: Vec<MemberId>,
+    leaves_out: Option<MemberId>,
 }
 
 impl Protocol for Courier {
@@ -102,6 +105,14 @@ impl Protocol for Courier {
 
     fn poll_timeout(&self) -> Option<Time> {
         None
+    }
+
+    fn handle_copies(&mut self, _: Time, members: &[MemberId]) {
+        self.told = members.to_vec();
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        self.leaves_out != Some(member)
     }
 }
 
@@ -149,7 +160,7 @@ impl Nodes {
         let mut buf = node.transmit_buf(1);
         let outgoing = node.poll_transmit(now, &mut buf)?;
         let copies = match outgoing.route {
-            Route::Multicast | Route::Mesh => node.copies().iter().map(|it| it.address).collect(),
+            Route::Multicast | Route::Mesh => node.copied().iter().map(|it| it.address).collect(),
             Route::Unicast(_) => Vec::new(),
         };
         Some(Sent {
@@ -206,6 +217,16 @@ fn node(index: usize, life: u64) -> Node<Courier> {
 }
 
 fn node_with(index: usize, life: u64, reach: Reach, admission: AdmissionConfig) -> Node<Courier> {
+    inviting(index, life, (reach, &[]), admission)
+}
+
+/// A node that invites those at the addresses `invited`.
+fn inviting(
+    index: usize,
+    life: u64,
+    (reach, invited): (Reach, &[usize]),
+    admission: AdmissionConfig,
+) -> Node<Courier> {
     let local = MemberId {
         node: NodeId(index as u64),
         incarnation: Incarnation(1000 * life + index as u64),
@@ -213,6 +234,7 @@ fn node_with(index: usize, life: u64, reach: Reach, admission: AdmissionConfig) 
     let config = NodeConfig {
         local,
         reach,
+        invited: invited.iter().map(|index| address(*index)).collect(),
         admission,
     };
     let rng = Rng::new(local.incarnation.0);

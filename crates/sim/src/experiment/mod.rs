@@ -52,6 +52,9 @@ pub struct ExperimentConfig {
     /// Hosts that multicast does not reach although the network has it: they send and get unicast
     /// copies, and know the addresses of all others. Default none.
     pub without_multicast: BTreeSet<usize>,
+    /// Whether the other hosts know the addresses of those, too, and invite them. Default false:
+    /// those without multicast have to be heard first.
+    pub invites: bool,
     /// The multicast addresses of hosts that have another than 0, by index: a multicast reaches the
     /// hosts with the sender's address and no others. Only with [`Multicast::SourceTrees`].
     /// Default: all have 0.
@@ -89,6 +92,7 @@ impl ExperimentConfig {
             topology,
             multicast: Some(Multicast::SourceTrees),
             without_multicast: BTreeSet::new(),
+            invites: false,
             addresses: BTreeMap::new(),
             mtu: 1500,
             senders_wait: true,
@@ -163,6 +167,7 @@ impl<P: Instrumented> Experiment<P> {
             inspect: config.inspect,
             meter: Meter::new(hosts, config.measure),
         });
+        world.invites = config.invites;
         for host in config.without_multicast {
             world.without_multicast(host);
         }

@@ -2,6 +2,7 @@
 //! adversary's work.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use groupcast_check::{Ending, HeardBefore, Outcome, Together, Violation};
@@ -43,6 +44,7 @@ impl<P: Instrumented> World<P> {
         let config = NodeConfig {
             local,
             reach,
+            invited: self.invited(index),
             admission: self.admission(),
         };
         let sealer = Box::new(FakeSealer::new(CLUSTER_KEY, local.incarnation));
@@ -111,6 +113,13 @@ impl<P: Instrumented> World<P> {
                 }
             }
         }
+    }
+
+    /// Whom a host invites: those without multicast, if it has it.
+    fn invited(&self, index: usize) -> Vec<SocketAddr> {
+        let invites = self.invites && self.multicast[index];
+        let without = (0..self.hosts.len()).filter(|other| invites && !self.multicast[*other]);
+        without.map(host::address).collect()
     }
 
     /// Bounds of admission that all hosts of a world fit into.

@@ -157,6 +157,8 @@ pub(crate) struct World<P> {
     pub(crate) told: Option<VecDeque<WorldNotice>>,
     /// Which hosts multicasts reach, and which so send some.
     multicast: Vec<bool>,
+    /// Whether hosts with multicast know the addresses of those without, and invite them.
+    pub(crate) invites: bool,
     /// Which hosts are in the multicast group, as far as their processes want
     /// ([`listens`](groupcast_core::Protocol::listens)).
     listening: Vec<bool>,
@@ -209,6 +211,7 @@ impl<P: Instrumented> World<P> {
             machines: BTreeMap::new(),
             told: None,
             multicast: vec![multicast; hosts],
+            invites: false,
             listening: vec![true; hosts],
             keep_payloads,
             judged: true,

@@ -402,10 +402,10 @@ impl<P: Instrumented> World<P> {
             copies.clear();
             match outgoing.route {
                 Route::Multicast => {
-                    copies.extend_from_slice(node.copies());
+                    copies.extend_from_slice(node.copied());
                     self.send(index, Target::All, outgoing.class, &buf);
                 }
-                Route::Mesh => copies.extend_from_slice(node.copies()),
+                Route::Mesh => copies.extend_from_slice(node.copied()),
                 Route::Unicast(to) => copies.push(to),
             }
             for to in &copies {

@@ -249,3 +249,155 @@ fn no_more_get_copies_than_may_and_only_those_that_are_gone_make_room() {
     );
     assert_eq!(nodes.0[0].copies().len(), 2);
 }
+
+/// Node 0 has multicast and invites those at the addresses `invited`; node 1 has multicast, too.
+fn with_invited(invited: &[usize]) -> Vec<Node<Courier>> {
+    let admission = AdmissionConfig {
+        copies_max: invited.len(),
+        ..AdmissionConfig::default()
+    };
+    let reach = (Reach::Multicast, invited);
+    Vec::from([inviting(0, 1, reach, admission), node(1, 1)])
+}
+
+#[test]
+fn an_invited_node_without_multicast_needs_to_know_nobody() {
+    let mut nodes = with_invited(&[2, 3]);
+    nodes.extend((2..4).map(|index| without(index, 1, &[])));
+    let mut nodes = Nodes(nodes);
+    introduce(&mut nodes);
+    assert_eq!(copied(&nodes.0[0]), addresses(&[2, 3]));
+    for index in 2..4 {
+        assert_eq!(copied(&nodes.0[index]), addresses(&[0]));
+    }
+    assert!(nodes.0[1].copies().is_empty(), "it has invited nobody");
+    let sent = nodes.seal(0, Destination::Group, "one for all");
+    for to in 1..4 {
+        assert_eq!(nodes.deliver(to, &sent), Ok(()));
+    }
+}
+
+#[test]
+fn an_address_where_nobody_proves_to_be_gets_invitations_and_nothing_else() {
+    let mut node = with_invited(&[2]).remove(0);
+    let (mut invitations, mut largest) = (0, 0);
+    for tenth in 0..100 {
+        courier(&mut node)
+            .outbox
+            .push_back((Destination::Group, "a large body that is for the group"));
+        let mut buf = node.transmit_buf(1);
+        while let Some(outgoing) = node.poll_transmit(Time::from_millis(100 * tenth), &mut buf) {
+            assert!(node.copied().is_empty());
+            if outgoing.route == unicast(2) {
+                invitations += 1;
+                largest = largest.max(buf.as_bytes().len());
+            }
+        }
+    }
+    assert_eq!(invitations, 50, "five a second");
+    assert_eq!(largest, Node::<Courier>::HEADROOM + TAG_LEN);
+}
+
+#[test]
+fn an_invitation_is_answered_though_its_sender_is_known() {
+    let mut nodes = with_invited(&[2]);
+    nodes.push(without(2, 1, &[]));
+    let mut nodes = Nodes(nodes);
+    let now = Time::ZERO;
+    // The last echo is lost: node 2 has admitted node 0, and says nothing by itself.
+    nodes.submit(0, Destination::Group, "hello");
+    let first = nodes.sent(0).unwrap();
+    assert_eq!(first.route, Route::Multicast);
+    for (from, to) in [(0, 2), (2, 0), (0, 2)] {
+        let sent = nodes.sent(from).unwrap();
+        let _ = nodes.deliver(to, &sent);
+    }
+    assert!(nodes.sent(2).is_some(), "it is lost");
+    assert_eq!(nodes.0[2].peers().count(), 1);
+    assert_eq!(nodes.0[0].peers().count(), 0);
+    let later = now + Duration::from_secs(1);
+    nodes.submit(0, Destination::Group, "hello");
+    nodes.settle_at(later);
+    assert_eq!(copied(&nodes.0[0]), addresses(&[2]));
+}
+
+#[test]
+fn a_hello_for_all_is_no_invitation() {
+    let mut nodes = with_invited(&[2]);
+    nodes.push(without(2, 1, &[]));
+    let mut nodes = Nodes(nodes);
+    let node = &mut nodes.0[0];
+    let mut buf = node.transmit_buf(1);
+    let challenge = Hello {
+        challenge: Some(Cookie::from_bits(7)),
+        echo: None,
+    };
+    buf.push(&[&challenge.encode()]);
+    node.seal(Channel::NODE, None, &mut buf);
+    let sent = Sent {
+        from: address(0),
+        route: Route::Multicast,
+        copies: Vec::new(),
+        bytes: buf.as_bytes().to_vec(),
+    };
+    assert_eq!(nodes.deliver(2, &sent), Err(Rejected::Channel));
+    assert!(nodes.sent(2).is_none(), "no answer");
+}
+
+#[test]
+fn a_protocol_is_told_who_gets_copies_and_may_leave_some_out() {
+    let mut nodes = mixed();
+    let members = |nodes: &Nodes, all: &[usize]| -> Vec<MemberId> {
+        all.iter().map(|index| nodes.0[*index].local()).collect()
+    };
+    let told = courier(&mut nodes.0[0]).told.clone();
+    assert_eq!(told, members(&nodes, &[3, 4]));
+    assert!(
+        courier(&mut nodes.0[3]).told.is_empty(),
+        "it has no multicast"
+    );
+    courier(&mut nodes.0[0]).leaves_out = Some(told[0]);
+    let sent = nodes.seal(0, Destination::Group, "not for node 3");
+    assert_eq!(sent.copies, addresses(&[4]));
+    assert_eq!(copied(&nodes.0[0]), addresses(&[3, 4]), "it is there");
+    courier(&mut nodes.0[0]).leaves_out = None;
+    let sent = nodes.seal(0, Destination::Group, "for all");
+    assert_eq!(sent.copies, addresses(&[3, 4]));
+}
+
+#[test]
+fn a_new_life_under_another_name_gets_copies_whatever_became_of_the_former() {
+    let mut nodes = mixed();
+    let former = nodes.0[3].local();
+    // Another node at the address of node 3.
+    let local = MemberId {
+        node: NodeId(33),
+        incarnation: Incarnation(33),
+    };
+    let config = NodeConfig {
+        local,
+        ..nodes.0[3].config.clone()
+    };
+    let mut other = Node::new(config, Box::new(Checksum(local.incarnation)), &Rng::new(33));
+    other.open(CHANNEL, Courier::default());
+    nodes.0[3] = other;
+    introduce(&mut nodes);
+    courier(&mut nodes.0[0]).leaves_out = Some(former);
+    let sent = nodes.seal(0, Destination::Group, "once to each address");
+    let mut all = sent.copies;
+    all.sort_unstable();
+    assert_eq!(all, addresses(&[3, 4]));
+}
+
+#[test]
+fn a_peer_that_was_not_configured_is_forgotten_when_it_is_silent() {
+    let mut nodes = with_invited(&[2]);
+    nodes.push(without(2, 1, &[]));
+    let mut nodes = Nodes(nodes);
+    introduce(&mut nodes);
+    assert_eq!(copied(&nodes.0[2]), addresses(&[0]));
+    for second in 1..30 {
+        send_to_group(&mut nodes.0[2], Time::from_millis(1_000 * second));
+    }
+    assert!(nodes.0[2].copies().is_empty(), "the sender has gone");
+}

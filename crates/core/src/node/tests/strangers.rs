@@ -13,7 +13,13 @@ struct Target {
 impl Target {
     fn new(admission: AdmissionConfig) -> Self {
         let mut node = node(0, 1);
-        node.admission = Admission::new(node.local(), Reach::Multicast, admission, &Rng::new(5));
+        node.admission = Admission::new(
+            node.local(),
+            Reach::Multicast,
+            Vec::new(),
+            admission,
+            &Rng::new(5),
+        );
         Self {
             node,
             sent: Vec::new(),
