@@ -100,6 +100,12 @@ impl Policy {
         matches!(self, Self::Ack | Self::Nak { .. } | Self::Ring)
     }
 
+    /// Whether receivers speak to each other, so that each has to hear all: along chains, or to
+    /// those that collect.
+    pub fn joins_receivers(&self) -> bool {
+        matches!(self, Self::Tree { .. } | Self::Collectors(_))
+    }
+
     /// Whether parity can go with it.
     pub fn takes_parity(&self) -> bool {
         self.rounds().is_none() && !matches!(self, Self::Xtp(_) | Self::Cp(_))

@@ -2,6 +2,7 @@
 //! results go.
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 use groupcast_core::trace::Transition;
@@ -28,6 +29,8 @@ pub(super) struct Shared {
     /// Hosts that receive, as group management has counted.
     pub(super) group_size: Option<usize>,
     pub(super) known: KnownMembers,
+    /// The members that multicasts do not reach.
+    pub(super) without: Vec<MemberId>,
     pub(super) rng: Rng,
     pub(super) outbox: Outbox,
     pub(super) responses: Responses,
@@ -47,6 +50,7 @@ impl Shared {
             subgroups: Subgroups::ALL,
             group_size: None,
             known: KnownMembers::default(),
+            without: Vec::new(),
             rng,
             outbox: Outbox::default(),
             responses,
@@ -67,6 +71,7 @@ impl Shared {
             subgroups: self.subgroups,
             group_size: self.group_size,
             known: &mut self.known,
+            without: &self.without,
             rng: &mut self.rng,
             outbox: &mut self.outbox,
             responses: &mut self.responses,
@@ -89,6 +94,8 @@ pub(super) struct Context<'a> {
     pub(super) subgroups: Subgroups,
     pub(super) group_size: Option<usize>,
     pub(super) known: &'a mut KnownMembers,
+    /// The members that multicasts do not reach.
+    pub(super) without: &'a [MemberId],
     pub(super) rng: &'a mut Rng,
     pub(super) outbox: &'a mut Outbox,
     pub(super) responses: &'a mut Responses,

@@ -503,6 +503,14 @@ impl Protocol for Messages {
     fn listens(&self) -> bool {
         self.bulk.listens()
     }
+
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        self.bulk.handle_copies(now, members);
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        self.bulk.copies_to(member)
+    }
 }
 
 impl Ordered for Messages {

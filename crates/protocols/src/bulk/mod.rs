@@ -172,6 +172,8 @@ pub struct Bulk {
     usable_at_end: VecDeque<(TransferId, u64)>,
     /// Which transfer sends next, when several do.
     turn: u32,
+    /// The transfer whose data was polled last; `None` if something else was.
+    polled: Option<u32>,
     /// The most bytes that senders kept at once, and how many of them were sent and not
     /// acknowledged by all.
     buffered_max: u64,
@@ -196,6 +198,7 @@ impl Bulk {
             past: VecDeque::new(),
             usable_at_end: VecDeque::new(),
             turn: 0,
+            polled: None,
             buffered_max: 0,
             unacknowledged_max: 0,
         })
@@ -631,6 +634,7 @@ impl Protocol for Bulk {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Transmit> {
+        self.polled = None;
         if let Some(transmit) = self.shared.outbox.poll_transmit(buf) {
             return Some(transmit);
         }
@@ -647,6 +651,7 @@ impl Protocol for Bulk {
             };
             if let Some(transmit) = sender.poll_transmit(&mut self.shared.at(now), buf) {
                 self.turn = number + 1;
+                self.polled = Some(number);
                 self.measure();
                 return Some(transmit);
             }
@@ -673,5 +678,16 @@ impl Protocol for Bulk {
         let mut receivers = self.receivers.values();
         let stands_by = !self.receivers.is_empty() && receivers.all(Receiver::stands_by);
         !(stands_by && self.senders.is_empty())
+    }
+
+    fn handle_copies(&mut self, _: Time, members: &[MemberId]) {
+        self.shared.without.clear();
+        self.shared.without.extend_from_slice(members);
+    }
+
+    /// Control goes to all, as it may be the first that a member hears; data to those that need it.
+    fn copies_to(&self, member: MemberId) -> bool {
+        let sender = self.polled.and_then(|number| self.senders.get(&number));
+        sender.is_none_or(|sender| sender.needs_data(member))
     }
 }

@@ -305,6 +305,14 @@ impl Protocol for ConnectedMessages {
     fn listens(&self) -> bool {
         self.bulk.listens()
     }
+
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        self.bulk.handle_copies(now, members);
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        self.bulk.copies_to(member)
+    }
 }
 
 impl Ordered for ConnectedMessages {

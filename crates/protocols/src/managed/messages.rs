@@ -340,6 +340,14 @@ impl Protocol for ManagedMessages {
     fn listens(&self) -> bool {
         self.messages.listens()
     }
+
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        self.messages.handle_copies(now, members);
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        self.messages.copies_to(member)
+    }
 }
 
 impl Ordered for ManagedMessages {

@@ -28,6 +28,10 @@
 //! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
 //!   receiver, and falls when that lasts.
 //!
+//! Where hosts without multicast get copies, a packet for the group leaves this host several times,
+//! once for each. The rate is that of all these bytes, which share the host's own link: so a fixed
+//! rate and a ceiling are bounds of what leaves, and beside TCP a transfer counts as one flow.
+//!
 //! One that takes what others leave differs in one thing more: a queue that stays is never taken
 //! for one that others may keep. The rate falls on, down to its least, until the queue is gone.
 
@@ -65,6 +69,8 @@ pub(super) struct Rate {
     yields: bool,
     /// Whether it takes what others leave: it falls for their queue, too.
     gives_way: bool,
+    /// How often each packet leaves this host.
+    fan_out: u32,
     /// Bytes that may be sent now; below zero after a send that was larger.
     tokens: f64,
     filled: Time,
@@ -199,6 +205,7 @@ impl Rate {
             adaptive: share.is_some(),
             yields: matches!(share, Some(Share::Fair | Share::Rest)),
             gives_way: share == Some(Share::Rest),
+            fan_out: 1,
             tokens: 0.0,
             filled: now,
             used: 0,
@@ -229,6 +236,7 @@ impl Rate {
         };
         *self = Self {
             bound: self.bound,
+            fan_out: self.fan_out,
             epoch: self.epoch,
             // What is on its way was sent at another rate.
             settling: true,
@@ -254,7 +262,10 @@ impl Rate {
         };
         // What was not used in the last milliseconds is lost: a pause is not followed by a burst.
         let burst = (rate * 2e-3).max(3000.0);
-        let burst = self.bound.map_or(burst, |(_, most)| burst.min(most));
+        let fan_out = f64::from(self.fan_out);
+        let burst = self
+            .bound
+            .map_or(burst, |(_, most)| burst.min(most * fan_out));
         let filled = (now - self.filled).as_secs_f64() * rate;
         self.tokens = (self.tokens + filled).min(burst);
         self.filled = now;
@@ -267,9 +278,15 @@ impl Rate {
         self.bound = takes.map(|(rate, burst)| (rate as f64, burst as f64));
     }
 
-    /// So many bytes were sent.
+    /// From now on each packet leaves this host so often: at least once.
+    pub(super) fn fan_out(&mut self, times: u32) {
+        self.fan_out = times.max(1);
+    }
+
+    /// A packet of so many bytes was sent, to all that it is for.
     pub(super) fn spend(&mut self, bytes: usize) {
-        self.used += bytes as u64;
+        let bytes = bytes as u64 * u64::from(self.fan_out);
+        self.used += bytes;
         if self.rate.is_some() || self.bound.is_some() {
             self.tokens -= bytes as f64;
         }
@@ -290,7 +307,8 @@ impl Rate {
     fn pace(&self) -> Option<f64> {
         let part = if self.is_probe() { Self::PROBE } else { 1.0 };
         let own = self.rate.map(|rate| rate * part);
-        let bound = self.bound.map(|(rate, _)| rate);
+        // What a receiver takes is what comes to it.
+        let bound = self.bound.map(|(rate, _)| rate * f64::from(self.fan_out));
         match (own, bound) {
             (Some(own), Some(bound)) => Some(own.min(bound)),
             (own, bound) => own.or(bound),
@@ -301,6 +319,11 @@ impl Rate {
     fn is_probe(&self) -> bool {
         let due = !self.starting && self.epoch.0.is_multiple_of(Self::PROBE_EVERY);
         self.adaptive && (due || self.trial.is_some())
+    }
+
+    /// Bytes that leave this host with a packet.
+    fn leaves(&self, packet: usize) -> usize {
+        packet.saturating_mul(self.fan_out as usize)
     }
 
     /// A round trip to one of several receivers was measured.
@@ -341,7 +364,7 @@ impl Rate {
             && !self.paused
             && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
             // Of fewer packets a slow sender would never learn enough to become faster.
-            && (!self.yields || self.used >= Self::EPOCH_PACKETS_MIN * packet as u64)
+            && (!self.yields || self.used >= Self::EPOCH_PACKETS_MIN * self.leaves(packet) as u64)
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.
@@ -373,7 +396,8 @@ impl Rate {
         let unqueued = probe || self.epoch == Epoch(1);
         let settles = core::mem::take(&mut self.settling);
         let mut found = Found::default();
-        let least = self.yields.then(|| Least::at(rate, packet, receivers));
+        let leaves = self.leaves(packet);
+        let least = self.yields.then(|| Least::at(rate, leaves, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
         let least = match self.own {
             0 => least,

@@ -30,6 +30,11 @@ impl Sender {
             return Some(transmit);
         }
         let (limit, header_len) = (self.limit(), self.header_len());
+        let destination = self.destination();
+        self.rate.fan_out(match destination {
+            Destination::Group => self.fan_out(context),
+            Destination::Member(_) => 1,
+        });
         loop {
             self.replace_block(context, limit);
             let repair = self.stream.next_repair();
@@ -63,8 +68,8 @@ impl Sender {
             self.release_sent();
         }
         self.arm(context);
-        (!buf.is_empty()).then(|| Transmit {
-            destination: self.destination(),
+        (!buf.is_empty()).then_some(Transmit {
+            destination,
             class: SocketClass::Data,
         })
     }

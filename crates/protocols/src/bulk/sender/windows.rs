@@ -226,6 +226,7 @@ impl Sender {
         if !self.rate.allows(context.now) {
             return None;
         }
+        self.rate.fan_out(1);
         loop {
             let (receiver, number) = self.windows_mut()?.unicast.pop_front()?;
             let is_served = self.peers.contains_key(&receiver);

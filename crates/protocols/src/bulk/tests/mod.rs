@@ -4,6 +4,7 @@
 mod attendance;
 mod collectors;
 mod connection;
+mod copies;
 mod cp;
 mod endpoints;
 mod joining;
@@ -15,6 +16,7 @@ mod messages;
 mod multidriver;
 mod names;
 mod net;
+mod own_link;
 mod parity;
 mod port;
 mod rate;

@@ -70,6 +70,10 @@ pub(super) struct Net {
     pub(super) late: Vec<Duration>,
     /// Who is cut off.
     pub(super) cut: Vec<bool>,
+    /// Whom multicasts do not reach: they get copies, as the sender lets them.
+    pub(super) without: Vec<bool>,
+    /// The bytes of each copy that has left for them: when, for which endpoint, how many.
+    pub(super) copied: Vec<(Time, usize, usize)>,
     /// Share of datagrams to each endpoint that are lost.
     pub(super) loss: Vec<f64>,
     /// Whether a datagram to an endpoint is lost, beside those that are lost at random.
@@ -149,6 +153,8 @@ impl Net {
             endpoints: (0..endpoints).map(endpoint).collect(),
             late: std::vec![Duration::ZERO; endpoints],
             cut: std::vec![false; endpoints],
+            without: std::vec![false; endpoints],
+            copied: Vec::new(),
             loss: std::vec![0.0; endpoints],
             loses: None,
             notices: std::vec![Vec::new(); endpoints],
@@ -177,6 +183,15 @@ impl Net {
             flying: VecDeque::new(),
             rng: Rng::new(9),
         }
+    }
+
+    /// Multicasts do not reach these endpoints, as the sender learns.
+    pub(super) fn take_multicast_from(&mut self, without: &[usize]) {
+        for index in without {
+            self.without[*index] = true;
+        }
+        let members: Vec<MemberId> = without.iter().map(|index| member(*index)).collect();
+        self.endpoints[0].handle_copies(self.now, &members);
     }
 
     pub(super) fn send(&mut self, transfer: Transfer) -> TransferId {
@@ -252,10 +267,22 @@ impl Net {
         for index in 0..self.endpoints.len() {
             buf.clear();
             while let Some(transmit) = self.endpoints[index].poll_transmit(self.now, &mut buf) {
+                let copies_to: Vec<bool> = (0..self.endpoints.len())
+                    .map(|to| self.endpoints[index].copies_to(member(to)))
+                    .collect();
                 for body in buf.iter() {
-                    for to in 0..self.endpoints.len() {
+                    for (to, is_copied) in copies_to.iter().copied().enumerate() {
                         let reaches = match transmit.destination {
-                            Destination::Group => to != index && self.endpoints[to].listens(),
+                            Destination::Group if to == index => false,
+                            Destination::Group if self.without[to] => {
+                                if is_copied {
+                                    self.copied.push((self.now, to, body.len()));
+                                }
+                                is_copied
+                            }
+                            // Nobody hears of those without multicast but whom they tell.
+                            Destination::Group if self.without[index] => to == 0,
+                            Destination::Group => self.endpoints[to].listens(),
                             Destination::Member(member) => self.endpoints[to].local() == member,
                         };
                         let lost = self.rng.chance(self.loss[to]);

@@ -1,8 +1,10 @@
 //! Goal: a receiver that is served later costs nobody on the way to it anything meanwhile. Seven
 //! receivers have links of 1 Gb/s, one has 100 Mb/s, which a TCP-like flow shares. Method: the
 //! simulator's fabric, whose routers prune the tree by membership; what the flow delivers while the
-//! seven are served, and whether the eighth has everything in the end.
+//! seven are served, and whether the eighth has everything in the end. Multicasts reach the eighth,
+//! or it gets copies, which the sender stops.
 
+use std::format;
 use std::time::Duration;
 
 use groupcast_core::node::Channel;
@@ -24,7 +26,7 @@ const SLOW: usize = RECEIVERS;
 const FLOW: [usize; 2] = [RECEIVERS + 1, RECEIVERS + 2];
 const LENGTH: u32 = 60_000_000;
 
-fn world(rate: RateControl) -> Experiment<Messages> {
+fn world(rate: RateControl, has_multicast: bool) -> Experiment<Messages> {
     let mut topology = Topology::new();
     let [near, far] = [Kind::Plain; 2].map(|kind| topology.add(kind));
     let gigabit = LinkSpec::ethernet(1_000_000_000, Duration::from_micros(20))
@@ -43,8 +45,13 @@ fn world(rate: RateControl) -> Experiment<Messages> {
         topology.place_host(place);
     }
     let mut config = ExperimentConfig::new(topology, inspect, 7);
-    config.acquainted = RECEIVERS;
     config.without_multicast = FLOW.into();
+    if has_multicast {
+        config.acquainted = RECEIVERS;
+    } else {
+        config.without_multicast.insert(SLOW);
+        config.invites = true;
+    }
     config.hosts = HostConfig {
         data_buffer: BufferLimit::bytes(4 << 20),
         ..HostConfig::default()
@@ -103,8 +110,8 @@ fn a_receiver_that_waits_for_its_pass_leaves_its_port_to_others() {
     let fixed = RateControl::Fixed {
         bytes_per_second: 75_000_000,
     };
-    for rate in [fixed, RateControl::ALL] {
-        let mut world = world(rate);
+    for (rate, has_multicast) in [(fixed, true), (RateControl::ALL, true), (fixed, false)] {
+        let mut world = world(rate, has_multicast);
         let delivered = |world: &Experiment<Messages>| world.flow_uses()[0].delivered_bytes;
         until(&mut world, |world| bulk(world, 0).counters().stood_by > 0);
         // What fills the queue has to leave, and the flow to find out.
@@ -116,10 +123,11 @@ fn a_receiver_that_waits_for_its_pass_leaves_its_port_to_others() {
             (1..SLOW).all(|host| has_all(world, host))
         });
         let megabits = (delivered(&world) - before) as f64 * 8e-6 / (to - from).as_secs_f64();
-        assert!(megabits > 60.0, "{rate:?}: the flow has {megabits} Mb/s");
+        let which = format!("{rate:?}, {has_multicast}");
+        assert!(megabits > 60.0, "{which}: the flow has {megabits} Mb/s");
         assert!(!has_all(&world, SLOW));
         let last = until(&mut world, |world| has_all(world, SLOW));
-        std::eprintln!("{rate:?}: {megabits:.1} Mb/s, seven at {to:?}, the last at {last:?}");
+        std::eprintln!("{which}: {megabits:.1} Mb/s, seven at {to:?}, the last at {last:?}");
         assert_eq!(world.violations(), []);
     }
 }
