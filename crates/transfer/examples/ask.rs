@@ -13,8 +13,8 @@ use std::time::Duration;
 use groupcast_transfer::bulk::BulkConfig;
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Answered, Answering, Asked, Audience, Became, Key, RequestEvent, Requesting, TransferLink,
-    answer, request,
+    Answered, Answering, Asked, Audience, Became, Key, LinkReach, RequestEvent, Requesting,
+    TransferLink, answer, request,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -76,5 +76,6 @@ fn link(name: &str, key: &Key, bulk: BulkConfig) -> TransferLink {
         fit_packet: true,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
     }
 }

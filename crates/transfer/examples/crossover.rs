@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use groupcast_transfer::bulk::{BulkConfig, Multidriver, Opening, Outcome, Policy, Xtp};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Connecting, ListenEvent, Listening, Next, TransferLink, connect, listen,
+    Audience, Connecting, LinkReach, ListenEvent, Listening, Next, TransferLink, connect, listen,
 };
 
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
@@ -92,6 +92,7 @@ fn link(name: &str, interface: Ipv4Addr, bulk: BulkConfig) -> TransferLink {
         fit_packet: true,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
     }
 }
 

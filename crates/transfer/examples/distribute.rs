@@ -13,8 +13,8 @@ use std::thread;
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Cargo, Key, Limits, Output, ReceiveEvent, Receiving, Scan, SendEvent, Sending,
-    TransferLink, receive, send,
+    Audience, Cargo, Key, Limits, LinkReach, Output, ReceiveEvent, Receiving, Scan, SendEvent,
+    Sending, TransferLink, receive, send,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -88,6 +88,7 @@ fn link(name: &str, key: &Key) -> TransferLink {
         interface: Ipv4Addr::LOCALHOST,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 3), 4821),
         key: Some(key.clone()),
         bulk: BulkConfig::lan(),

@@ -97,7 +97,7 @@ pub enum AnswerEvent<'a> {
 /// use std::sync::atomic::AtomicBool;
 ///
 /// use groupcast_transfer::bulk::BulkConfig;
-/// use groupcast_transfer::{Answering, Asked, Key, TransferLink, answer};
+/// use groupcast_transfer::{Answering, Asked, Key, LinkReach, TransferLink, answer};
 ///
 /// # fn main() -> Result<(), Box<dyn Error>> {
 /// let answering = Answering {
@@ -110,6 +110,7 @@ pub enum AnswerEvent<'a> {
 ///         fit_packet: true,
 ///         ttl: 1,
 ///         dscp: 0,
+///         reach: LinkReach::default(),
 ///     },
 ///     at_once: 8,
 ///     request_max: 1 << 20,

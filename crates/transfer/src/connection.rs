@@ -127,7 +127,7 @@ pub struct Connected {
 ///
 /// use groupcast_transfer::xgm::Subgroups;
 /// use groupcast_transfer::bulk::Opening;
-/// use groupcast_transfer::{Audience, Connecting, Key, Next, TransferLink, connect};
+/// use groupcast_transfer::{Audience, Connecting, Key, LinkReach, Next, TransferLink, connect};
 ///
 /// # fn main() -> Result<(), Box<dyn Error>> {
 /// let connecting = Connecting {
@@ -143,6 +143,7 @@ pub struct Connected {
 ///         fit_packet: true,
 ///         ttl: 1,
 ///         dscp: 0,
+///         reach: LinkReach::default(),
 ///     },
 /// };
 /// let mut steps = ["close the valve", "open the hatch"].into_iter();

@@ -35,6 +35,40 @@ const WAKE: Token = Token(0);
 /// The sockets of another host of the same thread can be read.
 const OTHER: Token = Token(1);
 
+/// Whether multicasts reach a host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkReach {
+    /// They do.
+    Multicast {
+        /// Hosts that they do not reach: each gets a copy of what is sent to the group, once it has
+        /// proved that it is there and has the key. For senders; no other host gets copies.
+        without: Vec<HostAddress>,
+    },
+    /// They do not: it gets copies from the senders that name it. For receivers.
+    Copies {
+        /// The port at which it listens, on [`TransferLink::interface`]; data comes to the next
+        /// one.
+        port: u16,
+    },
+}
+
+impl Default for LinkReach {
+    fn default() -> Self {
+        Self::Multicast {
+            without: Vec::new(),
+        }
+    }
+}
+
+/// A host that multicasts do not reach, as its sender names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostAddress {
+    /// What it is called until it says its name.
+    pub host: String,
+    /// Where it listens.
+    pub address: SocketAddrV4,
+}
+
 /// The network of a sender or a receiver, and the settings of its protocol.
 #[derive(Clone, Debug)]
 pub struct TransferLink {
@@ -48,6 +82,8 @@ pub struct TransferLink {
     pub ttl: u8,
     /// The class of service of its datagrams (DSCP), 0 to 63. Default 0: none.
     pub dscp: u8,
+    /// What reaches this host, and whom its multicasts do not reach. Default: multicasts reach all.
+    pub reach: LinkReach,
     /// The key of the group. Without one, every host on the network can read and forge everything.
     pub key: Option<Key>,
     /// The protocol's settings. Those of the sender hold for its transfers.
@@ -84,6 +120,16 @@ pub enum TransferError {
     /// The content cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
+    /// The policy has receivers speak to each other, and some do not hear others.
+    #[error(
+        "{} cannot be served by this policy: its receivers speak to each other, and those that multicasts do not reach \
+         hear the sender alone; take ack, nak, ring, xtp, multidriver or list",
+        .host
+    )]
+    Unheard {
+        /// One that multicasts do not reach.
+        host: String,
+    },
     /// A relay would hear itself.
     #[error("{group} is on both sides of this relay: it would relay what it sends itself")]
     SameGroup {
@@ -127,6 +173,8 @@ pub(crate) struct BulkHost {
     accounts: VecDeque<AccountEvent>,
     /// Kinds of strangers that the user was told of.
     told: Vec<&'static str>,
+    /// Hosts without multicast that have not proved yet that they are there.
+    awaited: Vec<HostAddress>,
 }
 
 impl BulkHost {
@@ -136,6 +184,16 @@ impl BulkHost {
 
     /// The same with the time of `clock`.
     pub(crate) fn open_by(link: &TransferLink, clock: Clock) -> Result<Self, TransferError> {
+        let awaited = match &link.reach {
+            LinkReach::Multicast { without } => without.clone(),
+            LinkReach::Copies { .. } => Vec::new(),
+        };
+        if let [first, ..] = &awaited[..]
+            && link.bulk.policy.joins_receivers()
+        {
+            let host = first.host.clone();
+            return Err(TransferError::Unheard { host });
+        }
         let local = new_member(&link.name)?;
         let rng = Rng::new(random_u64()?);
         // A restarted member is a new peer, so there is room for two lives of each.
@@ -165,6 +223,7 @@ impl BulkHost {
             ready: Vec::new(),
             accounts: VecDeque::new(),
             told: Vec::new(),
+            awaited,
         })
     }
 
@@ -354,6 +413,23 @@ impl BulkHost {
         peers.find(|(peer, _)| *peer == member).map(|(_, at)| at)
     }
 
+    /// The hosts without multicast that have never answered.
+    pub(crate) fn awaited(&self) -> &[HostAddress] {
+        &self.awaited
+    }
+
+    /// Whether `member` gets copies, because multicasts do not reach it.
+    pub(crate) fn gets_copies(&self, member: MemberId) -> bool {
+        let address = self.address(member);
+        let mut copies = self.endpoint.node().copies().iter();
+        copies.any(|copy| Some(copy.address) == address)
+    }
+
+    /// How many datagrams were sent as copies.
+    pub(crate) fn copies_sent(&self) -> u64 {
+        self.endpoint.sent().copies
+    }
+
     /// A sender of datagrams to the group that cannot belong to it; reported once for each kind.
     pub(crate) fn poll_stranger(&mut self) -> Option<Stranger> {
         let kinds = ["other_cluster", "other_version"];
@@ -377,6 +453,8 @@ impl BulkHost {
             .map_err(TransferError::system("wait for the network"))?;
         let node = self.endpoint.node_mut();
         while node.poll_transition().is_some() {}
+        let is_there = |host: &HostAddress| node.peers().any(|(_, at)| at == host.address.into());
+        self.awaited.retain(|host| !is_there(host));
         self.follow_subgroups();
         Ok(())
     }
@@ -410,8 +488,16 @@ pub(crate) fn open_endpoint<P: Protocol>(
     (rng, clock): (&Rng, Clock),
     peers_max: usize,
 ) -> Result<Endpoint<P>, TransferError> {
-    let any_port = SocketAddrV4::new(link.interface, 0);
-    let mut config = EndpointConfig::multicast(any_port, link.group);
+    let at = |port| SocketAddrV4::new(link.interface, port);
+    let mut config = match &link.reach {
+        LinkReach::Multicast { without } => {
+            let mut config = EndpointConfig::multicast(at(0), link.group);
+            config.invited = without.iter().map(|host| host.address).collect();
+            config.copies_max = without.len();
+            config
+        }
+        LinkReach::Copies { port } => EndpointConfig::mesh(at(*port), Vec::new()),
+    };
     // With the kernel's time stamps busy processors are not taken for a queue of the network.
     config.stamps = true;
     config.multicast_ttl = link.ttl;
@@ -428,10 +514,12 @@ pub(crate) fn open_endpoint<P: Protocol>(
         .purpose(Purpose::Transfer)
         .admission(admission)
         .rng(rng.clone())
-        .clock(clock)
-        .free_port()
-        .open()?;
-    Ok(endpoint)
+        .clock(clock);
+    let endpoint = match &link.reach {
+        LinkReach::Multicast { .. } => endpoint.free_port(),
+        LinkReach::Copies { .. } => endpoint,
+    };
+    Ok(endpoint.open()?)
 }
 
 /// Makes packets smaller, if a datagram of the settings would not fit the interface's frames.

@@ -129,4 +129,18 @@ impl Protocol for Instance {
             Self::Xgm(_) | Self::Relay(_) => false,
         }
     }
+
+    fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
+        match self {
+            Self::Bulk(bulk) => bulk.handle_copies(now, members),
+            Self::Xgm(_) | Self::Relay(_) => {}
+        }
+    }
+
+    fn copies_to(&self, member: MemberId) -> bool {
+        match self {
+            Self::Bulk(bulk) => bulk.copies_to(member),
+            Self::Xgm(_) | Self::Relay(_) => true,
+        }
+    }
 }

@@ -72,7 +72,7 @@ pub use self::connection::{
     Connected, Connecting, ConnectionEvent, ListenEvent, Listening, Next, connect, listen,
 };
 pub use self::content::ReadError;
-pub use self::host::{TransferError, TransferLink};
+pub use self::host::{HostAddress, LinkReach, TransferError, TransferLink};
 pub use self::manifest::{Exclude, Limits, Manifest, PatternError, Scan, ScanError};
 pub use self::pace::Rates;
 pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};

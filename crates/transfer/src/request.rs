@@ -137,7 +137,9 @@ pub struct RequestReport {
 /// use std::time::Duration;
 ///
 /// use groupcast_transfer::xgm::Subgroups;
-/// use groupcast_transfer::{Audience, Key, RequestEvent, Requesting, TransferLink, request};
+/// use groupcast_transfer::{
+///     Audience, Key, LinkReach, RequestEvent, Requesting, TransferLink, request,
+/// };
 ///
 /// # fn main() -> Result<(), Box<dyn Error>> {
 /// let requesting = Requesting {
@@ -156,6 +158,7 @@ pub struct RequestReport {
 ///         fit_packet: true,
 ///         ttl: 1,
 ///         dscp: 0,
+///         reach: LinkReach::default(),
 ///     },
 /// };
 /// let report = request(requesting, &AtomicBool::new(false), &mut |event| {

@@ -20,7 +20,7 @@ use groupcast_protocols::bulk::{
 use groupcast_protocols::xgm::Subgroups;
 
 use self::below::all_by_name;
-use self::settled::{Settled, absent, named, nobody, tell_settled, those_present};
+use self::settled::{Settled, absent, named, nobody, tell_settled, those_present, unanswered};
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError, TransferLink};
@@ -110,6 +110,8 @@ pub enum SendEvent<'a> {
         receiver: &'a str,
         /// The address that it was heard from.
         address: Option<SocketAddr>,
+        /// Whether it gets copies, because multicasts do not reach it.
+        copies: bool,
     },
     /// The first data goes out.
     Started {
@@ -125,6 +127,9 @@ pub enum SendEvent<'a> {
         /// How many bytes of the stream were given to the protocol so far, without those that no
         /// receiver needs.
         sent: u64,
+        /// How many datagrams were sent as copies so far, to receivers that multicasts do not
+        /// reach.
+        copies: u64,
     },
     /// A receiver is settled.
     Settled {
@@ -152,9 +157,10 @@ pub enum SendEvent<'a> {
 /// The report of a transfer that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendReport {
-    /// Every receiver that registered or was required, and its outcome. A receiver below a relay is
-    /// named `relay/receiver`. A relay whose account of all receivers below it has come is left
-    /// out.
+    /// Every receiver that registered or was required, and its outcome; and every host without
+    /// multicast that was named ([`LinkReach`](crate::LinkReach)) and has never answered, as
+    /// [`Outcome::Absent`]. A receiver below a relay is named `relay/receiver`. A relay whose
+    /// account of all receivers below it has come is left out.
     pub receivers: Vec<(String, Outcome)>,
     /// The length of the stream, hashes and manifest included.
     pub bytes: u64,
@@ -165,6 +171,8 @@ pub struct SendReport {
     pub packets: u64,
     /// How many packets were sent again.
     pub repeated: u64,
+    /// How many datagrams were sent as copies, to receivers that multicasts do not reach.
+    pub copies: u64,
     /// The time from the first data until every receiver was settled.
     pub took: Duration,
     /// Whether the user stopped it.
@@ -237,8 +245,8 @@ struct Sender {
     required: BTreeMap<NodeId, String>,
     settled: Vec<Settled>,
     begun: Option<Instant>,
-    /// How many packets the lists before it took: sent, and sent again.
-    of_list: (u64, u64),
+    /// How many packets the lists before it took: sent, and sent again; and how many copies.
+    of_list: (u64, u64, u64),
     shown: Time,
     /// The length of the stream, if it is known, and how many bytes were read and sent.
     length: Option<u64>,
@@ -293,8 +301,9 @@ impl Sender {
                         Answers::Present(answers) => (answers, true),
                         Answers::Nobody(answers) => (answers, false),
                     };
-                    let named = named(answers, &required);
+                    let mut named = named(answers, &required);
                     if !is_anybody {
+                        named.extend(unanswered(&host));
                         return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
                     }
                     // With these options all required receivers are waited for again, and told if
@@ -329,7 +338,8 @@ impl Sender {
         };
         let now = host.now();
         let counters = host.bulk().counters();
-        let of_list = (counters.packets_sent, counters.packets_repeated);
+        let (sent, repeated) = (counters.packets_sent, counters.packets_repeated);
+        let of_list = (sent, repeated, host.copies_sent());
         let id = host.bulk().send(now, transfer)?;
         host.accounts().open(id.number);
         if sending.strict {
@@ -380,7 +390,7 @@ impl Sender {
                     let name = self.names.get(&receiver).map_or("", String::as_str);
                     tell(SendEvent::Outrun { receiver: name });
                 }
-                Notice::Sent { id } if id == self.id => self.report = Some(self.conclude()),
+                Notice::Sent { id } if id == self.id => self.report = Some(self.conclude(tell)),
                 // Other senders' transfers are no business of this one.
                 _ => {}
             }
@@ -406,6 +416,7 @@ impl Sender {
         tell(SendEvent::Registered {
             receiver: &name,
             address,
+            copies: self.host.gets_copies(receiver),
         });
         self.names.insert(receiver, name);
     }
@@ -430,18 +441,32 @@ impl Sender {
         self.settled.push((receiver, name, outcome));
     }
 
-    fn conclude(&mut self) -> SendReport {
+    fn conclude(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) -> SendReport {
         let counters = self.host.bulk().counters();
         let accounts = self.host.accounts().close(self.id.number);
-        let settled = std::mem::take(&mut self.settled);
+        let mut settled = std::mem::take(&mut self.settled);
+        let never_came = unanswered(&self.host);
+        never_came.iter().for_each(|one| tell_settled(one, tell));
+        settled.extend(never_came);
         SendReport {
             receivers: all_by_name(settled, &self.names, &accounts),
             bytes: self.length.unwrap_or(self.read),
             sent: self.read,
             packets: counters.packets_sent - self.of_list.0,
             repeated: counters.packets_repeated - self.of_list.1,
+            copies: self.host.copies_sent() - self.of_list.2,
             took: self.begun.map(|begun| begun.elapsed()).unwrap_or_default(),
             stopped: self.stopped,
+        }
+    }
+
+    /// How many hosts without multicast had the time to answer, and have not.
+    fn unanswered(&mut self) -> usize {
+        let time = self.host.bulk().config().present_within;
+        let is_over = self.begun.is_some_and(|begun| begun.elapsed() >= time);
+        match is_over {
+            true => self.host.awaited().len(),
+            false => 0,
         }
     }
 
@@ -516,6 +541,7 @@ impl Sender {
                 progress: &progress,
                 names: &names,
                 sent: self.read,
+                copies: self.host.copies_sent() - self.of_list.2,
             });
         }
     }

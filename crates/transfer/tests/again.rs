@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Cargo, Limits, Output, ReceiveEvent, Receiving, Scan, SendReport, Sending,
+    Audience, Cargo, Limits, LinkReach, Output, ReceiveEvent, Receiving, Scan, SendReport, Sending,
     TransferLink, receive, send,
 };
 
@@ -31,6 +31,7 @@ fn link(name: &str, port: u16) -> TransferLink {
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 83), port),
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
         key: None,
         bulk: BulkConfig {
             register_within: Duration::from_secs(2),

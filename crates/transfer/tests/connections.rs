@@ -18,8 +18,8 @@ use groupcast_transfer::bulk::{
 };
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Connected, Connecting, ConnectionEvent, ListenEvent, Listening, Next, TransferError,
-    TransferLink, connect, listen,
+    Audience, Connected, Connecting, ConnectionEvent, LinkReach, ListenEvent, Listening, Next,
+    TransferError, TransferLink, connect, listen,
 };
 
 const RECEIVERS: usize = 5;
@@ -34,6 +34,7 @@ fn link(name: &str, port: u16, bulk: BulkConfig) -> TransferLink {
         fit_packet: true,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
     }
 }
 

@@ -17,8 +17,8 @@ use std::thread;
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Cargo, Limits, Output, ReceiveEvent, Receiving, Scan, Sending, TransferLink, receive,
-    send,
+    Audience, Cargo, Limits, LinkReach, Output, ReceiveEvent, Receiving, Scan, Sending,
+    TransferLink, receive, send,
 };
 
 const FILES: usize = 45_000;
@@ -29,6 +29,7 @@ fn link(name: &str, port: u16) -> TransferLink {
         interface: Ipv4Addr::LOCALHOST,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 81), port),
         key: None,
         bulk: BulkConfig::lan(),

@@ -15,8 +15,8 @@ use std::time::Duration;
 use groupcast_transfer::bulk::{BulkConfig, Outcome, SendError};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    AnswerEvent, Answered, Answering, Asked, Audience, Became, RequestEvent, RequestReport,
-    Requesting, TransferError, TransferLink, answer, request,
+    AnswerEvent, Answered, Answering, Asked, Audience, Became, LinkReach, RequestEvent,
+    RequestReport, Requesting, TransferError, TransferLink, answer, request,
 };
 
 const MEMBERS: usize = 12;
@@ -31,6 +31,7 @@ fn link(name: &str, port: u16, bulk: BulkConfig) -> TransferLink {
         fit_packet: true,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
     }
 }
 

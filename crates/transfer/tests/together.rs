@@ -18,8 +18,8 @@ use std::time::Duration;
 use groupcast_transfer::bulk::{BulkConfig, Multidriver, Outcome, Policy};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Cargo, Limits, Output, ReceiveEvent, Received, Receiving, Scan, SendReport, Sending,
-    TransferLink, receive, send,
+    Audience, Cargo, Limits, LinkReach, Output, ReceiveEvent, Received, Receiving, Scan,
+    SendReport, Sending, TransferLink, receive, send,
 };
 
 fn link(name: &str, port: u16) -> TransferLink {
@@ -29,6 +29,7 @@ fn link(name: &str, port: u16) -> TransferLink {
         interface: Ipv4Addr::LOCALHOST,
         ttl: 1,
         dscp: 0,
+        reach: LinkReach::default(),
         group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 82), port),
         key: None,
         bulk: BulkConfig {

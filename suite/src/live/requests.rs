@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use groupcast_transfer::xgm::Subgroups;
-use groupcast_transfer::{Audience, Key, RequestEvent, Requesting, TransferLink, request};
+use groupcast_transfer::{
+    Audience, Key, LinkReach, RequestEvent, Requesting, TransferLink, request,
+};
 use serde_json::json;
 
 use super::{Outcome, Role};
@@ -46,6 +48,7 @@ fn ask(words: &[&str]) -> Outcome {
             fit_packet: true,
             ttl: 1,
             dscp: 0,
+            reach: LinkReach::default(),
         },
     };
     let began = Instant::now();

@@ -14,6 +14,7 @@ mod copies;
 mod embedded;
 mod failover;
 mod farewell;
+mod file_copies;
 mod files;
 mod forged;
 mod guests;

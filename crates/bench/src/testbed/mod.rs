@@ -253,6 +253,36 @@ impl Testbed {
         self.nft(host, script)
     }
 
+    /// From now on, counts what reaches the interface of `host` and is for its address alone.
+    pub fn count_unicasts(&self, host: usize) -> Result<(), TestbedError> {
+        let address = self.address(host);
+        let script = format!(
+            "table netdev gcuni {{\n\
+             counter unicasts {{}}\n\
+             chain rx {{\n\
+             type filter hook ingress device eth0 priority -1\n\
+             ip daddr {address} counter name unicasts\n\
+             }}\n\
+             }}\n"
+        );
+        self.nft(host, &script)
+    }
+
+    /// How many bytes of IP those were.
+    pub fn unicasts(&self, host: usize) -> Result<u64, TestbedError> {
+        let namespace = self.identity.host(host);
+        let command = ["netns", "exec", &namespace, "nft", "list", "counters"];
+        let counters = run("ip", &command, "")?;
+        let bytes = counters
+            .split_once("bytes ")
+            .and_then(|(_, rest)| rest.split_whitespace().next())
+            .and_then(|bytes| bytes.parse().ok());
+        bytes.ok_or_else(|| TestbedError::Failed {
+            command: command.join(" "),
+            stderr: format!("it printed {counters:?}"),
+        })
+    }
+
     /// From now on, the interface of `host` takes packets of `bytes`: longer ones do not reach it,
     /// and its own leave in fragments. Only on links with a rate: without one, segments cross as
     /// one packet, which passes whole.

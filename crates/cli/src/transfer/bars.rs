@@ -47,10 +47,19 @@ impl SendBars {
                 )),
                 None => self.say("looking for receivers"),
             },
-            SendEvent::Registered { receiver, address } => match address {
-                Some(address) => self.say(&format!("{receiver} takes part ({address})")),
-                None => self.say(&format!("{receiver} takes part")),
-            },
+            SendEvent::Registered {
+                receiver,
+                address,
+                copies,
+            } => {
+                let copies = if *copies { ", by copies" } else { "" };
+                match address {
+                    Some(address) => {
+                        self.say(&format!("{receiver} takes part ({address}{copies})"));
+                    }
+                    None => self.say(&format!("{receiver} takes part")),
+                }
+            }
             SendEvent::Started { receivers } => {
                 self.say(&format!("sending to {}", number::receivers(*receivers)));
             }
@@ -59,6 +68,7 @@ impl SendBars {
                 progress,
                 names,
                 sent,
+                ..
             } => self.progress(progress, names, *sent),
             SendEvent::Rate { rate: None } => self.say("it pauses"),
             SendEvent::Rate { rate } => self.say(&format!("rate: {}", rates::name(*rate))),

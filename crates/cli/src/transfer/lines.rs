@@ -14,14 +14,19 @@ pub(super) fn sent(event: &SendEvent<'_>) {
         SendEvent::Announced { bytes, entries } => {
             json!({"event": "announced", "bytes": bytes, "entries": entries})
         }
-        SendEvent::Registered { receiver, address } => {
-            json!({"event": "registered", "receiver": receiver, "address": address})
+        SendEvent::Registered {
+            receiver,
+            address,
+            copies,
+        } => {
+            json!({"event": "registered", "receiver": receiver, "address": address, "copies": copies})
         }
         SendEvent::Started { receivers } => json!({"event": "started", "receivers": receivers}),
         SendEvent::Progress {
             progress,
             names,
             sent,
+            copies,
         } => {
             let receivers: Vec<Value> = progress
                 .receivers
@@ -46,6 +51,7 @@ pub(super) fn sent(event: &SendEvent<'_>) {
                 "sent": sent,
                 "packets": progress.packets,
                 "repeated": progress.repeated,
+                "copies": copies,
                 "rate": progress.rate,
                 "receivers": receivers,
             })
@@ -89,6 +95,7 @@ pub(super) fn report(report: &SendReport) {
         "seconds": report.took.as_secs_f64(),
         "packets": report.packets,
         "repeated": report.repeated,
+        "copies": report.copies,
         "stopped": report.stopped,
     }));
 }

@@ -13,20 +13,21 @@ pub(crate) mod send;
 mod speed;
 mod status;
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use groupcast_net::{Key, choose_interface, interface_named};
 use groupcast_protocols::bulk::BulkConfig;
-use groupcast_transfer::{TransferError, TransferLink};
+use groupcast_transfer::{HostAddress, LinkReach, TransferError, TransferLink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, tell};
 
 /// The network options that the two ends have in common, of files and of requests.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Network {
     /// The multicast address and port of the group, the same at the sender and its receivers
     #[arg(long, value_name = "IP:PORT", value_parser = group)]
@@ -80,10 +81,133 @@ impl Network {
             group: self.group,
             ttl: self.ttl,
             dscp: self.dscp,
+            reach: LinkReach::default(),
             key,
             bulk,
             fit_packet,
         })
+    }
+
+    /// The link of a sender whose multicasts do not reach these `peers`.
+    fn link_with(
+        &self,
+        peers: &[Peer],
+        bulk: BulkConfig,
+        fit_packet: bool,
+    ) -> Result<TransferLink, Failure> {
+        let mut without: Vec<HostAddress> = Vec::new();
+        for peer in peers {
+            let address = peer.address(self.group.port())?;
+            if !without.iter().any(|it| it.address == address) {
+                let host = peer.to_string();
+                without.push(HostAddress { host, address });
+            }
+        }
+        if without.len() > Peer::MAX {
+            let (count, max) = (without.len(), Peer::MAX);
+            let failure = format!(
+                "{count} hosts would get copies, and this host's link would carry everything {count} times: at most {max} can"
+            );
+            return Err(Failure::usage(failure).help(
+                "`groupcast relay` in their network gets one copy, and multicasts it there",
+            ));
+        }
+        let mut link = self.link(bulk, fit_packet)?;
+        link.reach = LinkReach::Multicast { without };
+        Ok(link)
+    }
+
+    /// The link of a receiver that multicasts do not reach: it listens at `place`.
+    fn link_at(&self, place: Place, bulk: BulkConfig) -> Result<TransferLink, Failure> {
+        let here = Self {
+            interface: Some(place.ip),
+            ..self.clone()
+        };
+        let mut link = here.link(bulk, true)?;
+        let port = place.port.unwrap_or(self.group.port());
+        link.reach = LinkReach::Copies { port };
+        Ok(link)
+    }
+}
+
+/// A host that multicasts do not reach, as its user names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Peer {
+    host: String,
+    /// Default: the group's.
+    port: Option<u16>,
+}
+
+impl Peer {
+    /// The most that a sender takes: each costs a copy of everything.
+    const MAX: usize = 64;
+
+    /// Where it listens, by the port of the group if it has none.
+    fn address(&self, port: u16) -> Result<SocketAddrV4, Failure> {
+        let host = &self.host;
+        let found = (host.as_str(), self.port.unwrap_or(port)).to_socket_addrs();
+        let found = found
+            .map_err(|error| Failure::failed(format!("cannot find the host {host}: {error}")))?;
+        let mut addresses = found.filter_map(|address| match address {
+            SocketAddr::V4(address) => Some(address),
+            SocketAddr::V6(_) => None,
+        });
+        let address = addresses.next();
+        let address = address
+            .ok_or_else(|| Failure::failed(format!("the host {host} has no IPv4 address")))?;
+        let ip = address.ip();
+        if ip.is_multicast() || ip.is_unspecified() || ip.is_broadcast() {
+            let failure = format!("{host} is not one host: --peer names each by itself");
+            return Err(Failure::usage(failure));
+        }
+        Ok(address)
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => f.write_str(&self.host),
+        }
+    }
+}
+
+/// Reads what stands after `--peer`: a host, with or without a port.
+fn peer(text: &str) -> Result<Peer, String> {
+    let (host, port) = with_port(text)?;
+    let is_host = |letter: char| letter.is_alphanumeric() || "-._".contains(letter);
+    if host.is_empty() || !host.chars().all(is_host) {
+        return Err("not a host: give a name or an IPv4 address, with or without a port, for example 10.0.1.4:4820".into());
+    }
+    let host = host.into();
+    Ok(Peer { host, port })
+}
+
+/// Where a receiver listens that multicasts do not reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Place {
+    ip: Ipv4Addr,
+    /// Default: the group's.
+    port: Option<u16>,
+}
+
+/// Reads what stands after `--listen`: an address or an interface, with or without a port.
+fn place(text: &str) -> Result<Place, String> {
+    let (ip, port) = with_port(text)?;
+    let ip = interface(ip)?;
+    Ok(Place { ip, port })
+}
+
+/// Takes a text apart that may end with a port: data comes to the one after it, so there must be
+/// one.
+fn with_port(text: &str) -> Result<(&str, Option<u16>), String> {
+    let Some((place, port)) = text.rsplit_once(':') else {
+        return Ok((text, None));
+    };
+    match port.parse::<u16>() {
+        Ok(port) if port != 0 && port != u16::MAX => Ok((place, Some(port))),
+        _ => Err(format!("`{port}` is not a port from 1 to 65534")),
     }
 }
 
@@ -133,6 +257,7 @@ pub(crate) fn explain(error: &TransferError) -> Failure {
         TransferError::Config(_)
         | TransferError::Send(_)
         | TransferError::Census(_)
+        | TransferError::Unheard { .. }
         | TransferError::SameGroup { .. } => Failure::usage(error),
         _ => Failure::failed(error),
     };
@@ -152,6 +277,6 @@ pub(crate) fn where_they_are(command: &str) -> String {
 }
 
 /// A number of bytes for people.
-fn amount(bytes: u64) -> impl std::fmt::Display {
+fn amount(bytes: u64) -> impl fmt::Display {
     indicatif::BinaryBytes(bytes)
 }

@@ -10,7 +10,7 @@ use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Limits, OnArrival, Output, Receiving};
 
 use super::bars::ReceiveBars;
-use super::{Network, explain, lines, stop_flag};
+use super::{Network, Place, explain, lines, place, stop_flag};
 use crate::failure::{Failure, tell};
 use crate::json;
 use crate::program;
@@ -25,6 +25,10 @@ use crate::program;
 pub(crate) struct Args {
     #[command(flatten)]
     network: Network,
+    /// Multicasts do not reach this host: it listens here for copies from senders that name it by
+    /// `send --peer`. UDP must get to this port and the next [default port: the group's]
+    #[arg(long, value_name = "IP|NAME[:PORT]", conflicts_with_all = ["interface", "ttl"], value_parser = place)]
+    listen: Option<Place>,
     /// Where files go, or - for the standard output: then it takes one stream
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
@@ -92,7 +96,10 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
             false => Output::Directory(args.out.clone()),
         },
         once: args.once || to_stdout,
-        link: args.network.link(BulkConfig::lan(), true)?,
+        link: match args.listen {
+            None => args.network.link(BulkConfig::lan(), true)?,
+            Some(place) => args.network.link_at(place, BulkConfig::lan())?,
+        },
         limits: Limits::default(),
         partials_max: PARTIALS_MAX,
         durable: !args.no_sync,

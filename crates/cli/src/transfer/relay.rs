@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use groupcast_net::Key;
 use groupcast_protocols::bulk::{BulkConfig, RateControl};
-use groupcast_transfer::{Described, RelayEvent, Relaying, Side, TransferLink};
+use groupcast_transfer::{Described, LinkReach, RelayEvent, Relaying, Side, TransferLink};
 use serde_json::{Value, json};
 
 use super::{chosen_interface, explain, host_name, lines, rates, stop_flag};
@@ -117,6 +117,7 @@ impl Args {
             group: self.from,
             ttl: 1,
             dscp: 0,
+            reach: LinkReach::default(),
             key: key.clone(),
             bulk: BulkConfig::lan(),
             fit_packet: true,

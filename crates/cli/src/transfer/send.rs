@@ -19,7 +19,7 @@ use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, 
 
 use super::bars::SendBars;
 use super::status::StatusFile;
-use super::{Network, amount, explain, lines, rates, stop_flag, where_they_are};
+use super::{Network, Peer, amount, explain, lines, peer, rates, stop_flag, where_they_are};
 use crate::failure::{Failure, tell};
 use crate::json;
 use crate::number;
@@ -38,6 +38,12 @@ pub(crate) struct Args {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     network: Network,
+    /// Hosts that multicasts do not reach: each gets a copy of everything at this address, where
+    /// its `groupcast recv --listen` takes it, in the same transfer as the others. One that does
+    /// not answer counts as absent, with exit code 3. Copies count against --rate [default port:
+    /// the group's]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = peer)]
+    peer: Vec<Peer>,
     /// Wait for N receivers [default: for those that register within a second of the first]
     #[arg(long, value_name = "N", conflicts_with = "require", value_parser = clap::value_parser!(u16).range(1..))]
     receivers: Option<u16>,
@@ -229,7 +235,7 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
     }
     let rate = bulk.rate;
     let fit_packet = args.packet.is_none() && !args.paper;
-    let link = args.network.link(bulk, fit_packet)?;
+    let link = args.network.link_with(&args.peer, bulk, fit_packet)?;
     let begin = |path: &Path| {
         StatusFile::begin(path, &label).map_err(|error| {
             let path = path.display();
@@ -271,6 +277,12 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
                 lines::report(&report);
             }
             let judged = judge(&report, expected, args.subgroup, is_pipe, args.json);
+            let judged = judged.map_err(|failure| match is_without_answer(&report, &args.peer) {
+                true => failure.help(
+                    "a host of --peer runs `groupcast recv --listen` at that address, where UDP gets to the port and the next",
+                ),
+                false => failure,
+            });
             (Some(report), judged.map_err(Failure::accounted))
         }
         Err(error) => (None, Err(explain(&error))),
@@ -490,6 +502,13 @@ fn judge(
     Ok(())
 }
 
+/// Whether one of the hosts that multicasts do not reach has never answered.
+fn is_without_answer(report: &SendReport, peers: &[Peer]) -> bool {
+    let names: Vec<String> = peers.iter().map(Peer::to_string).collect();
+    let mut receivers = report.receivers.iter();
+    receivers.any(|(name, outcome)| *outcome == Outcome::Absent && names.contains(name))
+}
+
 /// What was sent, how fast, and how much of it again. What the receivers held already does not
 /// count.
 fn summary(report: &SendReport, receivers: usize) -> String {
@@ -542,6 +561,7 @@ mod tests {
             sent: 2 << 20,
             packets: 1500,
             repeated: 3,
+            copies: 0,
             took: Duration::from_secs(1),
             stopped: false,
         };
@@ -560,6 +580,7 @@ mod tests {
                 sent: 1000,
                 packets: 1,
                 repeated: 0,
+                copies: 0,
                 took: Duration::from_secs(1),
                 stopped: false,
             };

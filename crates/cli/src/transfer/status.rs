@@ -54,14 +54,19 @@ impl StatusFile {
             SendEvent::Announced { bytes, entries } => {
                 self.set(&json!({"bytes": bytes, "entries": entries}));
             }
-            SendEvent::Registered { receiver, address } => {
-                self.receiver(receiver, &json!({"address": address}));
+            SendEvent::Registered {
+                receiver,
+                address,
+                copies,
+            } => {
+                self.receiver(receiver, &json!({"address": address, "copies": copies}));
             }
             SendEvent::Started { .. } => self.set(&json!({"state": "sending"})),
             SendEvent::Progress {
                 progress,
                 names,
                 sent,
+                copies,
             } => {
                 self.set(&json!({
                     "length": progress.length,
@@ -70,6 +75,7 @@ impl StatusFile {
                     "pass": progress.pass,
                     "rate": progress.rate,
                     "sent": sent,
+                    "copies": copies,
                 }));
                 for (receiver, name) in progress.receivers.iter().zip(*names) {
                     self.receiver(name, &json!({"held": receiver.held}));
@@ -94,6 +100,7 @@ impl StatusFile {
         if let Some(report) = report {
             self.set(&json!({
                 "sent": report.sent,
+                "copies": report.copies,
                 "seconds": report.took.as_secs_f64(),
                 "stopped": report.stopped,
             }));

@@ -35,6 +35,7 @@ impl Sender {
                 tell(SendEvent::Registered {
                     receiver: &receiver,
                     address,
+                    copies: false,
                 });
             }
             Word::Settled { row, outcome } => {
@@ -96,7 +97,7 @@ impl Sender {
             .filter(|it| !spoken_for.contains(&it.0))
             .cloned()
             .collect();
-        failures(&own, self.names.keys()) + below
+        failures(&own, self.names.keys()) + below + self.unanswered()
     }
 }
 

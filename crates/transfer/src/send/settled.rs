@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use groupcast_core::text::printable;
-use groupcast_core::{MemberId, NodeId};
+use groupcast_core::{Incarnation, MemberId, NodeId};
 use groupcast_protocols::bulk::{Outcome, Wanted};
 
 use super::{SendEvent, SendReport};
+use crate::host::BulkHost;
 use crate::list::Answer;
 
 /// The outcome of a receiver: the member, its name, the outcome.
@@ -31,6 +32,20 @@ pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -
 pub(super) fn absent(named: &[Settled]) -> Vec<Settled> {
     let absent = named.iter().filter(|(.., it)| *it == Outcome::Absent);
     absent.cloned().collect()
+}
+
+/// The hosts without multicast that were named and have never answered: what they are called is
+/// all that is known of them.
+pub(super) fn unanswered(host: &BulkHost) -> Vec<Settled> {
+    let hosts = host.awaited().iter();
+    let settled = hosts.map(|it| {
+        let member = MemberId {
+            node: NodeId::from_name(&it.host),
+            incarnation: Incarnation(0),
+        };
+        (member, it.host.clone(), Outcome::Absent)
+    });
+    settled.collect()
 }
 
 /// The receivers that the files are to wait for: those of `wanted` that have answered a list and
@@ -80,6 +95,7 @@ pub(super) fn nobody(
         sent: 0,
         packets: 0,
         repeated: 0,
+        copies: 0,
         took: Duration::ZERO,
         stopped: stop.load(Ordering::Relaxed),
     }
@@ -131,8 +147,6 @@ pub(super) fn by_name(settled: Vec<Settled>) -> Vec<(String, Outcome)> {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::Incarnation;
-
     use super::*;
 
     #[test]

@@ -84,13 +84,23 @@ impl Site {
         command: &str,
         options: &[&str],
     ) -> Outcome<Process> {
+        let interface = self.cluster.bed.address(host).to_string();
+        let options = [&["--interface", &interface, "--name", name], options].concat();
+        self.start(address, host, command, &options)
+    }
+
+    fn start(
+        &mut self,
+        address: &str,
+        host: usize,
+        command: &str,
+        options: &[&str],
+    ) -> Outcome<Process> {
         self.started += 1;
         let cluster = &self.cluster;
-        let (key, interface) = (cluster.path("cluster.key"), cluster.bed.address(host));
+        let key = cluster.path("cluster.key");
         let mut line = cluster.command(host, &[command, "--group", address, "--key", &key]);
-        line.args(["--interface", &interface.to_string()])
-            .args(["--name", name, "--json"])
-            .args(options);
+        line.arg("--json").args(options);
         let label = format!("{command}-{host}-{}", self.started);
         Ok(cluster.bed.launch(&label, line)?)
     }
@@ -104,6 +114,17 @@ impl Site {
     pub fn receiver(&mut self, host: usize) -> Outcome<Process> {
         let out = self.out(host);
         let process = self.launch(host, "recv", &["--out", &out.display().to_string()])?;
+        await_event(&process, "listening")?;
+        Ok(process)
+    }
+
+    /// The same on a host that multicasts do not reach, from now on; the senders have to name it.
+    pub fn receiver_without_multicast(&mut self, host: usize) -> Outcome<Process> {
+        self.cluster.bed.without_multicast(host)?;
+        let out = self.out(host).display().to_string();
+        let (listen, name) = (self.cluster.bed.address(host).to_string(), Self::name(host));
+        let options = ["--listen", &listen, "--name", &name, "--out", &out];
+        let process = self.start(Self::GROUP, host, "recv", &options)?;
         await_event(&process, "listening")?;
         Ok(process)
     }

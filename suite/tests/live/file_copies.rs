@@ -1,0 +1,151 @@
+//! Two of five receivers have no multicast: one command sends files to all five, with a copy of
+//! everything to each of the two and to nobody else, as is counted at their interfaces.
+//!
+//! Method: the real binary on a test bed with wires of 1 Gb/s; a tree of 20 MB with small files;
+//! without loss, and with a fiftieth of what reaches each receiver lost.
+
+use std::time::Duration;
+
+use groupcast_bench::{Link, Process};
+use groupcast_core::Rng;
+use groupcast_suite::live::files::{Site, await_event, last_line, succeed, tree};
+use groupcast_suite::live::{Outcome, live};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const WITH: [usize; 3] = [2, 3, 4];
+const WITHOUT: [usize; 2] = [5, 6];
+const BYTES: usize = 20 << 20;
+/// What is for one host alone and no copy of data is less than this: control, and repairs in a
+/// pass of its own.
+const LITTLE: u64 = BYTES as u64 / 10;
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn one_command_sends_a_tree_to_hosts_with_and_without_multicast() -> Outcome {
+    live(|| to_all(0))
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn one_command_sends_a_tree_to_lossy_hosts_with_and_without_multicast() -> Outcome {
+    live(|| to_all(20))
+}
+
+/// A sender, and receivers that listen.
+struct Five {
+    site: Site,
+    receivers: Vec<(usize, Process)>,
+    /// The tree that is sent.
+    source: String,
+    /// The hosts without multicast, as the sender names them.
+    peers: String,
+}
+
+impl Five {
+    fn new(permille: u16) -> Outcome<Self> {
+        let mut site = Site::new(6, Link::Gbit1)?;
+        let source = site.cluster.path("tree");
+        let mut rng = Rng::new(19).fork("copies");
+        tree::make(source.as_ref(), BYTES, &mut rng)?;
+        let mut receivers = Vec::new();
+        for host in WITH {
+            receivers.push((host, site.receiver(host)?));
+        }
+        for host in WITHOUT {
+            receivers.push((host, site.receiver_without_multicast(host)?));
+        }
+        for (host, _) in &receivers {
+            site.cluster.bed.lose(*host, permille)?;
+            site.cluster.bed.count_unicasts(*host)?;
+        }
+        let peers = WITHOUT.map(|host| site.cluster.bed.address(host).to_string());
+        Ok(Self {
+            peers: peers.join(","),
+            site,
+            receivers,
+            source,
+        })
+    }
+
+    fn send(&mut self, options: &[&str]) -> Outcome<Process> {
+        let (source, peers) = (self.source.clone(), self.peers.clone());
+        let line = [&[source.as_str(), "--peer", peers.as_str()], options].concat();
+        self.site.launch(1, "send", &line)
+    }
+
+    fn has_all(&self, host: usize) -> Outcome {
+        tree::assert_same(self.source.as_ref(), &self.site.out(host).join("tree"))
+    }
+}
+
+fn to_all(permille: u16) -> Outcome {
+    let mut five = Five::new(permille)?;
+    let all: Vec<String> = five.receivers.iter().map(|it| Site::name(it.0)).collect();
+    let mut sender = five.send(&["--require", &all.join(",")])?;
+    let printed = succeed(&mut sender, LIMIT)?;
+    for (host, _) in &five.receivers {
+        five.has_all(*host)?;
+    }
+    let done = last_line(&printed)?;
+    let (packets, copies) = (done["packets"].as_u64(), done["copies"].as_u64());
+    println!("{permille} of 1,000 lost: {done}");
+    if copies < packets.map(|packets| 2 * packets * 9 / 10) {
+        return Err(format!("too few copies for two hosts: {done}").into());
+    }
+    for host in WITH.into_iter().chain(WITHOUT) {
+        let unicasts = five.site.cluster.bed.unicasts(host)?;
+        println!("to host {host} alone: {unicasts} bytes");
+        let is_copied = unicasts > BYTES as u64;
+        if is_copied != WITHOUT.contains(&host) || !is_copied && unicasts > LITTLE {
+            return Err(format!("{unicasts} bytes went to host {host} alone").into());
+        }
+    }
+    five.site.cluster.pass();
+    Ok(())
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn copies_count_against_a_fixed_rate() -> Outcome {
+    live(|| {
+        let mut five = Five::new(0)?;
+        let mut sender = five.send(&["--receivers", "5", "--rate", "100"])?;
+        let printed = succeed(&mut sender, LIMIT)?;
+        let done = last_line(&printed)?;
+        let least = 3.0 * BYTES as f64 * 8.0 / 100e6;
+        let seconds = done["seconds"].as_f64().unwrap_or_default();
+        println!("{done}, and at that rate three times as much takes {least:.2} s");
+        if !(least..least * 1.3).contains(&seconds) {
+            return Err(format!("it took {seconds} s and not {least} s").into());
+        }
+        five.site.cluster.pass();
+        Ok(())
+    })
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn a_host_without_multicast_that_is_killed_is_named_and_the_others_have_everything() -> Outcome {
+    live(|| {
+        let mut five = Five::new(0)?;
+        let mut sender = five.send(&["--receivers", "5", "--rate", "150"])?;
+        let place = five.receivers.iter().position(|it| it.0 == WITHOUT[0]);
+        let (killed, mut victim) = five.receivers.remove(place.ok_or("it listens")?);
+        await_event(&victim, "progress")?;
+        victim.kill()?;
+        let status = sender.wait(LIMIT)?.ok_or("the sender does not end")?;
+        if status.code() != Some(3) {
+            return Err(format!("{status}: {}", sender.stderr()?).into());
+        }
+        let done = last_line(&sender.stdout()?)?;
+        let name = Site::name(killed);
+        if done["failed"][0]["receiver"] != name.as_str() || done["complete"] != 4 {
+            return Err(format!("{name} was killed: {done}").into());
+        }
+        for (host, _) in &five.receivers {
+            five.has_all(*host)?;
+        }
+        five.site.cluster.pass();
+        Ok(())
+    })
+}
