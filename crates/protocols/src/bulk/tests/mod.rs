@@ -16,7 +16,6 @@ mod messages;
 mod multidriver;
 mod names;
 mod net;
-mod own_link;
 mod parity;
 mod port;
 mod rate;
