@@ -6,8 +6,8 @@
 //!
 //! - No client gets more than [`READ_SHARE`] a turn, so one that floods does not keep the others
 //!   waiting; all together get no more than [`READ_TOTAL`], so that they do not keep the protocols
-//!   waiting. Clients that were not read go first in the next turn, and those that sent little before
-//!   those that sent much.
+//!   waiting. Clients that were not read go first in the next turn, and those that sent little
+//!   before those that sent much.
 //! - Messages are bounded by the credit of their publishers. A client that sends many other frames
 //!   rests after each share, so that the daemon is idle most of the time, whatever its clients ask
 //!   for.

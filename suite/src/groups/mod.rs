@@ -92,12 +92,14 @@ pub fn swarm_with(order: Order, tally: Arc<Mutex<Tally>>, plant: Option<Planted>
 }
 
 /// Limits that clients meet: a reader that stops is expelled soon, before publishers are held back
-/// for it or after; in every third seed for so little that most of those that stop are.
+/// for it or after; in every third seed for so little that most of those that stop are. In half of
+/// the seeds a client that ends leaves its groups one after the other.
 fn limits(seed: u64) -> EngineConfig {
     let disconnect_at = match seed % 3 {
         0 => 8 << 10,
         _ => 128 << 10,
     };
+    let defaults = EngineConfig::default();
     EngineConfig {
         stop_publishers_at: match seed % 2 {
             0 => disconnect_at,
@@ -106,6 +108,10 @@ fn limits(seed: u64) -> EngineConfig {
         drop_unreliable_at: disconnect_at / 2,
         disconnect_at,
         stalled_within: std::time::Duration::from_secs(2),
-        ..EngineConfig::default()
+        groups_left_at_once: match seed / 2 % 2 {
+            0 => 1,
+            _ => defaults.groups_left_at_once,
+        },
+        ..defaults
     }
 }

@@ -26,6 +26,12 @@ groupcast_core::settings! {
         pub groups_per_client_max: usize = 1_000
             => Spec::count("groups", 1, GROUPS_PER_CLIENT_MAX as u32),
             "Too small: joins are rejected. Too large: memory, and longer exchanges of state when daemons meet.";
+        /// The most groups that a client leaves at one place of the order when it ends: one in more
+        /// of them leaves them in parts.
+        pub groups_left_at_once: usize = 256
+            => Spec::count("groups", 1, GROUPS_PER_CLIENT_MAX as u32),
+            "Too small: a client that ends stays in its groups for longer. Too large: nothing else is delivered while it \
+             leaves them.";
         /// The most memberships of all clients of this daemon together, which its state holds. A
         /// state of more than 256 MiB costs the clients with most in it their connections.
         pub memberships_max: usize = 100_000 => Spec::count("memberships", 1, 1 << 20),

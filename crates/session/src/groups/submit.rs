@@ -23,11 +23,8 @@ const TURN: usize = 64 * 1024;
 /// The bytes that a change of groups, or a question of the bus, counts for in a client's turn.
 const CHANGE_TURN: usize = TURN / 4;
 
-/// A client that leaves more groups than this, or causes more views by it, leaves them in several
-/// changes: a daemon would carry out nothing else while it takes a client out of thousands of
-/// groups.
-const WITHDRAW_GROUPS: usize = 256;
-const WITHDRAW_VIEWS: usize = 1024;
+/// A client that would cause more views than this when it ends leaves its groups in parts, too.
+const PARTING_VIEWS: usize = 1024;
 
 /// One client may bind `1 / BINDINGS_SHARE` of the numbers for group names, and [`BINDINGS_MIN`] at
 /// least.
@@ -390,8 +387,8 @@ impl Engine {
         views.map_or(cost, |_| CHANGE_TURN)
     }
 
-    /// Takes a client that leaves out of the first of its groups, if it is in too many to leave them
-    /// at once; whether it did.
+    /// Takes a client that leaves out of the first of its groups, if it is in too many to leave
+    /// them at once; whether it did.
     fn stage_withdrawal(&mut self, on: OrderIndex, id: ClientId, views: Option<usize>) -> bool {
         let client = self.clients.get(id);
         let next = client.and_then(|client| client.orders[on].requests.front());
@@ -460,7 +457,9 @@ impl Engine {
         };
         for group in client.iter().flat_map(|client| &client.groups) {
             let views = parting.views + order.table.size(group);
-            if parting.groups == WITHDRAW_GROUPS || parting.groups > 0 && views > WITHDRAW_VIEWS {
+            if parting.groups >= self.config.groups_left_at_once
+                || parting.groups > 0 && views > PARTING_VIEWS
+            {
                 parting.is_last = false;
                 break;
             }
