@@ -59,6 +59,8 @@ mod request;
 #[cfg(test)]
 mod scratch;
 mod send;
+#[cfg(test)]
+mod slow_disk;
 mod spool;
 mod stage;
 

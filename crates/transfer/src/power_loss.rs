@@ -24,6 +24,7 @@ use crate::content::{Files, content_id};
 use crate::manifest::{Limits, Scan};
 use crate::received::ReceivedFiles;
 use crate::scratch::Scratch;
+use crate::slow_disk;
 use crate::spool::{Claim, Spool};
 
 /// A change of the disk, by absolute paths.
@@ -38,8 +39,8 @@ pub(crate) enum Change {
     Write(PathBuf, u64, Vec<u8>),
     /// A file's content or a directory's names are on the disk.
     Sync(PathBuf),
-    /// Everything is on the disk.
-    SyncAll,
+    /// Everything in the file system that this lies in is on the disk.
+    SyncAll(PathBuf),
     /// A transfer was told complete.
     Told,
 }
@@ -48,11 +49,16 @@ thread_local! {
     static RECORD: RefCell<Option<Vec<Change>>> = const { RefCell::new(None) };
 }
 
-/// Keeps account of a change, if this thread records.
+/// A change was made: keeps account of it, if this thread records, and takes as long as its disk.
 pub(crate) fn note(change: impl FnOnce() -> Change) {
+    if !RECORD.with_borrow(Option::is_some) && !slow_disk::is_any() {
+        return;
+    }
+    let change = change();
+    slow_disk::wait(&change);
     RECORD.with_borrow_mut(|record| {
         if let Some(record) = record {
-            record.push(change());
+            record.push(change);
         }
     });
 }
@@ -126,7 +132,7 @@ impl Model {
             Change::Write(path, at, bytes) => {
                 return Some(Step::Write(self.names[path], *at, bytes.clone()));
             }
-            Change::Sync(_) | Change::SyncAll | Change::Told => return None,
+            Change::Sync(_) | Change::SyncAll(_) | Change::Told => return None,
         };
         self.nodes.push(node);
         Some(Step::Name(path.clone(), self.nodes.len() - 1))
@@ -190,7 +196,7 @@ impl Model {
         let mut steps: Vec<(Step, bool)> = Vec::new();
         for change in changes {
             match change {
-                Change::SyncAll => steps.iter_mut().for_each(|(_, kept)| *kept = true),
+                Change::SyncAll(_) => steps.iter_mut().for_each(|(_, kept)| *kept = true),
                 Change::Sync(path) => {
                     for (step, kept) in &mut steps {
                         *kept |= live.is_kept(step, path);

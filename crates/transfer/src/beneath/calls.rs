@@ -99,6 +99,6 @@ pub(crate) fn sync(opened: impl AsFd) -> io::Result<()> {
 pub(super) fn sync_file_system(opened: impl AsFd) -> io::Result<()> {
     rustix::fs::syncfs(&opened)?;
     #[cfg(test)]
-    note(|| Change::SyncAll);
+    note(|| Change::SyncAll(path_of(&opened)));
     Ok(())
 }

@@ -199,7 +199,7 @@ impl Receiver {
         if !heard.answers {
             return;
         }
-        let (next, limit) = (store.next(), store.limit(self.top));
+        let (next, limit) = (store.next(), self.limit(store));
         let takes = Self::takes(context).unwrap_or(ReplyTag::NO_LIMIT);
         let takes_as_much = takes.takes_as_much(heard.tag.unwrap_or(ReplyTag::NO_LIMIT));
         let is_superfluous = |answer: &Answer| match control.damping {

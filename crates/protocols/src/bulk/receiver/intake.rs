@@ -48,7 +48,7 @@ impl Receiver {
             .packets()
             .is_none_or(|packets| header.number < packets);
         if possible {
-            self.top = self.top.max(header.number + 1);
+            self.reaches(header.number + 1);
         }
         match taken {
             Taken::New => {}
@@ -84,9 +84,9 @@ impl Receiver {
         let end = header.number + blocks.size();
         let end = store.packets().unwrap_or(PacketNumber::MAX).min(end);
         if !store.has_all(header.number..end) {
-            // Parity comes when all of its block was sent.
-            self.top = self.top.max(end);
             blocks.keep_parity(header.number, index, body);
+            // Parity comes when all of its block was sent.
+            self.reaches(end);
         }
         let restored = self.restore(context, header.number);
         let answer = header.answer.then_some(header);
@@ -168,11 +168,9 @@ impl Receiver {
         if self.announce.messages == Some(Opening::Unanswered) {
             return;
         }
-        let quarter = (store.buffer() / 4).max(1);
-        let opens = store.limit(self.top) >= self.reported_limit + quarter;
-        // The sender may be held up by the limit that it knows: it learns of the room without
-        // having to ask.
-        if opens && self.reported_limit < self.top + quarter && !store.is_complete() {
+        // The sender learns of the room without having to ask.
+        let store = self.state.store();
+        if store.is_some_and(|store| self.has_room_to_report(store)) {
             self.report_room(context);
         }
     }

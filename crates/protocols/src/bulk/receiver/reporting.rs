@@ -218,7 +218,7 @@ impl Receiver {
                 Some(missing) => list(missing.iter(), below),
                 None => list(store.missing(below), below),
             };
-        let limit = store.limit(self.top);
+        let limit = self.limit(store);
         self.reported_limit = limit;
         Some(ReceiverReport {
             sender: self.id.sender.incarnation,

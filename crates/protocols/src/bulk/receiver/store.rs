@@ -335,18 +335,40 @@ impl Store {
 
     /// There is room for packets below this one; `top` is one past the highest that was seen.
     pub(super) fn limit(&self, top: PacketNumber) -> PacketNumber {
-        let used = self.unconsumed + self.early_bytes;
-        let mut room = self.buffer_max.saturating_sub(used) / self.packet;
-        if self.order == Order::AsTheyCome {
-            return top.max(self.next) + room;
+        match self.order {
+            Order::AsTheyCome => top.max(self.next) + self.room(),
+            // Every missing packet below the limit has its place reserved: what comes early never
+            // fills the place of what it waits for.
+            Order::InOrder => self.limit_of_missing(self.next),
         }
-        // Every missing packet below the limit has its place reserved: what comes early never fills
-        // the place of what it waits for.
-        let mut limit = self.next;
-        for gap in self.held.gaps(PacketNumber::MAX).take(Self::GAPS_MAX) {
-            let missing = gap.end - gap.start;
+    }
+
+    /// The same in a later pass, in which only what is missing is sent; `top` is one past the
+    /// highest that was seen in it.
+    pub(super) fn limit_in_later_pass(&self, top: PacketNumber) -> PacketNumber {
+        match self.order {
+            Order::AsTheyCome => self.limit_of_missing(top.max(self.next)),
+            Order::InOrder => self.limit_of_missing(self.next),
+        }
+    }
+
+    /// Packets for which there is room.
+    fn room(&self) -> u64 {
+        let used = self.unconsumed + self.early_bytes;
+        self.buffer_max.saturating_sub(used) / self.packet
+    }
+
+    /// There is room for the packets from `start` on that are missing below this one.
+    fn limit_of_missing(&self, start: PacketNumber) -> PacketNumber {
+        let mut room = self.room();
+        let mut limit = start;
+        let gaps = self.held.gaps(PacketNumber::MAX);
+        let gaps = gaps.skip_while(|gap| gap.end <= start);
+        for gap in gaps.take(Self::GAPS_MAX) {
+            let first = gap.start.max(start);
+            let missing = gap.end - first;
             if missing >= room {
-                return gap.start + room;
+                return first + room;
             }
             room -= missing;
             limit = gap.end;

@@ -67,6 +67,8 @@ impl Sender {
         if self.is_unanswered() {
             self.release_sent();
         }
+        let lacks_room = self.stream.lacks_room(limit);
+        self.stops.stopped(context.now, lacks_room);
         self.arm(context);
         (!buf.is_empty()).then_some(Transmit {
             destination,

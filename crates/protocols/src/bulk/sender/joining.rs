@@ -65,7 +65,7 @@ impl Sender {
     ) {
         let packets = self.stream.packets();
         if let Some(peer) = self.peers.get_mut(&from) {
-            peer.begin_pass(context.now);
+            peer.begin_pass(context.now, PassNumber::FIRST);
             peer.ready = true;
             peer.read_needs(report, packets, false);
         }

@@ -67,6 +67,7 @@ use self::marks::Marks;
 use self::peer::Peer;
 use self::required::Required;
 use self::returns::Returns;
+use self::slow::Stops;
 use self::state::{Announcing, State};
 use self::stream::Stream;
 use super::config::{Policy, RateControl};
@@ -113,8 +114,8 @@ pub(super) struct Sender {
     packet: usize,
     rate: Rate,
     round_trip: Estimate,
-    /// When it last looked for receivers that hold back others.
-    looked: Time,
+    /// How long receivers have held it back.
+    stops: Stops,
     /// Who is served.
     list: TransferList,
     /// Who has to stay, if anybody has.
@@ -248,7 +249,7 @@ impl Sender {
             packet: config.packet,
             rate: Rate::new(config.rate.suited_to(config.policy), context.now),
             round_trip: Estimate::default(),
-            looked: context.now,
+            stops: Stops::new(context.now),
             list,
             required: Required::of(&transfer, config.policy),
             marks: Marks::of(transfer.deliver_to),

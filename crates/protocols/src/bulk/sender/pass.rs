@@ -165,7 +165,7 @@ impl Sender {
         for (member, peer) in &mut self.peers {
             peer.gates = false;
             if first || peer.wants_pass(packets, returns) {
-                peer.begin_pass(context.now);
+                peer.begin_pass(context.now, number);
                 roster.push(*member);
             }
         }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use groupcast_core::Time;
 
-use super::super::numbers::{PacketNumber, Packets, Stamp};
+use super::super::numbers::{PacketNumber, Packets, PassNumber, Stamp};
 use super::super::ranges::RangeSet;
 use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, ReplyTag, Status};
@@ -30,6 +30,10 @@ pub(super) struct Peer {
     /// The last stamp given when that was learnt.
     learnt_at: Stamp,
     pub(super) limit: PacketNumber,
+    /// The first pass whose reports say how much room it has.
+    limited_since: PassNumber,
+    /// The packets that it had room for when it was heard first.
+    buffer: u64,
     /// What it misses, as it said when it registered or a pass began.
     pub(super) needs: RangeSet<PacketNumber>,
     /// Parity restores what it needs of blocks that begin below this packet.
@@ -74,6 +78,8 @@ impl Peer {
             next: PacketNumber::ZERO,
             learnt_at: Stamp::default(),
             limit: PacketNumber::ZERO,
+            limited_since: PassNumber::default(),
+            buffer: 0,
             needs: RangeSet::default(),
             restores_below: PacketNumber::ZERO,
             holds: false,
@@ -105,7 +111,12 @@ impl Peer {
         self.seen = self.seen.max(report.seen);
         self.concluded |= report.status == Status::Concluded;
         self.holds |= matches!(report.status, Status::Holding | Status::Concluded);
-        self.limit = self.limit.max(report.limit);
+        if report.pass >= self.limited_since {
+            self.limit = self.limit.max(report.limit);
+        }
+        if self.buffer == 0 {
+            self.buffer = report.limit.distance_from(report.next);
+        }
         self.delivers_to = self.delivers_to.max(report.delivers_to);
         self.count(report);
         self.has(report.next, stamp)
@@ -135,6 +146,12 @@ impl Peer {
             self.learnt_at = stamp;
         }
         more
+    }
+
+    /// Whether more than half of its room is taken by what its user has not, when all packets below
+    /// `top` were sent.
+    pub(super) fn is_short_of_room(&self, top: PacketNumber) -> bool {
+        self.limit < top + self.buffer / 2
     }
 
     /// Whether it knows of later transmissions than when it had more: it has lost what it had, as a
@@ -221,8 +238,12 @@ impl Peer {
         self.next < packets || has_returns && !self.is_listed
     }
 
-    /// A pass begins.
-    pub(super) fn begin_pass(&mut self, now: Time) {
+    /// Pass `number` begins. In a later one it says anew how much room it has.
+    pub(super) fn begin_pass(&mut self, now: Time, number: PassNumber) {
+        if number > PassNumber::FIRST {
+            self.limit = PacketNumber::ZERO;
+            self.limited_since = number;
+        }
         self.gates = true;
         self.is_outrun = false;
         self.ready = false;

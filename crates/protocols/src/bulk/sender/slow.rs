@@ -1,29 +1,84 @@
 //! The few receivers that hold back the many: they are demoted or given up.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
-use groupcast_core::MemberId;
+use groupcast_core::{MemberId, Time};
 
 use super::super::config::SlowPolicy;
 use super::super::context::Context;
+use super::super::numbers::PassNumber;
 use super::super::transfer::Outcome;
 use super::{Peer, Sender};
 
 /// A receiver that loses less than this share of transmissions is not slow for it.
 const LOSS_MIN: f64 = 0.03;
 
+/// How long the room of receivers has stopped a sender.
+#[derive(Debug)]
+pub(super) struct Stops {
+    /// When it last looked for receivers that hold back others.
+    looked: Time,
+    /// How long it was stopped since then.
+    lasted: Duration,
+    /// Since when it is stopped, if it is.
+    since: Option<Time>,
+}
+
+impl Stops {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            looked: now,
+            lasted: Duration::ZERO,
+            since: None,
+        }
+    }
+
+    /// Receivers have no room for what is to be sent now, or have.
+    pub(super) fn stopped(&mut self, now: Time, is_stopped: bool) {
+        match (self.since, is_stopped) {
+            (None, true) => self.since = Some(now),
+            (Some(since), false) => {
+                self.lasted += now - since;
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// How long it was since it last looked, and how much of that it was stopped.
+    fn look(&mut self, now: Time) -> (Duration, Duration) {
+        let passed = now - self.looked;
+        let lasted = self.lasted + self.since.map_or(Duration::ZERO, |since| now - since);
+        *self = Self {
+            looked: now,
+            lasted: Duration::ZERO,
+            since: self.since.map(|_| now),
+        };
+        (passed, lasted.min(passed))
+    }
+}
+
 impl Sender {
     /// Finds the few receivers that hold back the many, and sets aside those that have done so for
     /// too long.
+    ///
+    /// They are at most a third of those that are waited for: if many held back the others, it
+    /// would be the others that are fast. Those whose users are slow (a disk) may be half of all:
+    /// it costs them nothing, since they take all the same what they have room for, and get the
+    /// rest in a later pass.
     pub(super) fn look_for_slow(&mut self, context: &mut Context<'_>) {
-        let passed = context.now - self.looked;
         let config = context.config;
-        if config.slow == SlowPolicy::Wait || passed < config.slow_after / 16 {
+        let is_early = context.now - self.stops.looked < config.slow_after / 16;
+        if config.slow == SlowPolicy::Wait || is_early {
             return;
         }
-        self.looked = context.now;
+        // A report that opens the room comes at the end of a stop. So what counts is how long the
+        // sender was stopped, and who is short of room still.
+        let (passed, stopped) = self.stops.look(context.now);
         let limit = self.limit();
         let held_back = self.stream.is_held_back(limit);
+        let top = self.stream.top();
         let base = self
             .gating()
             .map(|peer| peer.next)
@@ -39,8 +94,15 @@ impl Sender {
             let loses = peer.sampled > 256 && peer.loss > LOSS_MIN.max(4.0 * median);
             peer.gates && (stops || loses)
         };
-        // If many held back the others, it would be the others that are fast.
-        let few = self.peers.values().filter(|peer| holds(peer)).count() * 3 <= count;
+        let few_hold = self.peers.values().filter(|peer| holds(peer)).count() * 3 <= count;
+        // Of what cannot be sent again, a receiver that is set aside gets nothing more. In a later
+        // pass all are slow.
+        let is_first = self.pass_number() == PassNumber::FIRST;
+        let was_stopped = is_first && self.transfer.rewindable && !stopped.is_zero();
+        let is_short = |peer: &Peer| was_stopped && peer.gates && peer.is_short_of_room(top);
+        let short = self.peers.values().filter(|peer| is_short(peer)).count();
+        let served = self.roster().len();
+        let few_are_short = (served.saturating_sub(count) + short) * 2 <= served;
         // Who has to stay is not set aside while it is silent: it may be gone, and then the others
         // are not to be served without it.
         let waits_for_silent = self.required.is_some();
@@ -48,11 +110,14 @@ impl Sender {
             |peer: &Peer| waits_for_silent && context.now - peer.heard >= config.slow_after / 2;
         let mut slow = Vec::new();
         for (member, peer) in &mut self.peers {
-            if few && holds(peer) {
-                peer.holds_back += passed;
+            let held = if few_hold && holds(peer) {
+                passed
+            } else if few_are_short && is_short(peer) {
+                stopped
             } else {
-                peer.holds_back = peer.holds_back.saturating_sub(passed / 2);
-            }
+                Duration::ZERO
+            };
+            peer.holds_back = (peer.holds_back + held).saturating_sub((passed - held) / 2);
             if peer.gates && peer.holds_back >= config.slow_after && !is_silent(peer) {
                 slow.push(*member);
             }

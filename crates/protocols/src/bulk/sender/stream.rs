@@ -469,6 +469,13 @@ impl Stream {
         is_staged && self.next(limit).is_none() && self.next_as_parity(limit).is_none()
     }
 
+    /// Whether the room of a receiver, and not the window, holds back a packet that is staged.
+    pub(super) fn lacks_room(&self, limit: PacketNumber) -> bool {
+        let staged = self.kept.range(self.cursor..).next();
+        let is_beyond = staged.is_some_and(|(number, _)| *number >= limit);
+        is_beyond && self.ahead < self.window && self.is_held_back(limit)
+    }
+
     /// Whether a packet is the last of the stream.
     pub(super) fn is_last(&self, number: PacketNumber) -> bool {
         self.length.is_some() && number + 1 == self.packets()

@@ -6,6 +6,7 @@ mod collectors;
 mod connection;
 mod copies;
 mod cp;
+mod disks;
 mod endpoints;
 mod joining;
 mod later;

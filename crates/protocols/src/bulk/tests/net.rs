@@ -104,6 +104,10 @@ pub(super) struct Net {
     former: Vec<Option<TransferId>>,
     /// Whether each user says that it is done with data.
     pub(super) consumes: Vec<bool>,
+    /// The bytes a second of each user's disk, if it takes time; and what it is writing: when that
+    /// is done, and how many bytes they are.
+    pub(super) disks: Vec<Option<u64>>,
+    writing: Vec<VecDeque<(Time, TransferId, u64)>>,
     /// What each user replies when it has everything, and how much of it was taken; `None`:
     /// nothing.
     pub(super) replies: Vec<Option<Bytes>>,
@@ -170,6 +174,8 @@ impl Net {
             chunk: None,
             former: std::vec![None; endpoints],
             consumes: std::vec![true; endpoints],
+            disks: std::vec![None; endpoints],
+            writing: std::vec![VecDeque::new(); endpoints],
             replies: std::vec![None; endpoints],
             taken: std::vec![0; endpoints],
             replied: BTreeMap::new(),
@@ -244,7 +250,14 @@ impl Net {
             }
             let timeouts = self.endpoints.iter().filter_map(Bulk::poll_timeout);
             let flying = self.flying.front().map(|(at, ..)| *at);
-            let next = timeouts.chain(flying).min().unwrap_or(end).min(end);
+            let written = self.writing.iter().filter_map(|disk| disk.front());
+            let written = written.map(|(at, ..)| *at);
+            let next = timeouts
+                .chain(flying)
+                .chain(written)
+                .min()
+                .unwrap_or(end)
+                .min(end);
             self.now = self.now.max(next);
             while self.flying.front().is_some_and(|(at, ..)| *at <= self.now) {
                 let (_, to, from, body) = self.flying.pop_front().expect("looked at just now");
@@ -252,10 +265,21 @@ impl Net {
                 self.take_notices(to);
             }
             for index in 0..self.endpoints.len() {
+                self.write(index);
                 self.endpoints[index].handle_timeout(self.now);
             }
         }
         done(self)
+    }
+
+    /// User `index` is done with what is on its disk by now.
+    fn write(&mut self, index: usize) {
+        while let Some((at, id, bytes)) = self.writing[index].front().copied()
+            && at <= self.now
+        {
+            self.writing[index].pop_front();
+            self.endpoints[index].consumed(self.now, id, bytes);
+        }
     }
 
     fn drain(&mut self) {
@@ -375,8 +399,14 @@ impl Net {
                 Notice::Data { id, offset, bytes } => {
                     let before = self.data[index].insert(*offset, bytes.clone());
                     assert_eq!(before, None, "each byte once");
-                    if self.consumes[index] {
-                        self.endpoints[index].consumed(self.now, *id, bytes.len() as u64);
+                    let len = bytes.len() as u64;
+                    if let Some(rate) = self.disks[index] {
+                        let last = self.writing[index].back().map_or(self.now, |(at, ..)| *at);
+                        let took = Duration::from_micros(len * 1_000_000 / rate);
+                        let at = last.max(self.now) + took;
+                        self.writing[index].push_back((at, *id, len));
+                    } else if self.consumes[index] {
+                        self.endpoints[index].consumed(self.now, *id, len);
                     }
                     continue;
                 }
