@@ -580,7 +580,10 @@ fn a_receiver_that_refuses_is_named_and_not_waited_for() {
     let sent = group.send(&["file"]);
     sent.fails_with(3, &["pipe: refused: this receiver takes a stream only"]);
     assert!(begun.elapsed() < Duration::from_secs(15));
-    pipe.terminate();
+    // It takes one transfer, and that was it.
+    assert_eq!(pipe.wait(), 1);
+    let said = group.host.read("pipe.err");
+    assert!(said.contains("takes a stream only"), "{said}");
 }
 
 #[test]

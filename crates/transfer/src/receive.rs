@@ -44,7 +44,8 @@ pub enum Output {
 pub struct Receiving {
     /// Where transfers go.
     pub output: Output,
-    /// Whether to end after the first transfer that was taken.
+    /// Whether to end after the first transfer: when it is complete, broke off, or was refused. One
+    /// that is for other receivers is none.
     pub once: bool,
     /// The network and the settings.
     pub link: TransferLink,
@@ -148,8 +149,17 @@ impl Service {
     const TRANSFERS_MAX: usize = 16;
 
     fn is_over(&self) -> bool {
-        let ended = self.totals.complete + self.totals.failed;
-        self.receiving.once && ended > 0 && self.transfers.is_empty()
+        self.receiving.once && self.ended() > 0 && self.transfers.is_empty()
+    }
+
+    /// How many transfers have ended.
+    fn ended(&self) -> usize {
+        let Received {
+            complete,
+            failed,
+            refused,
+        } = self.totals;
+        complete + failed + refused
     }
 
     fn take_notices(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
@@ -222,10 +232,10 @@ impl Service {
         if let Content::List { .. } = about.content {
             return self.list_announced(&described, &about);
         }
-        let is_busy = self.receiving.once
-            && (self.totals.complete + self.totals.failed > 0 || !self.transfers.is_empty());
-        if is_busy {
-            return self.refuse(&described, "this receiver takes one transfer only", tell);
+        let is_busy = self.ended() > 0 || !self.transfers.is_empty();
+        if self.receiving.once && is_busy {
+            let reason = "this receiver takes one transfer only";
+            return self.turn_away(&described, reason, tell);
         }
         if let Some(ready) = self.lists.ready(&about) {
             // The disk has compared before, for the list.
@@ -373,7 +383,19 @@ impl Service {
         })
     }
 
+    /// Refuses a transfer: it has ended here.
     fn refuse(
+        &mut self,
+        transfer: &Described,
+        reason: &str,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        self.totals.refused += 1;
+        self.turn_away(transfer, reason, tell);
+    }
+
+    /// Tells the sender and the user that a transfer is refused.
+    fn turn_away(
         &mut self,
         transfer: &Described,
         reason: &str,

@@ -29,10 +29,10 @@ pub(crate) struct Args {
     /// `send --peer`. UDP must get to this port and the next [default port: the group's]
     #[arg(long, value_name = "IP|NAME[:PORT]", conflicts_with_all = ["interface", "ttl"], value_parser = place)]
     listen: Option<Place>,
-    /// Where files go, or - for the standard output: then it takes one stream
+    /// Where files go, or - for the standard output: then it takes one stream, as with --once
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// End with the first transfer: exit code 0 if it is complete, 1 if it broke off
+    /// End with the first transfer: exit code 0 if it is complete, 1 if it broke off or was refused
     #[arg(long)]
     once: bool,
     /// Do not wait for the disk before a transfer is complete: faster, but a crash of the machine

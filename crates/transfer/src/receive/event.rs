@@ -82,4 +82,7 @@ pub struct Received {
     pub complete: usize,
     /// How many transfers were taken and broke off.
     pub failed: usize,
+    /// How many transfers were refused, but for those that came while a receiver that takes
+    /// [one](crate::Receiving::once) had one.
+    pub refused: usize,
 }
