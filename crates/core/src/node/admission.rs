@@ -16,8 +16,8 @@
 //!
 //! With its echo a member says whether multicasts reach it, which decides who gets
 //! [copies](super::copies). A member that does not hear multicasts may not know of another that
-//! has them. That one invites it, with an empty datagram to its address, which it answers with a
-//! challenge, whatever it knows of the sender.
+//! has them. That one invites it, with a datagram that says nothing, to its address. It is answered
+//! with a challenge, whatever is known of the sender, which is no longer.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -348,7 +348,7 @@ impl Admission {
                     to: *to,
                     addressee: None,
                     hello: Hello::NOTHING,
-                    len: 0,
+                    len: Hello::INVITATION_LEN,
                 });
             }
         }

@@ -10,8 +10,9 @@
 //! A field whose flag is not set is 0 and says nothing. A challenge without an echo may end after
 //! its nonce: it is no longer than the body that caused it.
 //!
-//! A hello is addressed to one member. The one message of the node that is not has no bytes at all:
-//! an *invitation*, for a member at an address of which nothing more is known.
+//! A hello is addressed to one member. The one message of the node that is not is an *invitation*,
+//! for a member at an address of which nothing more is known: as many zeros as the challenge that
+//! answers it has bytes, so that nobody is sent more than was said in his name.
 
 use crate::id::NodeId;
 use crate::wire::{DecodeError, Reader};
@@ -66,11 +67,19 @@ impl Hello {
     /// Bytes of the shortest challenge.
     pub const CHALLENGE_LEN: usize = 1 + Cookie::LEN;
 
-    /// Neither: of an invitation no bytes are sent.
+    /// Bytes of an invitation.
+    pub(super) const INVITATION_LEN: usize = Self::CHALLENGE_LEN;
+
+    /// Neither. An invitation is its beginning.
     pub(super) const NOTHING: Self = Self {
         challenge: None,
         echo: None,
     };
+
+    /// Whether a body that is for no member alone is an invitation.
+    pub(super) fn is_invitation(body: &[u8]) -> bool {
+        body == [0; Self::INVITATION_LEN]
+    }
 
     const CHALLENGES: u8 = 1;
     const ECHOES: u8 = 2;

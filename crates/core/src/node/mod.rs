@@ -243,7 +243,7 @@ impl<P: Protocol> Node<P> {
         if channel == Channel::NODE {
             if !prefix.addressed {
                 // A hello that goes to all would have all of them answer at once.
-                return match body.is_empty() {
+                return match Hello::is_invitation(&body) {
                     true => self
                         .admission
                         .handle_invitation(arrival)

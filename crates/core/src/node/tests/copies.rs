@@ -295,7 +295,8 @@ fn an_address_where_nobody_proves_to_be_gets_invitations_and_nothing_else() {
         }
     }
     assert_eq!(invitations, 50, "five a second");
-    assert_eq!(largest, Node::<Courier>::HEADROOM + TAG_LEN);
+    let invitation = Node::<Courier>::HEADROOM + Hello::CHALLENGE_LEN + TAG_LEN;
+    assert_eq!(largest, invitation, "and the answer is no longer");
 }
 
 #[test]
@@ -308,10 +309,16 @@ fn an_invitation_is_answered_though_its_sender_is_known() {
     nodes.submit(0, Destination::Group, "hello");
     let first = nodes.sent(0).unwrap();
     assert_eq!(first.route, Route::Multicast);
+    let mut lengths = Vec::new();
     for (from, to) in [(0, 2), (2, 0), (0, 2)] {
         let sent = nodes.sent(from).unwrap();
+        lengths.push(sent.bytes.len());
         let _ = nodes.deliver(to, &sent);
     }
+    assert!(
+        lengths[1] <= lengths[0],
+        "who asked in another's name sends him no more"
+    );
     assert!(nodes.sent(2).is_some(), "it is lost");
     assert_eq!(nodes.0[2].peers().count(), 1);
     assert_eq!(nodes.0[0].peers().count(), 0);
