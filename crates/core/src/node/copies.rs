@@ -7,8 +7,8 @@
 //! list on the word of a datagram alone: admission proves who says so, and that it is alive now.
 //!
 //! Of two members of which one has no multicast, one must know the other's address. The one that
-//! has none knows it by its configuration; or the other *invites* it: it sends a datagram that
-//! says nothing to the address now and then, until a peer there is admitted, and nothing else before.
+//! has none knows it by its configuration; or the other *invites* it: it sends a datagram that says
+//! nothing to the address now and then, until a peer there is admitted, and nothing else before.
 
 use alloc::vec::Vec;
 use core::net::SocketAddr;
