@@ -298,6 +298,13 @@ impl FuzzStage {
                 let accepted = self.members[index].accept(self.now, *id, &acceptance);
                 accepted.expect("it was announced just now");
                 if *id == self.id {
+                    // A member that had lost the sender begins anew, and so does its reply, of
+                    // which the sender's user knows nothing yet.
+                    self.replies.entry(member(index)).and_modify(|reply| {
+                        if reply.told == 0 {
+                            *reply = Reply::default();
+                        }
+                    });
                     self.given[index].push(Given {
                         first: 1,
                         last: 0,
