@@ -24,8 +24,8 @@
 //! | 19 names | config, word of the name service ([`names`](crate::names)) to the end | agreed |
 //! | 18 part of a state | config, index, last `u8`, bytes of envelope 7 | agreed |
 //! | 8 rekey | step 1, fingerprint 16 ([`rekey`](crate::rekey)) | agreed |
-//! | 21 withdraw | client number, how many of its groups | agreed |
 //! | 20 rings of a configuration | count, {top, address, port} ([`names`](crate::names)) | agreed |
+//! | 21 withdraw | client number, how many of its groups | agreed |
 //!
 //! Numbers are local to the sending daemon, begin at 1, and are never given twice in one of its
 //! lives; groups are bound in ascending order, at most [`BINDINGS_MAX`], and later ones travel by

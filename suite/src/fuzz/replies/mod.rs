@@ -300,11 +300,10 @@ impl FuzzStage {
                 if *id == self.id {
                     // A member that had lost the sender begins anew, and so does its reply, of
                     // which the sender's user knows nothing yet.
-                    self.replies.entry(member(index)).and_modify(|reply| {
-                        if reply.told == 0 {
-                            *reply = Reply::default();
-                        }
-                    });
+                    let reply = self.replies.get_mut(&member(index));
+                    if let Some(reply) = reply.filter(|it| it.told == 0) {
+                        *reply = Reply::default();
+                    }
                     self.given[index].push(Given {
                         first: 1,
                         last: 0,
