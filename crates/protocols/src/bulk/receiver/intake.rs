@@ -48,7 +48,7 @@ impl Receiver {
             .packets()
             .is_none_or(|packets| header.number < packets);
         if possible {
-            self.reaches(header.number + 1);
+            self.top = self.top.max(header.number + 1);
         }
         match taken {
             Taken::New => {}
@@ -86,7 +86,7 @@ impl Receiver {
         if !store.has_all(header.number..end) {
             blocks.keep_parity(header.number, index, body);
             // Parity comes when all of its block was sent.
-            self.reaches(end);
+            self.top = self.top.max(end);
         }
         let restored = self.restore(context, header.number);
         let answer = header.answer.then_some(header);

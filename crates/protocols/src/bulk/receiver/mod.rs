@@ -82,8 +82,6 @@ pub(super) struct Receiver {
     blocks: Option<Blocks>,
     /// One past the highest packet that was sent, as far as is known.
     top: PacketNumber,
-    /// The same of the pass that runs.
-    top_of_pass: PacketNumber,
     /// The highest stamp seen, when, and how many transmissions were received.
     seen: Stamp,
     seen_at: Time,
@@ -226,7 +224,6 @@ impl Receiver {
             seen: Stamp::default(),
             seen_at: context.now,
             received: 0,
-            top_of_pass: PacketNumber::ZERO,
             reported_limit: PacketNumber::ZERO,
             asked: None,
             unserved: (PacketNumber::default(), 0),
@@ -345,7 +342,6 @@ impl Receiver {
             if start.pass > PassNumber::FIRST {
                 // What it misses is sent again.
                 self.answers = Answers::default();
-                self.top_of_pass = PacketNumber::ZERO;
                 self.reported_limit = PacketNumber::ZERO;
             }
             self.pass = start.pass;
@@ -380,17 +376,10 @@ impl Receiver {
         }
     }
 
-    /// The packets below `top` were sent.
-    fn reaches(&mut self, top: PacketNumber) {
-        self.top = self.top.max(top);
-        self.top_of_pass = self.top_of_pass.max(top);
-    }
-
-    /// There is room for packets below this one. In a later pass a receiver has seen the end of the
-    /// stream before, so what counts is how far that pass has come.
+    /// There is room for packets below this one.
     fn limit(&self, store: &Store) -> PacketNumber {
         match self.pass > PassNumber::FIRST {
-            true => store.limit_in_later_pass(self.top_of_pass),
+            true => store.limit_in_later_pass(),
             false => store.limit(self.top),
         }
     }
@@ -398,13 +387,9 @@ impl Receiver {
     /// Whether the sender may be held up by the limit in the last report, which there is room
     /// beyond now.
     fn has_room_to_report(&self, store: &Store) -> bool {
-        let top = match self.pass > PassNumber::FIRST {
-            true => self.top_of_pass,
-            false => self.top,
-        };
         let quarter = (store.buffer() / 4).max(1);
         let opens = self.limit(store) >= self.reported_limit + quarter;
-        opens && self.reported_limit < top + quarter && !store.is_complete()
+        opens && self.reported_limit < self.top + quarter && !store.is_complete()
     }
 
     fn handle_poll(&mut self, context: &mut Context<'_>, poll: Poll) {
@@ -423,7 +408,7 @@ impl Receiver {
             store.end_at(length);
         }
         let top = store.packets().unwrap_or(PacketNumber::MAX).min(poll.top);
-        self.reaches(top);
+        self.top = self.top.max(top);
         self.report_state(context, true);
         self.hand_over(context);
     }

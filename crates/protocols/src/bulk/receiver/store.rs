@@ -73,8 +73,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Gaps that are looked at to find the limit of an ordered receiver; more are unusual, and cost
-    /// it speed only.
+    /// Gaps that are looked at to find what has a place; more are unusual, and cost speed only.
     const GAPS_MAX: usize = 4096;
     /// Ranges of packets that are held, with gaps between them. A packet that would be one more is
     /// refused, and sent again when there are fewer gaps.
@@ -165,12 +164,9 @@ impl Store {
         }
         let room = match self.order {
             Order::InOrder => number < self.limit(PacketNumber::ZERO),
-            // What fills a gap was granted before: it is let in beyond the credit, which is why
-            // memory is bounded by twice the buffer.
-            Order::AsTheyCome if number < self.held.end() => {
-                self.unconsumed + len <= 2 * self.buffer_max
-            }
-            Order::AsTheyCome => self.unconsumed + len <= self.buffer_max,
+            // Beyond the buffer, what the user cannot be done with before the missing packets have
+            // come still leaves each of those its place: memory is bounded by twice the buffer.
+            Order::AsTheyCome => self.unconsumed + len <= self.buffer_max || self.has_place(number),
         };
         let is_lone = number != self.next && !self.held.touches(number);
         if !room || is_lone && self.held.ranges() >= Self::RANGES_MAX {
@@ -339,41 +335,51 @@ impl Store {
             Order::AsTheyCome => top.max(self.next) + self.room(),
             // Every missing packet below the limit has its place reserved: what comes early never
             // fills the place of what it waits for.
-            Order::InOrder => self.limit_of_missing(self.next),
+            Order::InOrder => self.limit_of_missing(self.room()),
         }
     }
 
-    /// The same in a later pass, in which only what is missing is sent; `top` is one past the
-    /// highest that was seen in it.
-    pub(super) fn limit_in_later_pass(&self, top: PacketNumber) -> PacketNumber {
+    /// The same in a later pass, in which only what is missing is sent.
+    pub(super) fn limit_in_later_pass(&self) -> PacketNumber {
         match self.order {
-            Order::AsTheyCome => self.limit_of_missing(top.max(self.next)),
-            Order::InOrder => self.limit_of_missing(self.next),
+            Order::AsTheyCome => self.limit_of_missing(self.places()),
+            Order::InOrder => self.limit_of_missing(self.room()),
         }
     }
 
-    /// Packets for which there is room.
+    /// Packets for which the buffer has room.
     fn room(&self) -> u64 {
-        let used = self.unconsumed + self.early_bytes;
-        self.buffer_max.saturating_sub(used) / self.packet
+        self.buffer_max.saturating_sub(self.buffered()) / self.packet
     }
 
-    /// There is room for the packets from `start` on that are missing below this one.
-    fn limit_of_missing(&self, start: PacketNumber) -> PacketNumber {
-        let mut room = self.room();
-        let mut limit = start;
-        let gaps = self.held.gaps(PacketNumber::MAX);
-        let gaps = gaps.skip_while(|gap| gap.end <= start);
-        for gap in gaps.take(Self::GAPS_MAX) {
-            let first = gap.start.max(start);
-            let missing = gap.end - first;
+    /// Missing packets, lowest first, that have a place whatever else comes. A user may be done
+    /// with none of what it has before it has these (a chunk of a file with a gap), so their places
+    /// are as many again as the buffer has.
+    fn places(&self) -> u64 {
+        (2 * self.buffer_max).saturating_sub(self.buffered()) / self.packet
+    }
+
+    /// The lowest `room` missing packets are below this one.
+    fn limit_of_missing(&self, mut room: u64) -> PacketNumber {
+        let mut limit = self.next;
+        for gap in self.held.gaps(PacketNumber::MAX).take(Self::GAPS_MAX) {
+            let missing = gap.end - gap.start;
             if missing >= room {
-                return first + room;
+                return gap.start + room;
             }
             room -= missing;
             limit = gap.end;
         }
         limit
+    }
+
+    /// Whether a packet that is missing is one of those that have a place.
+    fn has_place(&self, number: PacketNumber) -> bool {
+        let gaps = self.held.gaps(number + 1).take(Self::GAPS_MAX + 1);
+        let (count, missing) = gaps.fold((0, 0), |(count, missing), gap| {
+            (count + 1, missing + (gap.end - gap.start))
+        });
+        count <= Self::GAPS_MAX && missing <= self.places()
     }
 
     /// Packets that fit into an empty buffer.
@@ -518,7 +524,7 @@ mod tests {
         let mut small = store(None, 1 << 20, Order::AsTheyCome, Vec::new());
         let taken = (0..1 << 20)
             .filter(|number| small.take(at(*number), false, packet(0, 1000)) == Taken::New);
-        assert_eq!(taken.count(), (1 << 20) / PACKET_COST);
+        assert_eq!(taken.count(), 2 * (1 << 20) / PACKET_COST);
     }
 
     #[test]

@@ -1,19 +1,22 @@
 //! Goal: a later pass for several receivers that each miss other packets sends fewer packets than
 //! all of them miss together, whether they listened meanwhile or not; and whoever cannot restore
 //! has everything in the end, too; and a pass goes on when the one that missed most goes away
-//! before anything of it was read. Method: the small network with receivers that lose much, by
-//! seed; what they miss when the second pass begins, and what the sender sends from then on.
+//! before anything of it was read; and chunks of a file that have gaps do not stop who has no room
+//! for more of them. Method: the small network with receivers that lose much, by seed; what they
+//! miss when the second pass begins, and what the sender sends from then on.
 
 use std::boxed::Box;
 use std::time::Duration;
 use std::vec::Vec;
+
+use groupcast_core::Rng;
 
 use super::net::{Net, file, member};
 use crate::bulk::numbers::PacketNumber;
 use crate::bulk::ranges::RangeSet;
 use crate::bulk::transfer::PhaseKind;
 use crate::bulk::wire::Message;
-use crate::bulk::{BulkConfig, Outcome, Policy, RateControl, SlowPolicy, Wanted};
+use crate::bulk::{BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Wanted};
 
 const RECEIVERS: usize = 12;
 const PACKET: usize = 1000;
@@ -172,4 +175,48 @@ fn a_pass_whose_first_packets_nobody_needs_any_more_goes_on() {
     net.must(Duration::from_secs(60), Net::is_sent);
     assert!((2..=5).all(|index| net.has_stream(index, 0)));
     assert_eq!(net.outcomes()[&member(2)], Outcome::Complete);
+}
+
+/// A transfer of files to three, of which all lose a twentieth, and one is cut off for a second:
+/// whether that one was served later.
+fn to_one_that_is_cut_off(policy: Policy, seed: u64) -> bool {
+    let settings = BulkConfig {
+        policy,
+        block: None,
+        buffer_max: 1 << 20,
+        rate: RateControl::Fixed {
+            bytes_per_second: 2_000_000,
+        },
+        slow_after: Duration::from_millis(200),
+        ..config()
+    };
+    let mut net = Net::new(4, &settings, LENGTH);
+    net.chunk = Some(50_000);
+    net.rng = Rng::new(seed);
+    net.loss[1..].fill(0.05);
+    net.send(file(LENGTH, Wanted::Count(3)));
+    net.must(Duration::from_secs(60), |net| {
+        net.offered > 200_000 + seed * 50_000
+    });
+    net.cut[2] = true;
+    net.run(Duration::from_secs(1));
+    net.cut[2] = false;
+    net.must(Duration::from_secs(60), Net::is_sent);
+    assert!((1..=3).all(|index| net.has_stream(index, 0)));
+    net.endpoints[0].counters().demoted == 1
+}
+
+#[test]
+fn who_has_its_buffer_full_of_chunks_with_gaps_gets_what_fills_them() {
+    let policies = [
+        Policy::Nak { poll: 128 },
+        Policy::Ack,
+        Policy::Ring,
+        Policy::Tree { height: 2 },
+        Policy::Multidriver(Multidriver::for_window(1024)),
+    ];
+    for policy in policies {
+        let later = (0..10).filter(|seed| to_one_that_is_cut_off(policy, *seed));
+        assert!(later.count() >= 5, "{policy:?}");
+    }
 }

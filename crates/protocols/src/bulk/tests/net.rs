@@ -97,9 +97,12 @@ pub(super) struct Net {
     pub(super) all_had: Vec<(Time, u64, Vec<usize>)>,
     /// How each user answers an announcement; `None`: not at all.
     pub(super) acceptance: Vec<Option<Acceptance>>,
-    /// Users that keep whole chunks of so many bytes of what they were given, and take a transfer
-    /// for the former one that is sent anew, as receivers of files do.
+    /// Users that keep whole chunks of so many bytes of what they were given, are done with a chunk
+    /// when it is whole, and take a transfer for the former one that is sent anew, as receivers of
+    /// files do.
     pub(super) chunk: Option<u64>,
+    /// What each user has of chunks that are not whole: their numbers, and how many bytes.
+    parts: Vec<BTreeMap<u64, u64>>,
     /// The transfer that each user takes part in.
     former: Vec<Option<TransferId>>,
     /// Whether each user says that it is done with data.
@@ -121,7 +124,8 @@ pub(super) struct Net {
     /// Bytes that the sender's user was asked for.
     pub(super) offered: u64,
     flying: VecDeque<(Time, usize, MemberId, Bytes)>,
-    rng: Rng,
+    /// What is lost by chance.
+    pub(super) rng: Rng,
 }
 
 pub(super) fn accepting(order: Order) -> Acceptance {
@@ -172,6 +176,7 @@ impl Net {
             all_had: Vec::new(),
             acceptance: std::vec![Some(accepting(Order::AsTheyCome)); endpoints],
             chunk: None,
+            parts: std::vec![BTreeMap::new(); endpoints],
             former: std::vec![None; endpoints],
             consumes: std::vec![true; endpoints],
             disks: std::vec![None; endpoints],
@@ -399,13 +404,17 @@ impl Net {
                 Notice::Data { id, offset, bytes } => {
                     let before = self.data[index].insert(*offset, bytes.clone());
                     assert_eq!(before, None, "each byte once");
-                    let len = bytes.len() as u64;
+                    let place = *offset..*offset + bytes.len() as u64;
+                    let len = match self.chunk {
+                        Some(chunk) => self.made_whole(index, chunk, place),
+                        None => place.end - place.start,
+                    };
                     if let Some(rate) = self.disks[index] {
                         let last = self.writing[index].back().map_or(self.now, |(at, ..)| *at);
                         let took = Duration::from_micros(len * 1_000_000 / rate);
                         let at = last.max(self.now) + took;
                         self.writing[index].push_back((at, *id, len));
-                    } else if self.consumes[index] {
+                    } else if self.consumes[index] && len > 0 {
                         self.endpoints[index].consumed(self.now, *id, len);
                     }
                     continue;
@@ -479,6 +488,7 @@ impl Net {
     fn keep_chunks(&mut self, index: usize, chunk: u64) {
         let there = self.there(index);
         self.data[index].clear();
+        self.parts[index].clear();
         let len = self.stream.len() as u64;
         let chunks = (0..len).step_by(chunk as usize);
         let chunks = chunks.map(|start| start..(start + chunk).min(len));
@@ -515,6 +525,34 @@ impl Net {
         if let Some(chunk) = self.chunk {
             self.keep_chunks(index, chunk);
         }
+    }
+
+    /// User `index` was given these bytes: with how many it is done now, as their chunks are whole
+    /// or were before.
+    fn made_whole(&mut self, index: usize, chunk: u64, mut bytes: Range<u64>) -> u64 {
+        let held = self.acceptance[index].iter().flat_map(|one| &one.held);
+        let held: Vec<Range<u64>> = held.cloned().collect();
+        let mut done = 0;
+        while !bytes.is_empty() {
+            let number = bytes.start / chunk;
+            let whole = number * chunk..((number + 1) * chunk).min(self.stream.len() as u64);
+            let end = bytes.end.min(whole.end);
+            let len = end - bytes.start;
+            bytes.start = end;
+            if held
+                .iter()
+                .any(|held| held.start < whole.end && whole.start < held.end)
+            {
+                done += len;
+                continue;
+            }
+            let have = self.parts[index].entry(number).or_default();
+            *have += len;
+            if *have == whole.end - whole.start {
+                done += *have;
+            }
+        }
+        done
     }
 
     /// Whether the sender has settled everybody.
