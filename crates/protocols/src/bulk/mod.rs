@@ -624,12 +624,19 @@ impl Protocol for Bulk {
                 receiver.handle_timeout(&mut self.shared.at(now));
             }
         }
-        // They are not past: a sender that comes back may offer its transfer again.
+        // A sender that comes back may offer its transfer again, but not to who has replied: it
+        // would say something else, and the sender could not tell which is which.
         let over = self.receivers.iter().filter(|(_, it)| it.is_over());
-        let over: Vec<_> = over.map(|(id, it)| (*id, it.usable())).collect();
-        for (id, usable) in over {
-            self.receivers.remove(&id);
-            self.remember(id, usable);
+        let over: Vec<_> = over
+            .map(|(id, it)| (*id, it.usable(), it.has_replied()))
+            .collect();
+        for (id, usable, has_replied) in over {
+            if has_replied {
+                self.forget(id);
+            } else {
+                self.receivers.remove(&id);
+                self.remember(id, usable);
+            }
         }
     }
 

@@ -299,9 +299,10 @@ impl FuzzStage {
                 accepted.expect("it was announced just now");
                 if *id == self.id {
                     // A member that had lost the sender begins anew, and so does its reply, of
-                    // which the sender's user knows nothing yet.
-                    let reply = self.replies.get_mut(&member(index));
-                    if let Some(reply) = reply.filter(|it| it.told == 0) {
+                    // which the sender's user knows nothing, nor ever will.
+                    let reply = self.replies.entry(member(index)).or_default();
+                    assert!(reply.told == 0 || !self.honest, "its former reply was told");
+                    if reply.told == 0 {
                         *reply = Reply::default();
                     }
                     self.given[index].push(Given {

@@ -95,6 +95,11 @@ impl Returning {
         self.is_done
     }
 
+    /// Whether any part of it was sent.
+    fn has_begun(&self) -> bool {
+        self.count > 0
+    }
+
     /// Whether the sender owes an acknowledgement or credit.
     fn is_open(&self) -> bool {
         !self.is_done && (!self.bytes.is_empty() || self.code.is_some())
@@ -191,6 +196,11 @@ impl Returning {
 }
 
 impl Receiver {
+    /// Whether the sender may have heard anything of the return stream.
+    pub(in crate::bulk) fn has_replied(&self) -> bool {
+        self.returning.as_ref().is_some_and(Returning::has_begun)
+    }
+
     /// Bytes of the user for the sender's user; how many were taken.
     pub(in crate::bulk) fn add_return(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> usize {
         let most = context.config.reply_buffer;
