@@ -39,6 +39,15 @@ impl PacketNumber {
         self.0.saturating_mul(packet)
     }
 
+    /// Whether the bytes up to its end can be counted, with packets of `packet` bytes: no sender of
+    /// ours comes that far.
+    pub(super) fn is_countable(self, packet: u64) -> bool {
+        let packets = self.0.checked_add(1);
+        packets
+            .and_then(|packets| packets.checked_mul(packet))
+            .is_some()
+    }
+
     /// One past the last packet of a stream of `length` bytes, with packets of `packet` bytes.
     pub(super) fn end_of(length: u64, packet: u64) -> Self {
         Self(length.div_ceil(packet))

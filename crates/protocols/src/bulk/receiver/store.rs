@@ -220,6 +220,9 @@ impl Store {
     /// Whether a packet of `len` bytes can have this place in the stream.
     fn fits(&self, place: Place, len: u64) -> bool {
         let Place { number, last, ends } = place;
+        if !number.is_countable(self.packet) {
+            return false;
+        }
         let start = number.offset(self.packet);
         if self.messages.is_some() {
             let is_whole = len == self.packet || ends && len < self.packet;

@@ -83,8 +83,9 @@ impl Receiver {
         }
         let packet = self.announce.packet as usize;
         let is_whole = body.len() == packet || header.ends && body.len() < packet;
+        let is_countable = header.number.is_countable(packet as u64);
         let room = store.room_for(self.assembly.packets() + 1);
-        if !is_whole || !room {
+        if !is_whole || !is_countable || !room {
             // The message is lost, as if the network had lost a packet of it.
             context.counters.refused += 1;
             self.assembly.pieces = None;
