@@ -492,32 +492,38 @@ impl<P: Protocol> Endpoint<P> {
         let is_data = outgoing.class == SocketClass::Data;
         let targets = &mut sender.targets;
         targets.clear();
-        let mut add = |to: &Recipient| {
+        let of = |to: &Recipient| {
             let next_port = u16::from(is_data && to.data_apart);
-            if let SocketAddr::V4(address) = to.address
-                && let Some(port) = address.port().checked_add(next_port)
-            {
-                targets.push(SocketAddrV4::new(*address.ip(), port));
+            match to.address {
+                SocketAddr::V4(address) => address
+                    .port()
+                    .checked_add(next_port)
+                    .map(|port| SocketAddrV4::new(*address.ip(), port)),
+                SocketAddr::V6(_) => None,
             }
         };
-        let mut copies_from = usize::MAX;
-        match (outgoing.route, &config.group) {
-            (Route::Unicast(to), _) => add(&to),
+        sender.original = match (outgoing.route, &config.group) {
+            (Route::Unicast(to), _) => {
+                targets.extend(of(&to));
+                Some(0)
+            }
             (Route::Multicast, Group::Multicast(group)) => {
-                add(&Recipient {
-                    address: (*group).into(),
-                    data_apart: false,
-                });
-                node.copied().iter().for_each(add);
-                copies_from = 1;
+                let (before, after) = node.copied().split_at(node.copied_before());
+                targets.extend(before.iter().filter_map(of));
+                let original = targets.len();
+                targets.push(*group);
+                targets.extend(after.iter().filter_map(of));
+                Some(original)
             }
             (Route::Mesh, _) => {
-                node.copied().iter().for_each(add);
-                copies_from = 0;
+                targets.extend(node.copied().iter().filter_map(of));
+                None
             }
-            (Route::Multicast, Group::Mesh(_)) => sender.counters.unroutable += 1,
-        }
-        sender.copies_from = copies_from;
+            (Route::Multicast, Group::Mesh(_)) => {
+                sender.counters.unroutable += 1;
+                None
+            }
+        };
     }
 
     /// Is in the multicast group as long as the node listens. What leaves now may ask for what

@@ -24,8 +24,9 @@ pub(crate) struct Sender {
     pub(crate) buf: TransmitBuf,
     /// Where it goes.
     pub(crate) targets: Vec<SocketAddrV4>,
-    /// Which of the targets get it as a copy of what goes to the group: those from this one on.
-    pub(crate) copies_from: usize,
+    /// Which of the targets gets the original: the group's address, or the only one. All others get
+    /// copies of what goes to the group.
+    pub(crate) original: Option<usize>,
     /// How many targets have got their copy.
     served: usize,
     /// Segments that the target under way has got.
@@ -58,7 +59,7 @@ impl Sender {
         Self {
             buf,
             targets: Vec::new(),
-            copies_from: usize::MAX,
+            original: Some(0),
             served: 0,
             sent: 0,
             blocked: None,
@@ -160,7 +161,7 @@ impl Sender {
         self.counters.bytes += bytes as u64;
         self.counters.calls += 1;
         self.counters.segmented += u64::from(segmented);
-        if self.served >= self.copies_from {
+        if self.original != Some(self.served) {
             self.counters.copies += datagrams as u64;
         }
     }

@@ -55,7 +55,7 @@ impl Channel {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Route {
     /// To the group's multicast address, and the same bytes to each of [`Node::copied`]: peers that
-    /// have no multicast.
+    /// have no multicast. Of those, [`Node::copied_before`] come first.
     Multicast,
     /// The same bytes to each of [`Node::copied`], because this node has no multicast.
     Mesh,
@@ -106,6 +106,10 @@ pub struct Node<P> {
     admission: Admission,
     /// Who gets a copy of what was polled last.
     copied: Vec<Recipient>,
+    /// How many of them get it before the multicast address does.
+    copied_before: usize,
+    /// How often something went to the multicast address and in copies.
+    turn: usize,
     /// The list of peers without multicast that the instances were told last.
     told: u64,
     instances: Vec<(Channel, P)>,
@@ -132,6 +136,8 @@ impl<P: Protocol> Node<P> {
             sealer,
             counter: 0,
             copied: Vec::new(),
+            copied_before: 0,
+            turn: 0,
             told: admission.copied_members().1,
             admission,
             instances: Vec::new(),
@@ -367,6 +373,7 @@ impl<P: Protocol> Node<P> {
     pub fn poll_transmit(&mut self, now: Time, buf: &mut TransmitBuf) -> Option<Outgoing> {
         buf.clear();
         self.copied.clear();
+        self.copied_before = 0;
         self.tell_of_copies(now);
         if let Some(OutgoingHello {
             to,
@@ -396,6 +403,7 @@ impl<P: Protocol> Node<P> {
                             self.admission.invite(now);
                         }
                         self.choose_copied(route, index);
+                        self.take_turns(route);
                         let addressee = match transmit.destination {
                             Destination::Group => None,
                             Destination::Member(member) => Some(member.incarnation),
@@ -450,6 +458,20 @@ impl<P: Protocol> Node<P> {
                 }
             }
         }
+    }
+
+    /// Each time another is first, of the multicast address and those that get copies: where the
+    /// way to all is full, what leaves last is lost, and it must not always be lost to one.
+    fn take_turns(&mut self, route: Route) {
+        if route != Route::Multicast || self.copied.is_empty() {
+            return;
+        }
+        let places = self.copied.len() + 1;
+        // The multicast address is the first, then come the copies.
+        let first = self.turn % places;
+        self.turn = self.turn.wrapping_add(1);
+        self.copied.rotate_left(first.saturating_sub(1));
+        self.copied_before = (places - first) % places;
     }
 
     fn route(&self, transmit: Transmit) -> Option<Route> {
@@ -580,9 +602,15 @@ impl<P: Protocol> Node<P> {
     }
 
     /// Who gets a copy of the datagrams that [`poll_transmit`](Self::poll_transmit) wrote last:
-    /// those of [`copies`](Self::copies) whom the protocol has not left out.
+    /// those of [`copies`](Self::copies) whom the protocol has not left out, in the order in which
+    /// they are to leave.
     pub fn copied(&self) -> &[Recipient] {
         &self.copied
+    }
+
+    /// How many of [`copied`](Self::copied) leave before the multicast, if it is one.
+    pub fn copied_before(&self) -> usize {
+        self.copied_before
     }
 
     /// Admitted peers and their addresses.

@@ -159,10 +159,11 @@ impl Nodes {
         let node = &mut self.0[index];
         let mut buf = node.transmit_buf(1);
         let outgoing = node.poll_transmit(now, &mut buf)?;
-        let copies = match outgoing.route {
+        let mut copies: Vec<SocketAddr> = match outgoing.route {
             Route::Multicast | Route::Mesh => node.copied().iter().map(|it| it.address).collect(),
             Route::Unicast(_) => Vec::new(),
         };
+        copies.sort();
         Some(Sent {
             from: address(index),
             route: outgoing.route,

@@ -401,14 +401,17 @@ impl<P: Instrumented> World<P> {
             let mut copies = std::mem::take(&mut self.copies);
             copies.clear();
             match outgoing.route {
-                Route::Multicast => {
-                    copies.extend_from_slice(node.copied());
-                    self.send(index, Target::All, outgoing.class, &buf);
-                }
-                Route::Mesh => copies.extend_from_slice(node.copied()),
+                Route::Multicast | Route::Mesh => copies.extend_from_slice(node.copied()),
                 Route::Unicast(to) => copies.push(to),
             }
-            for to in &copies {
+            let (before, after) = copies.split_at(node.copied_before());
+            for to in before {
+                self.send_to(index, to.address, outgoing.class, &buf);
+            }
+            if outgoing.route == Route::Multicast {
+                self.send(index, Target::All, outgoing.class, &buf);
+            }
+            for to in after {
                 self.send_to(index, to.address, outgoing.class, &buf);
             }
             self.copies = copies;

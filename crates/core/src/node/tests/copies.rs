@@ -373,6 +373,33 @@ fn a_protocol_is_told_who_gets_copies_and_may_leave_some_out() {
 }
 
 #[test]
+fn the_multicast_and_each_copy_leave_first_in_turn() {
+    let mut nodes = mixed();
+    let node = &mut nodes.0[0];
+    // In which order a datagram leaves for the group; `None` is the multicast address.
+    let mut order = || {
+        courier(node).outbox.push_back((Destination::Group, "x"));
+        let mut buf = node.transmit_buf(1);
+        let outgoing = node.poll_transmit(Time::ZERO, &mut buf);
+        assert_eq!(outgoing.unwrap().route, Route::Multicast);
+        let mut order: Vec<Option<SocketAddr>> =
+            node.copied().iter().map(|it| Some(it.address)).collect();
+        order.insert(node.copied_before(), None);
+        order
+    };
+    let orders: Vec<_> = (0..6).map(|_| order()).collect();
+    let all = [None, Some(address(3)), Some(address(4))];
+    for place in 0..3 {
+        let at_place = |target: &Option<SocketAddr>| {
+            let of = orders.iter();
+            of.filter(|order| order[place] == *target).count()
+        };
+        assert_eq!(all.each_ref().map(at_place), [2; 3], "{orders:?}");
+    }
+    assert!(orders.iter().all(|order| order.len() == 3));
+}
+
+#[test]
 fn a_new_life_under_another_name_gets_copies_whatever_became_of_the_former() {
     let mut nodes = mixed();
     let former = nodes.0[3].local();

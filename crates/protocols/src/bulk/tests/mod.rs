@@ -8,6 +8,7 @@ mod copies;
 mod cp;
 mod disks;
 mod endpoints;
+mod full_link;
 mod joining;
 mod later;
 mod lists;
