@@ -543,7 +543,8 @@ pub enum SendError {
     },
     /// A ring's window must be larger than its number of receivers (001 section 3).
     #[error(
-        "a ring of {receivers} receivers needs a window of more than {receivers} packets, not {window}"
+        "the window ({window}) is too small for the policy `ring`: it must have more packets than there are \
+         receivers ({receivers})"
     )]
     Window {
         /// Receivers wanted.
