@@ -283,3 +283,38 @@ fn parity_of_a_block_that_is_held_in_part_stands_for_no_packet() {
     assert!(outcomes.values().all(|it| *it == Outcome::Complete));
     assert!(net.endpoints[0].counters().parity_sent > 0);
 }
+
+/// Receivers hold every other packet from an earlier transfer: more gaps than they have room to
+/// name at once. The rest is for later passes.
+#[test]
+fn receivers_with_more_gaps_than_a_report_names_get_what_fills_them() {
+    const PACKETS: u64 = 2_000;
+    let config = BulkConfig {
+        packet: 1_000,
+        block: None,
+        vanish_after: Duration::from_secs(5),
+        ..BulkConfig::lan()
+    };
+    let length = PACKETS * 1_000;
+    let held = || (0..length).step_by(2_000).map(|at| at..at + 1_000);
+    for without in [&[][..], &[2]] {
+        let mut net = Net::new(3, &config, length as usize);
+        net.take_multicast_from(without);
+        for index in 1..3 {
+            net.acceptance[index] = Some(Acceptance {
+                held: held().collect(),
+                ..accepting(Order::AsTheyCome)
+            });
+        }
+        net.send(file(length as usize, Wanted::Count(2)));
+        net.must(Duration::from_secs(20), Net::is_sent);
+        for index in 1..3 {
+            assert_eq!(net.outcomes()[&member(index)], Outcome::Complete);
+            let counters = net.endpoints[index].counters();
+            let filled = counters.packets_received - counters.duplicates;
+            assert_eq!(filled, PACKETS / 2, "receiver {index}");
+        }
+        let sent = net.endpoints[0].counters().packets_sent;
+        assert_eq!(sent, PACKETS / 2, "what all hold is not sent");
+    }
+}
