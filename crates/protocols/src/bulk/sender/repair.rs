@@ -233,12 +233,10 @@ impl Sender {
             .flat_map(each)
             .filter(|number| past(*number))
             .count();
-        let last = PacketNumber(self.stream.block_end(first).0 - 1);
-        // Before the end of the block has arrived there may be more to come.
-        let ended = self
-            .stream
-            .get(last)
-            .is_some_and(|slot| slot.stamp <= report.seen);
+        // Before the end of the block has arrived there may be more to come. A later pass need not
+        // send its last packet.
+        let last = self.stream.last_of_block(first);
+        let ended = last.is_some_and(|slot| slot.stamp <= report.seen);
         if lost == 0 || !ended {
             return;
         }

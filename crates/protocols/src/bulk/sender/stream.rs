@@ -489,6 +489,12 @@ impl Stream {
         (bodies.len() as u64 == end - first).then_some(bodies)
     }
 
+    /// The last packet that is here of the block that begins with `first`.
+    pub(super) fn last_of_block(&self, first: PacketNumber) -> Option<&Slot> {
+        let mut kept = self.kept.range(first..self.block_end(first));
+        kept.next_back().map(|(_, slot)| slot)
+    }
+
     /// Where the block that begins with `first` ends.
     pub(super) fn block_end(&self, first: PacketNumber) -> PacketNumber {
         (first + self.block).min(self.packets())

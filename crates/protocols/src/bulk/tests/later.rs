@@ -1,6 +1,7 @@
 //! Goal: a later pass for several receivers that each miss other packets sends fewer packets than
 //! all of them miss together, whether they listened meanwhile or not; and whoever cannot restore
-//! has everything in the end, too; and a pass goes on when the one that missed most goes away
+//! has everything in the end, too; and who loses a packet again gets it, whatever else of its block
+//! the pass sends; and a pass goes on when the one that missed most goes away
 //! before anything of it was read; and chunks of a file that have gaps do not stop who has no room
 //! for more of them. Method: the small network with receivers that lose much, by seed; what they
 //! miss when the second pass begins, and what the sender sends from then on.
@@ -117,6 +118,16 @@ fn what_several_miss_is_sent_as_parity_in_their_pass() {
         let packets = later.all() as f64 / later.together as f64;
         assert!(packets < bar, "{packets} of what they miss together");
     }
+}
+
+#[test]
+fn who_loses_again_what_ends_no_block_of_its_pass_gets_it() {
+    // Found by seed 552 of `files`: the pass does not send the last packet of each block.
+    let settings = BulkConfig {
+        block: Some(2),
+        ..config()
+    };
+    run(&settings, 2, 0.2);
 }
 
 #[test]
