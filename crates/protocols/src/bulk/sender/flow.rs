@@ -342,7 +342,6 @@ impl Sender {
         }
         let (now, limit) = (context.now, context.config.vanish_after);
         let reach = self.stream.top();
-        // Who has all that was sent and no room for more is asked, too: it may be gone.
         let room = self.limit();
         let closed = self.stream.is_held_back(room).then_some(room);
         let state = &self.state;
@@ -354,8 +353,7 @@ impl Sender {
                     State::Announcing(_) | State::Over => false,
                     State::Starting(_) => peer.gates && !peer.ready,
                     State::Sending(sending) => {
-                        let is_closed = Some(peer.limit) == closed;
-                        peer.gates && (is_closed || sending.gate.awaits(**member, peer, reach))
+                        peer.gates && sending.gate.awaits(**member, peer, reach, closed)
                     }
                     State::Concluding(_) => true,
                 };

@@ -59,10 +59,20 @@ impl Gate {
         }
     }
 
-    /// Whether a receiver of the pass has to say something; packets below `reach` were sent.
-    pub(super) fn awaits(&self, receiver: MemberId, peer: &Peer, reach: PacketNumber) -> bool {
+    /// Whether a receiver of the pass has to say something; packets below `reach` were sent, and
+    /// there is no room beyond `closed`, if that stops the sender.
+    pub(super) fn awaits(
+        &self,
+        receiver: MemberId,
+        peer: &Peer,
+        reach: PacketNumber,
+        closed: Option<PacketNumber>,
+    ) -> bool {
         match self {
-            Self::Known | Self::Buckets(_) | Self::Windows(_) => peer.next < reach,
+            // Who has all that was sent and no room for more is asked, too: it may be gone.
+            Self::Known | Self::Buckets(_) | Self::Windows(_) => {
+                peer.next < reach || Some(peer.limit) == closed
+            }
             // Who has replied is not asked before the round is over.
             Self::Rounds(rounds) => rounds.awaits(receiver),
         }

@@ -19,7 +19,7 @@ use crate::bulk::config::PlantedInRounds;
 use crate::bulk::wire::{Message, Purpose};
 use crate::bulk::{
     BulkConfig, FAMILY, Failure, Multidriver, Notice, Order, Outcome, Partial, Policy, RateControl,
-    Repair, SendError, Transfer, Wanted,
+    Repair, SendError, SlowPolicy, Transfer, Wanted,
 };
 
 pub(super) fn with(rule: Multidriver) -> BulkConfig {
@@ -214,7 +214,7 @@ fn a_request_that_was_lost_and_is_asked_again_counts_as_lost() {
     // The window is as long as a round, so that the sender stalls at each request.
     let settings = BulkConfig {
         window: 4,
-        slow: crate::bulk::SlowPolicy::Wait,
+        slow: SlowPolicy::Wait,
         ..with(rounds(4))
     };
     let mut net = Net::new(3, &settings, 4_000_000);
@@ -321,7 +321,7 @@ fn a_receiver_without_room_stops_the_sender_and_lets_it_go_on() {
     let settings = BulkConfig {
         buffer_max: 64_000,
         vanish_after: Duration::from_secs(20),
-        slow: crate::bulk::SlowPolicy::Wait,
+        slow: SlowPolicy::Wait,
         ..with(rounds(10))
     };
     let mut net = Net::new(3, &settings, 300_000);
@@ -452,7 +452,7 @@ fn pause_of_one(planted: Option<PlantedInRounds>) -> Option<&'static str> {
     let settings = BulkConfig {
         window: 32,
         rate: at(2_000_000),
-        slow: crate::bulk::SlowPolicy::Wait,
+        slow: SlowPolicy::Wait,
         ..with(Multidriver {
             partial: Partial::Act,
             planted,
@@ -514,5 +514,33 @@ fn groups_of_a_swarm_survive_faults() {
         let report = swarm.run_seed(seed);
         let violations = report.violations.join("\n");
         assert!(violations.is_empty(), "seed {seed}: {violations}");
+    }
+}
+
+/// Found by seed 1012 of `files`.
+#[test]
+fn who_has_replied_and_has_no_room_is_not_given_up_with_one_that_is_silent() {
+    let settings = BulkConfig {
+        buffer_max: 20_000,
+        slow: SlowPolicy::Wait,
+        ..with(rounds(10))
+    };
+    for moment in 0..5 {
+        let mut net = Net::new(4, &settings, 60_000);
+        net.consumes[1] = false;
+        let id = net.send(file(60_000, Wanted::Count(3)));
+        net.must(Duration::from_secs(1), |net| !net.data[3].is_empty());
+        net.run(Duration::from_millis(moment));
+        net.cut[2] = true;
+        net.must(settings.vanish_after * 3, |net| !net.outcomes().is_empty());
+        net.consumes[1] = true;
+        let now = net.now;
+        net.endpoints[1].consumed(now, id, 20_000);
+        net.must(Duration::from_secs(20), Net::is_sent);
+        let outcomes = net.outcomes();
+        let of = [1, 2, 3].map(|index| outcomes[&member(index)].clone());
+        let complete = Outcome::Complete;
+        let expected = [complete.clone(), Outcome::Vanished, complete];
+        assert_eq!(of, expected, "{moment}");
     }
 }
