@@ -121,6 +121,9 @@ impl Sender {
         let Some(windows) = self.windows_mut() else {
             return;
         };
+        // The timers of those that have gone run out for nobody.
+        let is_served = |member: &MemberId| gating.binary_search_by_key(member, |(it, _)| *it);
+        windows.of.retain(|member, _| is_served(member).is_ok());
         let mut first: Option<Time> = None;
         for (member, next) in gating {
             let window = windows.of.entry(member).or_default();

@@ -17,7 +17,8 @@ use super::endpoints::config;
 use super::net::{Net, file, member};
 use crate::bulk::wire::{Message, Purpose};
 use crate::bulk::{
-    BulkConfig, Cp, Failure, Messages, MessagesConfig, Notice, Outcome, Policy, Repair, Wanted,
+    BulkConfig, Cp, Failure, Messages, MessagesConfig, Notice, Outcome, Policy, Repair, SlowPolicy,
+    Wanted,
 };
 
 const RECEIVERS: usize = 8;
@@ -216,4 +217,35 @@ fn a_responder_does_not_leave_before_the_end() {
     assert!(cluster.has_delivered(1, id), "and had everything");
     cluster.run_for(Duration::from_secs(5));
     cluster.check();
+}
+
+/// Found by seed 3045 of `files`: the timer of the one that had gone ran out again and again.
+#[test]
+fn whose_word_of_room_is_lost_is_asked_though_another_has_gone() {
+    let settings = BulkConfig {
+        buffer_max: 20_000,
+        slow: SlowPolicy::Wait,
+        vanish_after: Duration::from_secs(10),
+        ..with(Cp::default())
+    };
+    let mut net = Net::new(3, &settings, 60_000);
+    net.consumes[2] = false;
+    net.loses = Some(Box::new(|_, to, body: &Bytes| {
+        let message = Message::decode(body);
+        to == 1 && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
+    }));
+    let id = net.send(file(60_000, Wanted::Count(2)));
+    net.run(Duration::from_millis(600));
+    let now = net.now;
+    net.endpoints[1].conclude(now, id, Err("the disk is full"));
+    net.run(Duration::from_millis(300));
+    assert_eq!(net.outcomes().len(), 1, "it is settled");
+    net.consumes[2] = true;
+    net.cut[2] = true;
+    let now = net.now;
+    net.endpoints[2].consumed(now, id, 20_000);
+    net.run(Duration::from_millis(10));
+    net.cut[2] = false;
+    net.must(Duration::from_secs(20), Net::is_sent);
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Complete);
 }
