@@ -46,7 +46,7 @@ impl Sender {
         self.stream.release(PacketNumber::END);
         self.tell_all_have(context);
         if was_unknown {
-            self.ask_what_became(context);
+            self.ask_what_became(context, "the buckets agree");
             return true;
         }
         if !self.begin_pass_if_missed(context) {
@@ -65,10 +65,16 @@ impl Sender {
         true
     }
 
-    /// The buckets say that all has come. What became of each receiver that has registered only it
-    /// can say.
-    fn ask_what_became(&mut self, context: &mut Context<'_>) {
-        self.transition(context, "the buckets agree", |before| {
+    /// Nobody answers in this pass any more: those that have come since are for the next one.
+    pub(super) fn leave_pass(&mut self, context: &mut Context<'_>) {
+        self.stream.release(PacketNumber::END);
+        self.ask_what_became(context, "nobody answers in this pass");
+    }
+
+    /// The buckets say that all has come, or nothing. What became of each receiver that has
+    /// registered only it can say.
+    fn ask_what_became(&mut self, context: &mut Context<'_>, cause: &'static str) {
+        self.transition(context, cause, |before| {
             let (pass, backoff) = (before.into_pass(), 0);
             let polled = None;
             State::Concluding(Concluding {

@@ -121,6 +121,10 @@ impl Sender {
                 Acted::Empty(requests) => {
                     context.counters.requests_unanswered += 1;
                     if self.has_asked_in_vain(requests) {
+                        if self.hears_who_came_late(context) {
+                            self.leave_pass(context);
+                            break;
+                        }
                         return self.give_up_unanswered(context, requests);
                     }
                     self.set_backoff(|_| requests);
@@ -173,6 +177,14 @@ impl Sender {
                 }
             }
         }
+    }
+
+    /// Whether a receiver that the pass does not serve is there, as one is that was started again,
+    /// and can be served later.
+    fn hears_who_came_late(&self, context: &Context<'_>) -> bool {
+        let (now, limit) = (context.now, context.config.vanish_after);
+        let mut late = self.peers.values().filter(|peer| !peer.gates);
+        self.transfer.rewindable && late.any(|peer| now - peer.heard < limit)
     }
 
     /// Nobody has answered for so long that nobody is there.

@@ -451,3 +451,30 @@ fn groups_of_a_swarm_survive_faults() {
         assert!(violations.is_empty(), "seed {seed}: {violations}");
     }
 }
+
+/// Found by seed 634 of `files`.
+#[test]
+fn who_is_started_again_is_served_though_nobody_of_its_pass_answers() {
+    for repair in [Repair::Selective, Repair::GoBackN] {
+        let settings = BulkConfig {
+            repair,
+            window: 16,
+            rate: RateControl::Fixed {
+                bytes_per_second: 500_000,
+            },
+            ..with(plain(8))
+        };
+        let mut net = Net::new(2, &settings, 95_000);
+        // What it keeps ends before what is kept for it.
+        net.chunk = Some(30_000);
+        net.send(file(95_000, Wanted::Count(1)));
+        net.must(Duration::from_secs(5), |net| net.data[1].len() > 55);
+        net.cut[1] = true;
+        net.run(Duration::from_millis(200));
+        net.cut[1] = false;
+        net.restart(1, &settings);
+        net.must(Duration::from_secs(60), Net::is_sent);
+        let is_complete = |outcome| outcome == Outcome::Complete;
+        assert!(net.outcomes().into_values().any(is_complete), "{repair:?}");
+    }
+}
