@@ -12,12 +12,14 @@ use std::vec::Vec;
 
 use groupcast_core::Rng;
 
-use super::net::{Net, file, member};
+use super::net::{Net, accepting, file, member};
 use crate::bulk::numbers::PacketNumber;
 use crate::bulk::ranges::RangeSet;
 use crate::bulk::transfer::PhaseKind;
 use crate::bulk::wire::Message;
-use crate::bulk::{BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Wanted};
+use crate::bulk::{
+    Acceptance, BulkConfig, Multidriver, Order, Outcome, Policy, RateControl, SlowPolicy, Wanted,
+};
 
 const RECEIVERS: usize = 12;
 const PACKET: usize = 1000;
@@ -229,5 +231,40 @@ fn who_has_its_buffer_full_of_chunks_with_gaps_gets_what_fills_them() {
     for policy in policies {
         let later = (0..10).filter(|seed| to_one_that_is_cut_off(policy, *seed));
         assert!(later.count() >= 5, "{policy:?}");
+    }
+}
+
+/// Receivers hold every other packet from an earlier transfer: more gaps than they have room to
+/// name at once. The rest is for later passes.
+#[test]
+fn receivers_with_more_gaps_than_a_report_names_get_what_fills_them() {
+    const PACKETS: u64 = 2_000;
+    let config = BulkConfig {
+        packet: 1_000,
+        block: None,
+        vanish_after: Duration::from_secs(5),
+        ..BulkConfig::lan()
+    };
+    let length = PACKETS * 1_000;
+    let held = || (0..length).step_by(2_000).map(|at| at..at + 1_000);
+    for without in [&[][..], &[2]] {
+        let mut net = Net::new(3, &config, length as usize);
+        net.take_multicast_from(without);
+        for index in 1..3 {
+            net.acceptance[index] = Some(Acceptance {
+                held: held().collect(),
+                ..accepting(Order::AsTheyCome)
+            });
+        }
+        net.send(file(length as usize, Wanted::Count(2)));
+        net.must(Duration::from_secs(20), Net::is_sent);
+        for index in 1..3 {
+            assert_eq!(net.outcomes()[&member(index)], Outcome::Complete);
+            let counters = net.endpoints[index].counters();
+            let filled = counters.packets_received - counters.duplicates;
+            assert_eq!(filled, PACKETS / 2, "receiver {index}");
+        }
+        let sent = net.endpoints[0].counters().packets_sent;
+        assert_eq!(sent, PACKETS / 2, "what all hold is not sent");
     }
 }

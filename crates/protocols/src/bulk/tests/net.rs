@@ -60,6 +60,9 @@ pub(super) fn time_beside_a_slow_receiver(
     (net.now - since, net)
 }
 
+/// So often in a row something may be due at the same instant.
+const TURNS_MAX: u32 = 1_000;
+
 /// Says of a datagram that leaves now, for this endpoint, whether it is lost.
 pub(super) type Loses = Box<dyn FnMut(Time, usize, &Bytes) -> bool>;
 
@@ -97,9 +100,9 @@ pub(super) struct Net {
     pub(super) all_had: Vec<(Time, u64, Vec<usize>)>,
     /// How each user answers an announcement; `None`: not at all.
     pub(super) acceptance: Vec<Option<Acceptance>>,
-    /// Users that keep whole chunks of so many bytes of what they were given, are done with a chunk
-    /// when it is whole, and take a transfer for the former one that is sent anew, as receivers of
-    /// files do.
+    /// Users keep whole chunks of so many bytes of what they were given, are done with a chunk when
+    /// it is whole, and take a transfer for the former one that is sent anew, as receivers of files
+    /// do. Those that get it in order, as pipes do, keep nothing.
     pub(super) chunk: Option<u64>,
     /// What each user has of chunks that are not whole: their numbers, and how many bytes.
     parts: Vec<BTreeMap<u64, u64>>,
@@ -124,6 +127,8 @@ pub(super) struct Net {
     /// Bytes that the sender's user was asked for.
     pub(super) offered: u64,
     flying: VecDeque<(Time, usize, MemberId, Bytes)>,
+    /// How often a timer of each endpoint was due.
+    pub(super) timeouts: Vec<u64>,
     /// What is lost by chance.
     pub(super) rng: Rng,
 }
@@ -192,6 +197,7 @@ impl Net {
             id: None,
             offered: 0,
             flying: VecDeque::new(),
+            timeouts: std::vec![0; endpoints],
             rng: Rng::new(9),
         }
     }
@@ -201,7 +207,14 @@ impl Net {
         for index in without {
             self.without[*index] = true;
         }
-        let members: Vec<MemberId> = without.iter().map(|index| member(*index)).collect();
+        self.tell_copies();
+    }
+
+    /// The sender learns whom multicasts do not reach.
+    fn tell_copies(&mut self) {
+        let without = self.endpoints.iter().zip(&self.without);
+        let without = without.filter(|(_, without)| **without);
+        let members: Vec<MemberId> = without.map(|(endpoint, _)| endpoint.local()).collect();
         self.endpoints[0].handle_copies(self.now, &members);
     }
 
@@ -248,6 +261,7 @@ impl Net {
     }
 
     pub(super) fn run_until(&mut self, end: Time, mut done: impl FnMut(&Self) -> bool) -> bool {
+        let mut turns = 0;
         while self.now < end {
             self.drain();
             if done(self) {
@@ -263,6 +277,8 @@ impl Net {
                 .min()
                 .unwrap_or(end)
                 .min(end);
+            turns = if next > self.now { 0 } else { turns + 1 };
+            assert!(turns < TURNS_MAX, "time stands still at {:?}", self.now);
             self.now = self.now.max(next);
             while self.flying.front().is_some_and(|(at, ..)| *at <= self.now) {
                 let (_, to, from, body) = self.flying.pop_front().expect("looked at just now");
@@ -271,6 +287,8 @@ impl Net {
             }
             for index in 0..self.endpoints.len() {
                 self.write(index);
+                let due = self.endpoints[index].poll_timeout();
+                self.timeouts[index] += u64::from(due.is_some_and(|due| due <= self.now));
                 self.endpoints[index].handle_timeout(self.now);
             }
         }
@@ -297,7 +315,7 @@ impl Net {
             buf.clear();
             while let Some(transmit) = self.endpoints[index].poll_transmit(self.now, &mut buf) {
                 let copies_to: Vec<bool> = (0..self.endpoints.len())
-                    .map(|to| self.endpoints[index].copies_to(member(to)))
+                    .map(|to| self.endpoints[index].copies_to(self.endpoints[to].local()))
                     .collect();
                 for body in buf.iter() {
                     for (to, is_copied) in copies_to.iter().copied().enumerate() {
@@ -402,12 +420,17 @@ impl Net {
                     continue;
                 }
                 Notice::Data { id, offset, bytes } => {
+                    let last = self.data[index].last_key_value();
+                    let end = last.map_or(0, |(offset, bytes)| offset + bytes.len() as u64);
+                    assert!(!self.is_in_order(index) || *offset >= end, "in order");
                     let before = self.data[index].insert(*offset, bytes.clone());
                     assert_eq!(before, None, "each byte once");
                     let place = *offset..*offset + bytes.len() as u64;
                     let len = match self.chunk {
-                        Some(chunk) => self.made_whole(index, chunk, place),
-                        None => place.end - place.start,
+                        Some(chunk) if !self.is_in_order(index) => {
+                            self.made_whole(index, chunk, place)
+                        }
+                        _ => place.end - place.start,
                     };
                     if let Some(rate) = self.disks[index] {
                         let last = self.writing[index].back().map_or(self.now, |(at, ..)| *at);
@@ -484,11 +507,20 @@ impl Net {
         self.keep_chunks(index, chunk);
     }
 
+    fn is_in_order(&self, index: usize) -> bool {
+        let acceptance = self.acceptance[index].as_ref();
+        acceptance.is_some_and(|it| it.order == Order::InOrder)
+    }
+
     /// What a user keeps when it begins anew: the whole chunks of what it has.
     fn keep_chunks(&mut self, index: usize, chunk: u64) {
-        let there = self.there(index);
+        let there = match self.is_in_order(index) {
+            true => RangeSet::default(),
+            false => self.there(index),
+        };
         self.data[index].clear();
         self.parts[index].clear();
+        self.writing[index].clear();
         let len = self.stream.len() as u64;
         let chunks = (0..len).step_by(chunk as usize);
         let chunks = chunks.map(|start| start..(start + chunk).min(len));
@@ -519,6 +551,7 @@ impl Net {
         let rng = Rng::new(incarnation.0);
         self.endpoints[index] = Bulk::new(MemberId { node, incarnation }, config.clone(), rng)
             .expect("the settings fit each other");
+        self.tell_copies();
         self.notices[index].clear();
         self.begin_messages(index);
         self.former[index] = None;

@@ -12,10 +12,12 @@ use std::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::{Rng, Time};
 
-use super::net::{Net, file};
+use super::net::{Net, accepting, file};
 use crate::bulk::parity::XOR;
 use crate::bulk::wire::{Data, Message};
-use crate::bulk::{BulkConfig, Policy, RateControl, SlowPolicy, Wanted};
+use crate::bulk::{
+    Acceptance, BulkConfig, Order, Outcome, Policy, RateControl, SlowPolicy, Wanted,
+};
 
 const BLOCK: u64 = 64;
 const RECEIVERS: usize = 4;
@@ -129,4 +131,35 @@ fn foreseen(loss: f64) -> f64 {
 fn parity_goes_out_before_anybody_has_asked_where_much_is_lost_and_there_only() {
     assert!(foreseen(0.1) > 0.8);
     assert!(foreseen(0.01) < 0.05);
+}
+
+/// A receiver holds part of a block from an earlier transfer, and gets more parity of it than it
+/// misses packets.
+#[test]
+fn parity_of_a_block_that_is_held_in_part_stands_for_no_packet() {
+    let config = BulkConfig {
+        packet: 1_000,
+        window: 256,
+        block: Some(64),
+        policy: Policy::Nak { poll: 64 },
+        rate: RateControl::Fixed {
+            bytes_per_second: 4_000_000,
+        },
+        slow: SlowPolicy::Wait,
+        vanish_after: Duration::from_secs(5),
+        ..BulkConfig::lan()
+    };
+    let mut net = Net::new(4, &config, 2_000_000);
+    net.loss = std::vec![0.0, 0.05, 0.05, 0.05];
+    // All but the first half of every other block.
+    let missing = (0..2_000_000).step_by(128_000);
+    net.acceptance[2] = Some(Acceptance {
+        held: missing.map(|at| at + 32_000..at + 128_000).collect(),
+        ..accepting(Order::AsTheyCome)
+    });
+    net.send(file(2_000_000, Wanted::Count(3)));
+    net.must(Duration::from_secs(20), Net::is_sent);
+    let outcomes = net.outcomes();
+    assert!(outcomes.values().all(|it| *it == Outcome::Complete));
+    assert!(net.endpoints[0].counters().parity_sent > 0);
 }
