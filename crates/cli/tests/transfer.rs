@@ -458,7 +458,7 @@ fn each_protocol_of_the_paper_reaches_receivers_that_know_nothing_of_it() {
     let many = ["--paper", "--protocol", "ring", "--receivers", "50"];
     group
         .send(&[&["by-ack"], &many[..]].concat())
-        .fails_with(2, &["a window of more than 50"]);
+        .fails_with(2, &["too small for the policy `ring`"]);
 }
 
 #[test]
