@@ -133,14 +133,14 @@ impl Loop {
         self.engine
             .handle_event(self.now(), Carrier::Order, Event::Configuration(config));
         while !stop.load(Ordering::Relaxed) {
-            let busy = self.turn(stall.load(Ordering::Relaxed));
+            let busy = self.turn(stall);
             if !busy {
                 std::thread::sleep(Duration::from_micros(200));
             }
         }
     }
 
-    fn turn(&mut self, stalled: bool) -> bool {
+    fn turn(&mut self, stall: &AtomicBool) -> bool {
         let now = self.now();
         self.accept(now);
         let mut busy = false;
@@ -167,6 +167,8 @@ impl Loop {
             }
         });
         self.sockets = sockets;
+        // After the input: a message that is sent after the order is stalled waits.
+        let stalled = stall.load(Ordering::SeqCst);
         self.order(now, stalled);
         self.engine.handle_timeout(now);
         self.answer(now);

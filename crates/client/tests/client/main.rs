@@ -204,11 +204,11 @@ fn nothing_is_accepted_before_it_came_back() {
     let daemon = TestDaemon::start("stall", EngineConfig::default());
     let mut client = daemon.connect("al");
     assert!(client.flush_accepted(Some(LONG)).unwrap());
-    daemon.stall.store(true, Ordering::Relaxed);
+    daemon.stall.store(true, Ordering::SeqCst);
     client.publish(&["g"], Service::Agreed, b"one").unwrap();
     assert!(!client.flush_accepted(Some(SECOND / 5)).unwrap());
     assert_eq!(client.undecided(), 1);
-    daemon.stall.store(false, Ordering::Relaxed);
+    daemon.stall.store(false, Ordering::SeqCst);
     assert!(client.flush_accepted(Some(LONG)).unwrap());
     assert_eq!(
         client.next_event(Some(LONG)).unwrap(),
