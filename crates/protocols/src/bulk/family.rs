@@ -322,7 +322,7 @@ pub(crate) fn varied(mut rng: Rng, situation: &Situation) -> BulkConfig {
 }
 
 /// The Multidriver with settings of its own for each seed.
-fn vary_multidriver(rng: &mut Rng, window: u32) -> Multidriver {
+pub(super) fn vary_multidriver(rng: &mut Rng, window: u32) -> Multidriver {
     let mut rule = Multidriver::for_window(window);
     rule.every = rng.range(1..u64::from(window) + 1) as u32;
     rule.partial = match rng.below(3) {
@@ -335,11 +335,9 @@ fn vary_multidriver(rng: &mut Rng, window: u32) -> Multidriver {
     rule
 }
 
-/// XTP with settings of its own for each seed.
-fn vary_xtp(rng: &mut Rng, window: u32) -> Xtp {
-    let mut xtp = Xtp::for_window(window);
-    xtp.every = rng.range(1..u64::from(window) + 1) as u32;
-    xtp.control = Control {
+/// How receivers under XTP answer, another way for each seed.
+pub(super) fn vary_control(rng: &mut Rng) -> Control {
+    Control {
         multicast: rng.chance(0.8),
         damping: match rng.below(3) {
             0 => Damping::Off,
@@ -350,7 +348,14 @@ fn vary_xtp(rng: &mut Rng, window: u32) -> Xtp {
             true => Slot::UpTo(Duration::from_micros(rng.range(100..20_000))),
             false => Slot::None,
         },
-    };
+    }
+}
+
+/// XTP with settings of its own for each seed.
+fn vary_xtp(rng: &mut Rng, window: u32) -> Xtp {
+    let mut xtp = Xtp::for_window(window);
+    xtp.every = rng.range(1..u64::from(window) + 1) as u32;
+    xtp.control = vary_control(rng);
     let mut by_size = rng.fork("slots by size");
     if by_size.chance(0.3) {
         let each = Duration::from_micros(by_size.range(20..2_000));

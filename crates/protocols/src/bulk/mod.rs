@@ -469,18 +469,20 @@ impl Bulk {
 
     /// Forgets a transfer at its receiver; it is not offered to the user again.
     fn forget(&mut self, id: TransferId) {
-        if let Some(receiver) = self.receivers.remove(&id) {
-            self.remember(id, receiver.usable());
-        }
+        self.remove_receiver(id);
         if self.past.len() >= self.shared.config.transfers_max * Self::PAST {
             self.past.pop_front();
         }
         self.past.push_back(id);
     }
 
-    /// Remembers what was usable of a transfer that is over, if it was accepted.
-    fn remember(&mut self, id: TransferId, usable: Option<u64>) {
-        let Some(usable) = usable else { return };
+    /// Removes the receiver of a transfer that is over. What was usable is remembered, if the user
+    /// had accepted it.
+    fn remove_receiver(&mut self, id: TransferId) {
+        let receiver = self.receivers.remove(&id);
+        let Some(usable) = receiver.and_then(|it| it.usable()) else {
+            return;
+        };
         if self.usable_at_end.len() >= self.shared.config.transfers_max * Self::PAST {
             self.usable_at_end.pop_front();
         }
@@ -627,15 +629,11 @@ impl Protocol for Bulk {
         // A sender that comes back may offer its transfer again, but not to who has replied: it
         // would say something else, and the sender could not tell which is which.
         let over = self.receivers.iter().filter(|(_, it)| it.is_over());
-        let over: Vec<_> = over
-            .map(|(id, it)| (*id, it.usable(), it.has_replied()))
-            .collect();
-        for (id, usable, has_replied) in over {
-            if has_replied {
-                self.forget(id);
-            } else {
-                self.receivers.remove(&id);
-                self.remember(id, usable);
+        let over: Vec<_> = over.map(|(id, it)| (*id, it.has_replied())).collect();
+        for (id, has_replied) in over {
+            match has_replied {
+                true => self.forget(id),
+                false => self.remove_receiver(id),
             }
         }
     }

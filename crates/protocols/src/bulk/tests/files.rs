@@ -14,10 +14,11 @@ use std::vec::Vec;
 use groupcast_core::{NodeId, Rng, Time};
 
 use super::net::{Net, accepting, file, member};
+use crate::bulk::family::{vary_control, vary_multidriver};
 use crate::bulk::receiver::Receiver;
 use crate::bulk::{
-    BulkConfig, Collectors, Control, Cp, Damping, DeliverTo, Multidriver, NakRule, Order, Outcome,
-    Partial, Policy, RateControl, Repair, Slot, SlowPolicy, Transfer, Wanted, Xtp,
+    BulkConfig, Collectors, Cp, DeliverTo, NakRule, Order, Outcome, Policy, RateControl, Repair,
+    SlowPolicy, Transfer, Wanted, Xtp,
 };
 
 /// How long a transfer may take, with all its interruptions: many times what any needs.
@@ -145,7 +146,7 @@ impl Run {
                 true => rng.range(1..1_000),
                 false => rng.range(1..20_000),
             };
-            let is_kept = !self.net_is_in_order(host) && self.transfer.rewindable;
+            let is_kept = !self.net.is_in_order(host) && self.transfer.rewindable;
             let long = rng.chance(0.05);
             let vanishes = VANISH_AFTER.as_millis() as u64 + rng.range(5_000..8_000);
             match rng.below(10) {
@@ -179,11 +180,6 @@ impl Run {
             }
         }
         self.changes.sort();
-    }
-
-    fn net_is_in_order(&self, host: usize) -> bool {
-        let acceptance = self.net.acceptance[host].as_ref();
-        host > 0 && acceptance.is_some_and(|it| it.order == Order::InOrder)
     }
 
     /// Runs until the transfer is over, and was sent again if it is to be.
@@ -415,16 +411,8 @@ fn transfer(rng: &mut Rng, receivers: usize, length: usize, is_pipe: bool) -> Tr
 }
 
 fn policy(rng: &mut Rng, window: u32) -> Policy {
-    let every = rng.range(1..u64::from(window) + 1) as u32;
-    let mut rounds = Multidriver::for_window(window);
-    rounds.every = every;
-    rounds.partial = match rng.below(3) {
-        0 => Partial::Act,
-        1 => Partial::AskAll,
-        _ => Partial::AskSilent,
-    };
-    rounds.backoff = Duration::from_micros(rng.range(0..5_000));
-    rounds.use_backoff = rng.chance(0.5);
+    let rounds = vary_multidriver(rng, window);
+    let every = rounds.every;
     match rng.below(16) {
         0..=1 => Policy::Ack,
         2..=5 => Policy::Nak { poll: every },
@@ -437,18 +425,7 @@ fn policy(rng: &mut Rng, window: u32) -> Policy {
             xtp.every = every;
             // Longer than any cut.
             xtp.unanswered = rng.range(30..40) as u32;
-            xtp.control = Control {
-                multicast: rng.chance(0.8),
-                damping: match rng.below(3) {
-                    0 => Damping::Off,
-                    1 => Damping::Request,
-                    _ => Damping::Rseq,
-                },
-                slot: match rng.chance(0.7) {
-                    true => Slot::UpTo(Duration::from_micros(rng.range(100..20_000))),
-                    false => Slot::None,
-                },
-            };
+            xtp.control = vary_control(rng);
             Policy::Xtp(xtp)
         }
         12 => Policy::Multidriver(rounds),

@@ -6,7 +6,6 @@
 use std::time::Duration;
 use std::vec::Vec;
 
-use groupcast_core::node::Channel;
 use groupcast_core::{Service, Time};
 use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
@@ -16,7 +15,8 @@ use groupcast_sim::link::queue::QueueLimit;
 use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::{Kind, Topology};
 
-use crate::bulk::{BulkConfig, Counters, Messages, MessagesConfig, RateControl, Wanted, inspect};
+use super::port::{bulk, packets};
+use crate::bulk::{BulkConfig, Messages, MessagesConfig, RateControl, Wanted, inspect};
 
 /// Host 0 sends, the first of the others get copies.
 const RECEIVERS: usize = 4;
@@ -70,19 +70,9 @@ fn world(copies: usize, seed: u64) -> Experiment<Messages> {
     world
 }
 
-fn counters(world: &Experiment<Messages>, host: usize) -> Counters {
-    let node = world.node(host).expect("it runs");
-    let messages = node.instance(Channel::SOLE).expect("it has one");
-    messages.bulk().counters()
-}
-
 /// Bytes of the stream that `host` has.
 fn has(world: &Experiment<Messages>, host: usize) -> f64 {
-    let counters = counters(world, host);
-    let packets = counters.packets_received + counters.packets_restored
-        - counters.duplicates
-        - counters.refused;
-    packets as f64 * BulkConfig::lan().packet as f64
+    packets(world, host) as f64 * BulkConfig::lan().packet as f64
 }
 
 fn median(mut of: Vec<f64>) -> f64 {
@@ -101,7 +91,7 @@ fn run(copies: usize, seed: u64) -> (Vec<f64>, u64) {
     world.run_to(FROM + LASTS);
     let gained = all(&world).into_iter().zip(before);
     let rates = gained.map(|(now, before)| (now - before) * 8e-6 / LASTS.as_secs_f64());
-    (rates.collect(), counters(&world, 0).demoted)
+    (rates.collect(), bulk(&world, 0).counters().demoted)
 }
 
 #[test]

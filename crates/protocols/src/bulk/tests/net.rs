@@ -507,7 +507,8 @@ impl Net {
         self.keep_chunks(index, chunk);
     }
 
-    fn is_in_order(&self, index: usize) -> bool {
+    /// Whether user `index` takes the stream in its order.
+    pub(super) fn is_in_order(&self, index: usize) -> bool {
         let acceptance = self.acceptance[index].as_ref();
         acceptance.is_some_and(|it| it.order == Order::InOrder)
     }

@@ -80,18 +80,20 @@ fn world(rate: RateControl, has_multicast: bool) -> Experiment<Messages> {
     world
 }
 
-fn bulk(world: &Experiment<Messages>, host: usize) -> &Bulk {
+pub(super) fn bulk(world: &Experiment<Messages>, host: usize) -> &Bulk {
     let node = world.node(host).expect("it runs");
     let messages = node.instance(Channel::SOLE).expect("it has one");
     messages.bulk()
 }
 
-fn has_all(world: &Experiment<Messages>, host: usize) -> bool {
+/// Packets of the stream that `host` has.
+pub(super) fn packets(world: &Experiment<Messages>, host: usize) -> u64 {
     let counters = bulk(world, host).counters();
-    let packets = counters.packets_received + counters.packets_restored
-        - counters.duplicates
-        - counters.refused;
-    packets >= LENGTH as u64 / BulkConfig::lan().packet as u64
+    counters.packets_received + counters.packets_restored - counters.duplicates - counters.refused
+}
+
+fn has_all(world: &Experiment<Messages>, host: usize) -> bool {
+    packets(world, host) >= LENGTH as u64 / BulkConfig::lan().packet as u64
 }
 
 /// Runs until `done`, in steps; when.
