@@ -362,7 +362,7 @@ impl Messages {
             }
             Notice::Received { id, .. } => {
                 self.reply(now, id);
-                self.deliver(id);
+                self.deliver(now, id);
             }
             Notice::Reply { id, bytes, .. } => {
                 self.bulk.reply_consumed(now, id, bytes.len() as u64);
@@ -420,7 +420,7 @@ impl Messages {
         }
     }
 
-    fn deliver(&mut self, id: TransferId) {
+    fn deliver(&mut self, now: Time, id: TransferId) {
         let Some(incoming) = self.incoming.remove(&id) else {
             return;
         };
@@ -438,6 +438,21 @@ impl Messages {
             place: None,
             payload: incoming.payload.freeze(),
         }));
+        self.give_up_before(now, id.sender, incoming.number);
+    }
+
+    /// Gives up the messages of `sender` before `number`, which is delivered: they would come too
+    /// late. Their sender has gone on without this member, which may still hold one whole below a
+    /// mark.
+    fn give_up_before(&mut self, now: Time, sender: MemberId, number: u64) {
+        let late = |(id, it): (&TransferId, &Incoming)| {
+            (id.sender == sender && it.number < number).then_some(*id)
+        };
+        let late: Vec<TransferId> = self.incoming.iter().filter_map(late).collect();
+        for id in late {
+            self.incoming.remove(&id);
+            self.bulk.conclude(now, id, Err("a later message was delivered"));
+        }
     }
 
     /// Every receiver of the first message of the queue is settled.

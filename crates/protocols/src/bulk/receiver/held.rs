@@ -136,9 +136,12 @@ impl Receiver {
         Some(store.length().map_or(held, |length| held.min(length)))
     }
 
-    /// What its user may use of that, or might when it was over: nothing that is held back.
+    /// What its user may use of that, or might when it was over or when he gave up: nothing that is
+    /// held back.
     pub(in crate::bulk) fn usable(&self) -> Option<u64> {
-        let (Some(held), Some(store)) = (self.held(), self.state.store()) else {
+        let (Some(held), Some(store), false) =
+            (self.held(), self.state.store(), self.has_given_up())
+        else {
             return self.usable_at_end;
         };
         // Of a packet with a mark in it nothing is handed over.

@@ -11,10 +11,11 @@ use super::store::{Piece, Place, Store, Taken};
 
 impl Receiver {
     pub(super) fn handle_data(&mut self, context: &mut Context<'_>, data: Data) {
+        let given_up = self.has_given_up();
         let Some(store) = self.state.store_mut() else {
             return;
         };
-        if matches!(self.concluded, Some(Err(_))) {
+        if given_up {
             if data.header.answer {
                 self.report(context, Purpose::Acknowledge, true);
             }

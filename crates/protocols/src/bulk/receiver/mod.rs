@@ -96,7 +96,7 @@ pub(super) struct Receiver {
     unserved: (PacketNumber, u32),
     /// When the sender was last heard.
     heard: Time,
-    /// What was usable when it was over.
+    /// What was usable when it was over, or its user gave up.
     usable_at_end: Option<u64>,
     register_wait: Duration,
     /// What it calls itself.
@@ -420,7 +420,7 @@ impl Receiver {
         let complete = self.state.store().is_some_and(Store::is_complete)
             && self.has_delivered()
             && has_replied;
-        let given_up = matches!(self.concluded, Some(Err(_)));
+        let given_up = self.has_given_up();
         let notice = match finish {
             _ if given_up => Notice::Failed {
                 id,
@@ -475,12 +475,20 @@ impl Receiver {
             return;
         }
         let fails = result.is_err();
+        if fails {
+            self.usable_at_end = self.usable();
+        }
         self.concluded =
             Some(result.map_err(|reason| reason[..reason.floor_char_boundary(REASON_MAX)].into()));
         if (fails || self.announce.confirm) && !self.is_unanswered() {
             self.report(context, Purpose::Acknowledge, false);
         }
         self.release(context);
+    }
+
+    /// Whether its user has given up: what comes now is of no use.
+    fn has_given_up(&self) -> bool {
+        matches!(self.concluded, Some(Err(_)))
     }
 
     pub(super) fn handle_timeout(&mut self, context: &mut Context<'_>) {
@@ -525,7 +533,7 @@ impl Receiver {
         self.tell_undelivered(context);
         let has_replied = self.returning.as_ref().is_none_or(Returning::is_done);
         let is_good = self.is_received && self.has_delivered() && has_replied;
-        context.notify(if is_good && !matches!(self.concluded, Some(Err(_))) {
+        context.notify(if is_good && !self.has_given_up() {
             Notice::Ended { id }
         } else {
             Notice::Failed {

@@ -105,7 +105,7 @@ impl Receiver {
         };
         // If nothing has come since it last asked, the sender asks when its time-out has passed.
         let news = self.asked.is_none_or(|(_, seen)| self.seen > seen);
-        if news && store.next() < self.top && !matches!(self.concluded, Some(Err(_))) {
+        if news && store.next() < self.top && !self.has_given_up() {
             if self.is_collected() {
                 return self.tell_collector(context, false);
             }

@@ -222,7 +222,7 @@ impl Receiver {
 
     /// The return stream, if the sender wants one and its user has not given up.
     fn open_return(&mut self) -> Option<&mut Returning> {
-        let has_given_up = matches!(self.concluded, Some(Err(_)));
+        let has_given_up = self.has_given_up();
         let takes_part = self.state.store().is_some();
         let returning = self.returning.as_mut();
         returning.filter(|_| takes_part && !has_given_up)
