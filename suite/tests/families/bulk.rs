@@ -26,7 +26,9 @@ fn every_policy_survives_faults() {
 #[test]
 fn seeds_that_failed_once_stay_mended() {
     let seeds = [26, 290, 635, 647, 695];
-    seeds.into_iter().for_each(|seed| survives(&bulk::FAMILY, seed));
+    seeds
+        .into_iter()
+        .for_each(|seed| survives(&bulk::FAMILY, seed));
 }
 
 /// A receiver held a message below a mark that it lost. Its sender went on without it, and the mark

@@ -451,7 +451,8 @@ impl Messages {
         let late: Vec<TransferId> = self.incoming.iter().filter_map(late).collect();
         for id in late {
             self.incoming.remove(&id);
-            self.bulk.conclude(now, id, Err("a later message was delivered"));
+            self.bulk
+                .conclude(now, id, Err("a later message was delivered"));
         }
     }
 

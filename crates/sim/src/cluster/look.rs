@@ -44,9 +44,7 @@ impl<P: Instrumented> Cluster<P> {
 
     /// Whether the process of `host` delivered the message.
     pub fn has_delivered(&self, host: usize, id: MessageId) -> bool {
-        self.deliveries(host)
-            .iter()
-            .any(|delivery| delivery.id == id)
+        self.world.hosts[host].seen.delivered.contains(&id)
     }
 
     /// What the process of `host` reported as lost.
@@ -64,11 +62,14 @@ impl<P: Instrumented> Cluster<P> {
     /// Whether the process of `host` has begun with the sender's messages behind this one: it met
     /// the sender only after that had sent it.
     pub fn begins_behind(&self, host: usize, id: MessageId) -> bool {
-        let delivered = self.deliveries(host).iter().map(|it| it.id);
-        let delivered = delivered.filter(|it| it.sender == id.sender);
-        let reported = self.gaps(host).iter().filter(|it| it.sender == id.sender);
+        let sender = id.sender;
+        let first = MessageId { sender, number: 0 };
+        let mut delivered = self.world.hosts[host].seen.delivered.range(first..);
+        let delivered = delivered.next().filter(|it| it.sender == sender);
+        let reported = self.gaps(host).iter().filter(|it| it.sender == sender);
         let numbers = delivered
             .map(|it| it.number)
+            .into_iter()
             .chain(reported.map(|it| it.first));
         numbers.min().is_some_and(|first| first > id.number)
     }

@@ -11,14 +11,14 @@ mod presets;
 mod socket;
 
 use std::cell::OnceCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{
-    Configuration, Delivery, Gap, MemberId, Node, Rng, Service, SocketClass, Time,
+    Configuration, Delivery, Gap, MemberId, MessageId, Node, Rng, Service, SocketClass, Time,
 };
 
 use self::config::HostConfig;
@@ -102,9 +102,18 @@ pub(crate) struct Received {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Seen {
     pub(crate) deliveries: Vec<Delivery>,
+    /// Of which messages those are: tests ask for each of them after every event.
+    pub(crate) delivered: BTreeSet<MessageId>,
     pub(crate) configurations: Vec<Configuration>,
     pub(crate) gaps: Vec<Gap>,
     pub(crate) name_in_use: bool,
+}
+
+impl Seen {
+    pub(crate) fn deliver(&mut self, delivery: Delivery) {
+        self.delivered.insert(delivery.id);
+        self.deliveries.push(delivery);
+    }
 }
 
 /// How much of its processor and buffers a host has used.

@@ -474,7 +474,7 @@ impl<P: Instrumented> World<P> {
                         if !self.keep_payloads {
                             delivery.payload.clear();
                         }
-                        host.seen.deliveries.push(delivery);
+                        host.seen.deliver(delivery);
                     }
                 }
                 Event::Configuration(configuration) => match &mut self.told {

@@ -614,8 +614,16 @@ impl Net {
 
     /// Whether user `index` was given exactly the stream from `from` on.
     pub(super) fn has_stream(&self, index: usize, from: usize) -> bool {
+        let data = &self.data[index];
+        let end = data
+            .last_key_value()
+            .map_or(from as u64, |(offset, bytes)| offset + bytes.len() as u64);
+        // Asked after every step: the bytes are compared once they may be all.
+        if end != self.stream.len() as u64 {
+            return false;
+        }
         let mut at = from as u64;
-        for (offset, bytes) in &self.data[index] {
+        for (offset, bytes) in data {
             let place = at as usize..at as usize + bytes.len();
             if *offset != at || self.stream.get(place) != Some(&bytes[..]) {
                 return false;
