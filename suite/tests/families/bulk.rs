@@ -32,8 +32,8 @@ fn seeds_that_failed_once_stay_mended() {
 }
 
 /// A receiver held a message below a mark that it lost. Its sender went on without it, and the mark
-/// came after the next message was delivered. The message was too late for its user, and the group's
-/// management said that the receiver has it.
+/// came after the next message was delivered. The message was too late for its user, and the
+/// group's management said that the receiver has it.
 #[test]
 fn what_a_user_gave_up_is_not_in_the_account_when_its_mark_comes() {
     survives(&managed::FAMILY, 7_311_194);
