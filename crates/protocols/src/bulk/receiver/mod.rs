@@ -379,7 +379,10 @@ impl Receiver {
     /// There is room for packets below this one.
     fn limit(&self, store: &Store) -> PacketNumber {
         match self.pass > PassNumber::FIRST {
-            true => store.limit_in_later_pass(),
+            true => store.limit_of_places(),
+            // Others' answers may have hidden its room, so that more was sent than that: it must
+            // say which of what it misses has a place.
+            false if self.control().is_some() => store.limit(self.top).min(store.limit_of_places()),
             false => store.limit(self.top),
         }
     }

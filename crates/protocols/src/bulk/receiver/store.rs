@@ -342,8 +342,8 @@ impl Store {
         }
     }
 
-    /// The same in a later pass, in which only what is missing is sent.
-    pub(super) fn limit_in_later_pass(&self) -> PacketNumber {
+    /// The same where only what is missing is sent: those below this packet have a place.
+    pub(super) fn limit_of_places(&self) -> PacketNumber {
         match self.order {
             Order::AsTheyCome => self.limit_of_missing(self.places()),
             Order::InOrder => self.limit_of_missing(self.room()),

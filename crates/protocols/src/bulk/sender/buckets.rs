@@ -173,11 +173,14 @@ impl Buckets {
         self.released
     }
 
-    /// Everybody has room below this packet, by the last bucket's word.
+    /// Everybody has room below this packet, by the word of all buckets that count towards a
+    /// release: one that an answer is missing from may name too much. What receivers said when they
+    /// registered counts until there are as many.
     pub(super) fn room(&self) -> PacketNumber {
-        self.said
-            .back()
-            .map_or(self.first_limit, |(_, limit, _)| *limit)
+        let said = self.said.iter().map(|(_, limit, _)| *limit);
+        let is_early = self.said.len() < self.rule.agree as usize;
+        let first = is_early.then_some(self.first_limit);
+        said.chain(first).min().unwrap_or(self.first_limit)
     }
 
     /// What everybody takes, by the word of all buckets that count towards a release: one whose

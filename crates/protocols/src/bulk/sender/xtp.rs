@@ -167,12 +167,15 @@ impl Sender {
     }
 
     /// Has what a bucket says to be missing sent again, if its last transmission was before the
-    /// request.
+    /// request, and everybody has room for it: it would be refused where there is none, and be
+    /// repeated with every bucket. Who misses it names it again until then.
     fn repair_by(&mut self, context: &Context<'_>, bucket: &Bucket) {
+        let limit = self.limit();
         match context.config.repair {
             Repair::GoBackN => self.stream.go_back_to(bucket.next, bucket.stamp),
             Repair::Selective => {
-                for gap in bucket.missing.iter() {
+                for gap in bucket.missing.iter().filter(|gap| gap.start < limit) {
+                    let gap = gap.start..gap.end.min(limit);
                     self.stream.repair(gap, |slot| slot.stamp <= bucket.stamp);
                 }
             }

@@ -2,6 +2,7 @@
 //! left behind is told and named. Method: a small network of endpoints, exact counts, and schedules
 //! from seeds; planted bugs show that the properties are tested.
 
+use std::boxed::Box;
 use std::time::Duration;
 use std::vec::Vec;
 
@@ -11,9 +12,10 @@ use groupcast_sim::swarm::{Swarm, SwarmConfig};
 use super::endpoints::config;
 use super::net::{Net, accepting, file, member, time_beside_a_slow_receiver};
 use crate::bulk::config::PlantedInBuckets;
+use crate::bulk::wire::Message;
 use crate::bulk::{
-    BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy, RateControl,
-    Repair, Slot, Transfer, Wanted, Xtp,
+    Bulk, BulkConfig, Control, Damping, FAMILY, Failure, Notice, Order, Outcome, Policy,
+    RateControl, Repair, Slot, Transfer, Wanted, Xtp,
 };
 
 /// A request every so many packets, undamped, at once and by multicast.
@@ -360,6 +362,67 @@ fn a_smaller_room_is_not_hidden_by_damping() {
     assert_eq!(outruns(&net), (0, 0));
 }
 
+/// 300,000 B to two receivers. The first has room for so many packets, and a slow disk; of its
+/// answers `lost` are lost, one after the other, before one arrives. Slots and damping as the rule
+/// says.
+fn to_small_room(xtp: Xtp, room: usize, lost: u32) -> Net {
+    const LENGTH: usize = 300_000;
+    const DISK: u64 = 100_000;
+    let settings = with(xtp);
+    let mut net = Net::new(3, &settings, LENGTH);
+    let small = BulkConfig {
+        buffer_max: room * 1_000,
+        ..settings
+    };
+    net.endpoints[1] = Bulk::new(member(1), small, Rng::new(1)).expect("they fit");
+    net.disks[1] = Some(DISK);
+    let mut count = 0;
+    net.loses = Some(Box::new(move |_, to, body| {
+        let Ok((_, Message::Report(report))) = Message::decode(body) else {
+            return false;
+        };
+        let is_small = report.limit.distance_from(report.next) <= room as u64;
+        if to != 0 || !report.answers || !is_small {
+            return false;
+        }
+        count += 1;
+        count % (lost + 1) != 0
+    }));
+    net.send(file(LENGTH, Wanted::Count(2)));
+    net.must(Duration::from_secs(60), Net::is_sent);
+    assert!((1..=2).all(|index| net.has_stream(index, 0)));
+    net
+}
+
+#[test]
+fn the_smallest_room_counts_though_answers_that_name_it_are_lost() {
+    // As many as can be without leaving packets behind: every fourth bucket has its answer.
+    for lost in 0..4 {
+        let net = to_small_room(plain(10), 34, lost);
+        assert_eq!(net.endpoints[1].counters().refused, 0, "{lost} are lost");
+        let sender = net.endpoints[0].counters();
+        assert_eq!((sender.packets_sent, outruns(&net)), (300, (0, 0)));
+    }
+}
+
+#[test]
+fn what_has_no_room_is_not_repeated_before_it_has() {
+    // By the paper's rule the other's answers hide the room, so that it is sent more than that.
+    let control = Control {
+        multicast: true,
+        damping: Damping::Rseq,
+        slot: Slot::UpTo(Duration::from_millis(4)),
+    };
+    let xtp = Xtp {
+        control,
+        ..plain(10)
+    };
+    let net = to_small_room(xtp, 34, 0);
+    let refused = net.endpoints[1].counters().refused;
+    let repeated = net.endpoints[0].counters().packets_repeated;
+    assert!(refused > 0 && repeated <= 300, "{refused}, {repeated}");
+}
+
 /// How long 400,000 B take to six receivers, of which one may take so many bytes a second.
 fn took(damping: Damping, slowest: Option<u64>) -> Duration {
     let settings = with(Xtp {
@@ -401,7 +464,7 @@ fn a_transfer_that_nobody_answers_ends_with_a_reason() {
         ..file(400_000, Wanted::Count(2))
     });
     net.must(Duration::from_secs(1), |net| !net.data[1].is_empty());
-    net.loses = Some(std::boxed::Box::new(|_, to, _| to == 0));
+    net.loses = Some(Box::new(|_, to, _| to == 0));
     net.must(Duration::from_secs(30), Net::is_sent);
     let gone: Vec<Outcome> = net.outcomes().into_values().collect();
     assert_eq!(gone, [Outcome::Vanished, Outcome::Vanished]);
