@@ -90,8 +90,8 @@ pub enum ConnectionEvent<'a> {
         /// Its number.
         number: u64,
     },
-    /// It is known what became of a receiver. One that is complete has every message, one that has
-    /// joined all from its first on.
+    /// It is known what became of a receiver. One that is complete has every message, and its user
+    /// has taken them; one that has joined all from its first on.
     Settled {
         /// The name of the receiver.
         receiver: &'a str,
@@ -219,7 +219,8 @@ impl Connector {
             rewindable: false,
             receivers,
             subgroups: connecting.subgroups,
-            confirm: false,
+            // A receiver has the last message before its user finds that it is too long.
+            confirm: true,
             deliver_to: DeliverTo::AtOnce,
             replies: false,
             strict: false,
@@ -459,6 +460,11 @@ impl Listener {
                             bytes,
                         });
                     }
+                }
+                Notice::Received { id, .. } => {
+                    // Unless one was too long: then it has concluded otherwise.
+                    let now = self.host.now();
+                    self.host.bulk().conclude(now, id, Ok(()));
                 }
                 Notice::Ended { id } => {
                     if let Some(Open { sender, .. }) = self.open.remove(&id) {

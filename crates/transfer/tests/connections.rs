@@ -178,6 +178,26 @@ fn a_receiver_that_takes_no_such_message_is_named_and_the_others_go_on() {
 }
 
 #[test]
+fn who_takes_no_such_message_is_not_complete_though_it_had_the_last_packet_before() {
+    // One packet and the last: the receiver reports that it has everything before its user sees it.
+    let settings = Connecting::settings();
+    for policy in [settings.policy, BulkConfig::lan().policy] {
+        let settings = BulkConfig {
+            policy,
+            ..settings.clone()
+        };
+        let (_, connected, told) = talk(&[vec![0; 1_001]], settings, 1_000).unwrap();
+        let failed = connected.receivers.iter().filter(|it| {
+            let reason = "a message has at most 1000 bytes here".to_owned();
+            it.0 == "00" && it.1 == Outcome::Failed(reason)
+        });
+        assert_eq!(failed.count(), 1, "{:?}", connected.receivers);
+        let expected = Told::Broken("a message was too long for this receiver".into());
+        assert_eq!(told[0].last(), Some(&expected));
+    }
+}
+
+#[test]
 fn a_message_that_never_finds_room_is_an_error() {
     let len = 64 << 20;
     let refused = talk(&[vec![0; len]], Connecting::settings(), 1 << 20);
