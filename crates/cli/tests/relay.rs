@@ -58,9 +58,13 @@ impl Groups {
     }
 
     fn relay(&self, from: usize, to: usize, name: &str) -> Running {
+        self.relay_with(from, to, name, &["--from-interface", "lo"])
+    }
+
+    fn relay_with(&self, from: usize, to: usize, name: &str, options: &[&str]) -> Running {
         let mut command = self.host.command(&["relay", "--json", "--name", name]);
         command.args(["--from", &self.addresses[from], "--to", &self.addresses[to]]);
-        command.args(["--from-interface", "lo", "--to-interface", "127.0.0.1"]);
+        command.args(options).args(["--to-interface", "127.0.0.1"]);
         let relay = self.host.launch(name, command.args(["--key", "group.key"]));
         self.listens(name);
         relay
@@ -154,6 +158,33 @@ fn files_reach_receivers_below_one_relay_and_below_two() {
 
     assert_eq!((first.terminate(), second.terminate()), (0, 0));
     assert!(groups.told("first", "done") && groups.told("second", "done"));
+}
+
+#[test]
+fn a_relay_that_multicasts_do_not_reach_passes_copies_on_to_receivers_with_and_without_them() {
+    let groups = Groups::new(2);
+    fs::write(groups.path("image"), bytes(3_000_000)).unwrap();
+    let at = || format!("127.0.0.1:{}", free_port());
+    let (at_relay, at_far) = (at(), at());
+    let _near = groups.receiver(1, "near", &[]);
+    let mut far = groups.host.command(&["recv", "--json", "--name", "far"]);
+    far.args(["--group", &groups.addresses[1], "--key", "group.key"]);
+    far.args(["--listen", &at_far, "--out", "out-far"]);
+    let _far = groups.host.launch("far", &mut far);
+    groups.listens("far");
+    let options = ["--listen", at_relay.as_str(), "--peer", at_far.as_str()];
+    let _relay = groups.relay_with(0, 1, "relay", &options);
+
+    let sent = groups.send(&["image", "--peer", &at_relay, "--require", "near,far"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!(account(&sent.stdout)["complete"], 2, "{}", sent.stdout);
+    for name in ["near", "far"] {
+        assert!(groups.received(name, "image") == bytes(3_000_000), "{name}");
+        assert!(sent.stdout.contains(&format!("\"relay/{name}\"")));
+    }
+    let account = account(&sent.stdout);
+    let (packets, copies) = (&account["packets"], &account["copies"]);
+    assert!(copies.as_u64() >= packets.as_u64(), "{account}");
 }
 
 #[test]

@@ -89,50 +89,62 @@ impl Network {
     }
 
     /// The link of a sender whose multicasts do not reach these `peers`.
-    fn link_with(
+    pub(crate) fn link_with(
         &self,
         peers: &[Peer],
         bulk: BulkConfig,
         fit_packet: bool,
     ) -> Result<TransferLink, Failure> {
-        let mut without: Vec<HostAddress> = Vec::new();
-        for peer in peers {
-            let address = peer.address(self.group.port())?;
-            if !without.iter().any(|it| it.address == address) {
-                let host = peer.to_string();
-                without.push(HostAddress { host, address });
-            }
-        }
-        if without.len() > Peer::MAX {
-            let (count, max) = (without.len(), Peer::MAX);
-            let failure = format!(
-                "{count} hosts would get copies, and this host's link would carry everything {count} times: at most {max} can"
-            );
-            return Err(Failure::usage(failure).help(
-                "`groupcast relay` in their network gets one copy, and multicasts it there",
-            ));
-        }
-        let mut link = self.link(bulk, fit_packet)?;
-        link.reach = LinkReach::Multicast { without };
-        Ok(link)
+        let reach = reach(peers, self.group.port())?;
+        let link = self.link(bulk, fit_packet)?;
+        Ok(TransferLink { reach, ..link })
     }
 
-    /// The link of a receiver that multicasts do not reach: it listens at `place`.
-    fn link_at(&self, place: Place, bulk: BulkConfig) -> Result<TransferLink, Failure> {
+    /// The link of a receiver that listens at `place`, because multicasts do not reach it; without
+    /// a place they do.
+    pub(crate) fn link_at(
+        &self,
+        place: Option<Place>,
+        bulk: BulkConfig,
+    ) -> Result<TransferLink, Failure> {
+        let Some(place) = place else {
+            return self.link(bulk, true);
+        };
         let here = Self {
             interface: Some(place.ip),
             ..self.clone()
         };
-        let mut link = here.link(bulk, true)?;
-        let port = place.port.unwrap_or(self.group.port());
-        link.reach = LinkReach::Copies { port };
-        Ok(link)
+        let link = here.link(bulk, true)?;
+        let reach = place.reach(self.group.port());
+        Ok(TransferLink { reach, ..link })
     }
+}
+
+/// What a sender reaches in the group with this `port` whose multicasts do not reach `peers`.
+fn reach(peers: &[Peer], port: u16) -> Result<LinkReach, Failure> {
+    let mut without: Vec<HostAddress> = Vec::new();
+    for peer in peers {
+        let address = peer.address(port)?;
+        if !without.iter().any(|it| it.address == address) {
+            let host = peer.to_string();
+            without.push(HostAddress { host, address });
+        }
+    }
+    if without.len() > Peer::MAX {
+        let (count, max) = (without.len(), Peer::MAX);
+        let failure = format!(
+            "{count} hosts would get copies, and this host's link would carry everything {count} times: at most {max} can"
+        );
+        return Err(Failure::usage(failure).help(
+            "for files, `groupcast relay --listen` in their network gets one copy, and multicasts it there",
+        ));
+    }
+    Ok(LinkReach::Multicast { without })
 }
 
 /// A host that multicasts do not reach, as its user names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Peer {
+pub(crate) struct Peer {
     host: String,
     /// Default: the group's.
     port: Option<u16>,
@@ -141,6 +153,13 @@ struct Peer {
 impl Peer {
     /// The most that a sender takes: each costs a copy of everything.
     const MAX: usize = 64;
+
+    /// The advice where one has never answered that was to run `command`.
+    pub(crate) fn advice(command: &str) -> String {
+        format!(
+            "a host of --peer runs `groupcast {command} --listen` at that address, where UDP gets to the port and the next"
+        )
+    }
 
     /// Where it listens, by the port of the group if it has none.
     fn address(&self, port: u16) -> Result<SocketAddrV4, Failure> {
@@ -174,7 +193,7 @@ impl fmt::Display for Peer {
 }
 
 /// Reads what stands after `--peer`: a host, with or without a port.
-fn peer(text: &str) -> Result<Peer, String> {
+pub(crate) fn peer(text: &str) -> Result<Peer, String> {
     let (host, port) = with_port(text)?;
     let is_host = |letter: char| letter.is_alphanumeric() || "-._".contains(letter);
     if host.is_empty() || !host.chars().all(is_host) {
@@ -186,14 +205,22 @@ fn peer(text: &str) -> Result<Peer, String> {
 
 /// Where a receiver listens that multicasts do not reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
+pub(crate) struct Place {
     ip: Ipv4Addr,
     /// Default: the group's.
     port: Option<u16>,
 }
 
+impl Place {
+    /// What reaches a receiver there, of the group with this `port`.
+    fn reach(self, port: u16) -> LinkReach {
+        let port = self.port.unwrap_or(port);
+        LinkReach::Copies { port }
+    }
+}
+
 /// Reads what stands after `--listen`: an address or an interface, with or without a port.
-fn place(text: &str) -> Result<Place, String> {
+pub(crate) fn place(text: &str) -> Result<Place, String> {
     let (ip, port) = with_port(text)?;
     let ip = interface(ip)?;
     Ok(Place { ip, port })

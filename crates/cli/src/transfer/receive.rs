@@ -96,10 +96,7 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
             false => Output::Directory(args.out.clone()),
         },
         once: args.once || to_stdout,
-        link: match args.listen {
-            None => args.network.link(BulkConfig::lan(), true)?,
-            Some(place) => args.network.link_at(place, BulkConfig::lan())?,
-        },
+        link: args.network.link_at(args.listen, BulkConfig::lan())?,
         limits: Limits::default(),
         partials_max: PARTIALS_MAX,
         durable: !args.no_sync,

@@ -9,7 +9,7 @@ use groupcast_protocols::bulk::{BulkConfig, RateControl};
 use groupcast_transfer::{Described, LinkReach, RelayEvent, Relaying, Side, TransferLink};
 use serde_json::{Value, json};
 
-use super::{chosen_interface, explain, host_name, lines, rates, stop_flag};
+use super::{Peer, Place, chosen_interface, explain, host_name, lines, rates, stop_flag};
 use crate::failure::{Failure, tell};
 use crate::json;
 use crate::number;
@@ -51,6 +51,16 @@ pub(crate) struct Args {
     /// leave this host]
     #[arg(long, value_name = "IP|NAME", value_parser = super::interface)]
     from_interface: Option<Ipv4Addr>,
+    /// Multicasts of the side of --from do not reach this host: it listens here for copies from
+    /// senders that name it by `send --peer`. UDP must get to this port and the next [default port:
+    /// that of --from]
+    #[arg(long, value_name = "IP|NAME[:PORT]", conflicts_with = "from_interface", value_parser = super::place)]
+    listen: Option<Place>,
+    /// Hosts that multicasts of the side of --to do not reach: each gets a copy of everything at
+    /// this address, where its `groupcast recv --listen` takes it. Copies count against --rate
+    /// [default port: that of --to]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = super::peer)]
+    peer: Vec<Peer>,
     /// The interface on the side of --to [default: where multicasts leave this host]
     #[arg(long, value_name = "IP|NAME", value_parser = super::interface)]
     to_interface: Option<Ipv4Addr>,
@@ -111,13 +121,17 @@ impl Args {
             rate: self.rate,
             ..BulkConfig::lan()
         };
+        let (from_interface, reach) = match self.listen {
+            Some(place) => (place.ip, place.reach(self.from.port())),
+            None => (interface(self.from_interface), LinkReach::default()),
+        };
         let from = TransferLink {
             name: name.clone(),
-            interface: interface(self.from_interface),
+            interface: from_interface,
             group: self.from,
             ttl: 1,
             dscp: 0,
-            reach: LinkReach::default(),
+            reach,
             key: key.clone(),
             bulk: BulkConfig::lan(),
             fit_packet: true,
@@ -129,6 +143,7 @@ impl Args {
                 group: self.to,
                 ttl: self.ttl,
                 dscp: self.dscp,
+                reach: super::reach(&self.peer, self.to.port())?,
                 key: to_key.or(key),
                 bulk,
                 ..from.clone()

@@ -278,9 +278,7 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
             }
             let judged = judge(&report, expected, args.subgroup, is_pipe, args.json);
             let judged = judged.map_err(|failure| match is_without_answer(&report, &args.peer) {
-                true => failure.help(
-                    "a host of --peer runs `groupcast recv --listen` at that address, where UDP gets to the port and the next",
-                ),
+                true => failure.help(Peer::advice("recv")),
                 false => failure,
             });
             (Some(report), judged.map_err(Failure::accounted))
