@@ -118,6 +118,59 @@ fn every_member_replies_what_its_command_prints_with_its_exit_code() {
 }
 
 #[test]
+fn members_that_multicasts_do_not_reach_reply_to_the_same_request() {
+    let members = Members::new();
+    let near = members.shell("near", "cat");
+    let listening = |name: &str, line: &str| {
+        let place = format!("127.0.0.1:{}", free_port());
+        let mut command = members.host.command(&["answer", "--name", name, "--json"]);
+        command
+            .args(["--group", &members.address, "--key", "group.key"])
+            .args(["--listen", &place, "--exec", "sh", "-c", line]);
+        let member = members.host.launch(name, &mut command);
+        until(&format!("{name} listens"), || {
+            members.told(name, "listening")
+        });
+        (member, place)
+    };
+    let (_far, far) = listening("far", "cat > /dev/null; head -c 65536 /dev/zero; exit 4");
+    let (_other, _) = listening("other", "cat");
+    // A request of several packets; the loopback interface has names for the address, too.
+    let question = vec![b'q'; 5_000];
+    let named = far.replace("127.0.0.1", "localhost");
+    let both = members.ask(&question, &["--peer", &named, "--max", "2", "--json"]);
+    assert_eq!(both.code, 3, "{}", both.stderr);
+    let (replies, account) = lines(&both);
+    let of = |index: usize| (&replies[index]["member"], &replies[index]["bytes"]);
+    assert_eq!(of(0), (&"far".into(), &65_536.into()));
+    assert_eq!(of(1), (&"near".into(), &5_000.into()));
+    assert_eq!(account["failed"], Value::from(Vec::<Value>::new()));
+    assert!(!members.told("other", "begun"), "nobody named it");
+    until("it knows", || members.told("far", "\"replied\""));
+
+    // With an address that never answers.
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let absent = format!("{nobody}: never came");
+    let peers = format!("{far},{nobody}");
+    let ran = members.ask(b"", &["--peer", &peers, "--json"]);
+    ran.fails_with(3, &["1 of 3 members", &absent, "answer --listen"]);
+    let (_, account) = lines(&members.ask(b"", &["--peer", &peers, "--json"]));
+    let failed = serde_json::json!([{"member": nobody, "problem": "never came"}]);
+    assert_eq!(
+        (&account["failed"], &account["replies"]),
+        (&failed, &2.into())
+    );
+    drop(near);
+    let alone = members.ask(b"", &["--peer", &nobody, "--wait", "0.5"]);
+    alone.fails_with(1, &["nobody is there to reply", &absent, "answer --listen"]);
+    members
+        .ask(b"", &["--peer", "239.192.79.1:4820"])
+        .fails_with(2, &["is not one host"]);
+    let mut both = members.command(&["answer", "--listen", "lo", "--exec", "true"]);
+    Ran::of(both.output().unwrap()).fails_with(2, &["--listen"]);
+}
+
+#[test]
 fn only_members_in_the_subgroups_are_asked() {
     let members = Members::new();
     let one = ["--subgroup", "0,3", "--exec", "echo", "one"];

@@ -155,6 +155,35 @@ fn receivers_that_multicasts_do_not_reach_get_copies_from_the_same_command() {
 }
 
 #[test]
+fn a_census_counts_receivers_that_multicasts_do_not_reach_if_it_names_them() {
+    let group = Group::new();
+    let _near = group.receiver("near", &[]);
+    let (_far, far) = without_multicast(&group, "far");
+    let census = |options: &[&str]| {
+        let mut command = group.command(&["census", "--list", "--json"]);
+        Ran::of(command.args(options).output().unwrap())
+    };
+    let counted = |ran: &Ran| {
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        let lines = ran.stdout.lines();
+        let lines = lines.map(|it| serde_json::from_str::<Value>(it).unwrap());
+        let mut lines: Vec<Value> = lines.collect();
+        let last = lines.pop().unwrap();
+        assert_eq!(last["complete"], true, "{last}");
+        let names = lines.iter().map(|it| it["name"].as_str().unwrap().into());
+        (names.collect::<Vec<String>>(), last["absent"].clone())
+    };
+    let none = Value::from(Vec::<Value>::new());
+    assert_eq!(counted(&census(&[])), (vec!["near".into()], none.clone()));
+    let both = vec!["far".to_owned(), "near".into()];
+    assert_eq!(counted(&census(&["--peer", &far])), (both.clone(), none));
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let ran = census(&["--peer", &format!("{far},{nobody}")]);
+    assert_eq!(counted(&ran), (both, vec![nobody.clone()].into()));
+    assert!(ran.stderr.contains(&nobody), "{}", ran.stderr);
+}
+
+#[test]
 fn a_host_without_multicast_that_does_not_answer_is_named_and_one_that_is_killed_too() {
     let group = Group::new();
     let content = noise(8_000_000);

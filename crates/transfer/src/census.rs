@@ -21,6 +21,8 @@ pub struct Counted {
     pub census: Census,
     /// The hosts, by name, if the request asked for a list.
     pub hosts: Vec<CountedHost>,
+    /// The hosts without multicast of the link that never answered, as it names them.
+    pub absent: Vec<String>,
 }
 
 /// A host that answered.
@@ -34,9 +36,11 @@ pub struct CountedHost {
     pub host: CensusHost,
 }
 
-/// Finds the receivers of the group. `link.bulk` is not used. Takes less than 1 s for few hosts,
-/// less than 2 s for a thousand, and never longer than the request's time-out. Returns `None` if
-/// `stop` was set meanwhile.
+/// Finds the receivers of the group, with the hosts without multicast that the link names.
+/// `link.bulk` is not used. Takes less than 1 s for few hosts, less than 2 s for a thousand, and
+/// never longer than the request's time-out; with hosts without multicast up to twice as long,
+/// because it begins anew when they have proved that they are there. Returns `None` if `stop` was
+/// set meanwhile.
 ///
 /// # Errors
 /// If the network cannot be used, or the request names no subgroup.
@@ -52,25 +56,45 @@ pub fn census(
         open_endpoint(link, local, (&rng, Clock::start()), config.hosts_max)?;
     let xgm = Xgm::new(local, link.name.as_bytes(), config, rng.fork("xgm"));
     endpoint.node_mut().open(XGM, xgm);
-    let now = endpoint.now();
-    let xgm = endpoint.node_mut().instance_mut(XGM);
-    xgm.expect("the channel was just opened")
-        .census(now, request)?;
+    let until = endpoint.now() + request.timeout;
+    let mut awaited = link.without().to_vec();
+    let mut asked = awaited.len();
+    ask(&mut endpoint, request)?;
     let mut ready = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         endpoint
             .turn(Some(PATIENCE), &mut ready)
             .map_err(TransferError::system("wait for the network"))?;
+        let node = endpoint.node();
+        awaited.retain(|host| !node.peers().any(|(_, at)| at == host.address.into()));
         while let Some((_, event)) = endpoint.node_mut().poll_event() {
-            if let XgmEvent::Census(census) = event {
-                return Ok(Some(with_addresses(census, &endpoint)));
+            let XgmEvent::Census(census) = event else {
+                continue;
+            };
+            let left = until - endpoint.now();
+            if awaited.len() < asked && !left.is_zero() {
+                // Who has come since it began may have missed its polls.
+                asked = awaited.len();
+                let timeout = left;
+                ask(&mut endpoint, CensusRequest { timeout, ..request })?;
+                continue;
             }
+            let absent = awaited.into_iter().map(|host| host.host).collect();
+            return Ok(Some(with_addresses(census, absent, &endpoint)));
         }
     }
     Ok(None)
 }
 
-fn with_addresses(mut census: Census, endpoint: &Endpoint<Xgm>) -> Counted {
+fn ask(endpoint: &mut Endpoint<Xgm>, request: CensusRequest) -> Result<(), TransferError> {
+    let now = endpoint.now();
+    let xgm = endpoint.node_mut().instance_mut(XGM);
+    let xgm = xgm.expect("the channel was opened with the endpoint");
+    xgm.census(now, request)?;
+    Ok(())
+}
+
+fn with_addresses(mut census: Census, absent: Vec<String>, endpoint: &Endpoint<Xgm>) -> Counted {
     let address = |host: &CensusHost| {
         let mut peers = endpoint.node().peers();
         peers
@@ -85,5 +109,9 @@ fn with_addresses(mut census: Census, endpoint: &Endpoint<Xgm>) -> Counted {
     });
     let mut hosts: Vec<CountedHost> = hosts.collect();
     hosts.sort_by(|a, b| (&a.name, a.address).cmp(&(&b.name, b.address)));
-    Counted { census, hosts }
+    Counted {
+        census,
+        hosts,
+        absent,
+    }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use groupcast_core::node::AdmissionConfig;
-use groupcast_core::{MemberId, Protocol, Rng, Time};
+use groupcast_core::{Incarnation, MemberId, NodeId, Protocol, Rng, Time};
 use groupcast_net::{
     Clock, Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing,
     Stranger, new_member, random_u64,
@@ -41,10 +41,11 @@ pub enum LinkReach {
     /// They do.
     Multicast {
         /// Hosts that they do not reach: each gets a copy of what is sent to the group, once it has
-        /// proved that it is there and has the key. For senders; no other host gets copies.
+        /// proved that it is there and has the key. For those that send or ask; no other host gets
+        /// copies.
         without: Vec<HostAddress>,
     },
-    /// They do not: it gets copies from the senders that name it. For receivers.
+    /// They do not: it gets copies from the senders that name it. For those that receive or answer.
     Copies {
         /// The port at which it listens, on [`TransferLink::interface`]; data comes to the next
         /// one.
@@ -90,6 +91,16 @@ pub struct TransferLink {
     pub bulk: BulkConfig,
     /// Whether to make packets smaller if a datagram would not fit the interface's frames.
     pub fit_packet: bool,
+}
+
+impl TransferLink {
+    /// The hosts that its multicasts do not reach, as it names them.
+    pub(crate) fn without(&self) -> &[HostAddress] {
+        match &self.reach {
+            LinkReach::Multicast { without } => without,
+            LinkReach::Copies { .. } => &[],
+        }
+    }
 }
 
 /// Why a sender or a receiver cannot work.
@@ -184,10 +195,7 @@ impl BulkHost {
 
     /// The same with the time of `clock`.
     pub(crate) fn open_by(link: &TransferLink, clock: Clock) -> Result<Self, TransferError> {
-        let awaited = match &link.reach {
-            LinkReach::Multicast { without } => without.clone(),
-            LinkReach::Copies { .. } => Vec::new(),
-        };
+        let awaited = link.without().to_vec();
         if let [first, ..] = &awaited[..]
             && link.bulk.policy.joins_receivers()
         {
@@ -416,6 +424,17 @@ impl BulkHost {
     /// The hosts without multicast that have never answered.
     pub(crate) fn awaited(&self) -> &[HostAddress] {
         &self.awaited
+    }
+
+    /// The same as members that never came, by the names that the link has for them.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = (MemberId, String)> + '_ {
+        self.awaited.iter().map(|it| {
+            let member = MemberId {
+                node: NodeId::from_name(&it.host),
+                incarnation: Incarnation(0),
+            };
+            (member, it.host.clone())
+        })
     }
 
     /// Whether `member` gets copies, because multicasts do not reach it.

@@ -116,7 +116,8 @@ pub enum Became {
 /// The report of a request that has ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RequestReport {
-    /// Every member that registered, refused or was required, and its outcome. A member that was
+    /// Every member that registered, refused or was required, and its outcome; and every host
+    /// without multicast of the link that never answered, as [`Outcome::Absent`]. A member that was
     /// restarted and then replied counts as replied.
     pub members: Vec<(String, Became)>,
     /// The time from the announcement until every member was settled.
@@ -183,6 +184,7 @@ pub fn request(
     loop {
         requester.take_notices(tell);
         if requester.is_over {
+            requester.tell_absent(tell);
             // The next turn sends the last datagrams to the members.
             requester.host.turn(Duration::ZERO)?;
             return Ok(requester.report());
@@ -396,6 +398,18 @@ impl Requester {
             became: &became,
         });
         self.became.push((receiver, name, became));
+    }
+
+    /// Hosts without multicast that have never answered.
+    fn tell_absent(&mut self, tell: &mut dyn FnMut(RequestEvent<'_>)) {
+        for (member, name) in self.host.absent() {
+            let became = Became::Failed(Outcome::Absent);
+            tell(RequestEvent::Failed {
+                member: &name,
+                became: &became,
+            });
+            self.became.push((member, name, became));
+        }
     }
 
     /// The name of a member: as it registered, as it was required, or as it says now.

@@ -157,6 +157,70 @@ fn all_reply() -> Outcome {
     Ok(())
 }
 
+/// Two of five hosts have no multicast: one request reaches all five.
+fn with_and_without_multicast() -> Outcome {
+    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+    let (key, command) = (
+        cluster.path("cluster.key"),
+        "head -c $(cat) /dev/zero | tr '\\0' x",
+    );
+    let without = [5, 6];
+    let mut members = Vec::new();
+    for host in 2..=HOSTS + 1 {
+        let (name, at) = (format!("member-{host}"), cluster.bed.address(host));
+        let place = match without.contains(&host) {
+            true => "--listen",
+            false => "--interface",
+        };
+        if without.contains(&host) {
+            cluster.bed.without_multicast(host)?;
+        }
+        let mut line = cluster.command(host, &["answer", "--group", GROUP, "--key", &key]);
+        line.args([place, &at.to_string(), "--name", &name, "--json"]);
+        line.args(["--exec", "sh", "-c", command]);
+        members.push(cluster.bed.launch(&name, line)?);
+    }
+    until(LIMIT, "all members listen", || {
+        let mut all = true;
+        for member in &members {
+            all &= member.stdout()?.contains("listening");
+        }
+        Ok(all.then_some(()))
+    })?;
+    let peers = without.map(|host| cluster.bed.address(host).to_string());
+    let peers = peers.join(",");
+    for (round, (permille, bytes)) in [(0, 1), (0, 65_536), (50, 65_536)].into_iter().enumerate() {
+        for host in 1..=HOSTS + 1 {
+            cluster.bed.lose(host, permille)?;
+        }
+        let options = ["--peer", &peers, "--min", "5", "--max", "5"];
+        let asked = ask(&cluster, &format!("copies-{round}"), bytes, &options)?;
+        judge(asked, bytes, HOSTS)?;
+    }
+    // Without their names there are three.
+    for host in 1..=HOSTS + 1 {
+        cluster.bed.lose(host, 0)?;
+    }
+    judge(
+        ask(&cluster, "no-copies", 1, &[])?,
+        1,
+        HOSTS - without.len(),
+    )?;
+    let mut census = launch(
+        &cluster,
+        1,
+        "asker",
+        "census",
+        &["--json", "--peer", &peers],
+    )?;
+    let status = census.wait(LIMIT)?.ok_or("the census does not end")?;
+    let counted = census.stdout()?;
+    match status.success() && counted.contains("\"hosts\":5") {
+        true => Ok(()),
+        false => Err(format!("{status}: {counted}").into()),
+    }
+}
+
 fn bounds_are_kept() -> Outcome {
     let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
     let members = answering(&cluster)?;
@@ -188,6 +252,12 @@ fn bounds_are_kept() -> Outcome {
 #[ignore = "live: needs root and network namespaces"]
 fn twenty_members_reply_once_and_whole() -> Outcome {
     live(all_reply)
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn members_with_and_without_multicast_reply_to_one_request_and_are_in_one_census() -> Outcome {
+    live(with_and_without_multicast)
 }
 
 #[test]

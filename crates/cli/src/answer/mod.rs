@@ -15,7 +15,7 @@ use crate::failure::{Failure, tell};
 use crate::json::{self, write_line};
 use crate::program;
 use crate::request::REQUEST_MAX;
-use crate::transfer::{Network, explain, stop_flag};
+use crate::transfer::{Network, Place, explain, place, stop_flag};
 
 /// Answer the requests to a group with the output of a command.
 ///
@@ -27,6 +27,10 @@ use crate::transfer::{Network, explain, stop_flag};
 pub(crate) struct Args {
     #[command(flatten)]
     network: Network,
+    /// Multicasts do not reach this host: it listens here for copies from requesters that name it
+    /// by `request --peer`. UDP must get to this port and the next [default port: the group's]
+    #[arg(long, value_name = "IP|NAME[:PORT]", conflicts_with_all = ["interface", "ttl"], value_parser = place)]
+    listen: Option<Place>,
     /// Commands that run at once; four times as many requests wait, and more are refused
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     at_once: u16,
@@ -52,7 +56,7 @@ fn answer(args: Args) -> Result<ExitCode, Failure> {
         program::doubt(program.as_ref(), ".".as_ref());
     }
     let answering = Answering {
-        link: args.network.link(BulkConfig::lan(), true)?,
+        link: args.network.link_at(args.listen, BulkConfig::lan())?,
         at_once: args.at_once.into(),
         request_max: REQUEST_MAX,
         subgroups: args.subgroup,

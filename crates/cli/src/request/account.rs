@@ -8,7 +8,7 @@ use groupcast_transfer::{Became, RequestReport};
 
 use crate::failure::{Failure, tell};
 use crate::number::number_of;
-use crate::transfer::{send, where_they_are};
+use crate::transfer::{Peer, send, where_they_are};
 
 /// The exit code or the failure that follows from a report.
 pub(super) fn judge(
@@ -43,6 +43,13 @@ pub(super) fn judge(
     if all == 0 {
         return Err(Failure::failed("nobody is there to reply").help(where_they_are("answer")));
     }
+    // Hosts of --peer: no others are waited for by name.
+    let is_absent = |(_, became): &&(String, Became)| *became == Became::Failed(Outcome::Absent);
+    let absent = report.members.iter().filter(is_absent).count();
+    if absent == all {
+        let failure = format!("nobody is there to reply{}", below(&problems));
+        return Err(Failure::failed(failure).help(Peer::advice("answer")));
+    }
     let is_too_few = |(_, became): &&(String, Became)| *became == Became::Failed(Outcome::TooFew);
     let came = report.members.iter().filter(is_too_few).count();
     if came > 0 {
@@ -53,12 +60,15 @@ pub(super) fn judge(
     if !problems.is_empty() {
         let good = all - problems.len();
         let all = number_of(all as u64, "member", "members");
-        let mut message = format!("replied with exit code 0: {good} of {all}");
-        for problem in problems {
-            message.push_str("\n  ");
-            message.push_str(&problem);
-        }
-        return Err(Failure::some_receivers(message));
+        let message = format!(
+            "replied with exit code 0: {good} of {all}{}",
+            below(&problems)
+        );
+        let failure = Failure::some_receivers(message);
+        return Err(match absent {
+            0 => failure,
+            _ => failure.help(Peer::advice("answer")),
+        });
     }
     if !json {
         let seconds = report.took.as_secs_f64();
@@ -66,6 +76,11 @@ pub(super) fn judge(
         tell(format_args!("{replies} in {seconds:.2} s"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Each on a line of its own below the first.
+fn below(problems: &[String]) -> String {
+    problems.iter().map(|it| format!("\n  {it}")).collect()
 }
 
 /// The outcome of a member, for people.

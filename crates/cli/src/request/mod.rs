@@ -16,7 +16,7 @@ use groupcast_transfer::{Audience, RequestEvent, Requesting};
 
 use crate::failure::{Failure, tell};
 use crate::json;
-use crate::transfer::{Network, explain, stop_flag};
+use crate::transfer::{Network, Peer, explain, peer, stop_flag};
 
 /// Ask all members of a group, and print the reply of each.
 ///
@@ -31,6 +31,11 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     #[command(flatten)]
     network: Network,
+    /// Hosts that multicasts do not reach: each gets a copy of the request at this address, where
+    /// its `groupcast answer --listen` takes it. One that does not answer counts as failed [default
+    /// port: the group's]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = peer)]
+    peer: Vec<Peer>,
     /// Ask no member if fewer than N come within --wait; exit code 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     min: Option<u16>,
@@ -104,7 +109,7 @@ fn ask(args: Args) -> Result<ExitCode, Failure> {
         deliver_to: args.deliver_to,
         timeout: args.timeout,
         reply_max: REPLY_MAX,
-        link: args.network.link(bulk, true)?,
+        link: args.network.link_with(&args.peer, bulk, true)?,
     };
     let stop = stop_flag()?;
     let json = args.json;

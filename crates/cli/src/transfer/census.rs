@@ -10,7 +10,7 @@ use groupcast_transfer::xgm::{CensusRequest, Subgroups};
 use groupcast_transfer::{Counted, CountedHost};
 use serde_json::{Value, json};
 
-use super::{Network, explain, list_file, stop_flag, where_they_are};
+use super::{Network, Peer, explain, list_file, peer, stop_flag, where_they_are};
 use crate::failure::{Failure, printed, tell};
 use crate::json::{self, write_line};
 use crate::number::number_of;
@@ -24,6 +24,10 @@ use crate::table::Table;
 pub(crate) struct Args {
     #[command(flatten)]
     network: Network,
+    /// Hosts that multicasts do not reach: each gets a copy of what is asked at this address, where
+    /// its `recv` or `answer --listen` takes it [default port: the group's]
+    #[arg(long, value_name = "HOST[:PORT],...", value_delimiter = ',', value_parser = peer)]
+    peer: Vec<Peer>,
     /// Ask only receivers that are in one of these subgroups, for example 0,3,8-11 [default: all]
     #[arg(long, value_name = "BITS")]
     subgroup: Option<Subgroups>,
@@ -63,7 +67,9 @@ fn ask(args: &Args) -> Result<ExitCode, Failure> {
         list: args.list || args.as_list,
         timeout: args.timeout,
     };
-    let link = args.network.link(BulkConfig::lan(), true)?;
+    let link = args
+        .network
+        .link_with(&args.peer, BulkConfig::lan(), true)?;
     let stop = stop_flag()?;
     let counted = groupcast_transfer::census(&link, request, &stop);
     let Some(counted) = counted.map_err(|error| explain(&error))? else {
@@ -74,6 +80,9 @@ fn ask(args: &Args) -> Result<ExitCode, Failure> {
         false if args.as_list => print_list(&mut io::stdout().lock(), &counted),
         false => print(&mut anstream::stdout().lock(), &counted),
     })?;
+    for host in &counted.absent {
+        tell(format_args!("{host} of --peer did not answer"));
+    }
     if counted.census.hosts == 0 {
         return Err(nobody(args.subgroup).accounted());
     }
@@ -152,6 +161,7 @@ fn print_json(out: &mut impl Write, counted: &Counted) -> io::Result<()> {
         "members": census.members,
         "subgroups": numbers(census.subgroups),
         "complete": census.complete,
+        "absent": counted.absent,
         "polls": census.polls,
         "seconds": census.took.as_secs_f64(),
     });

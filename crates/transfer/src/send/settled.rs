@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use groupcast_core::text::printable;
-use groupcast_core::{Incarnation, MemberId, NodeId};
+use groupcast_core::{MemberId, NodeId};
 use groupcast_protocols::bulk::{Outcome, Wanted};
 
 use super::{SendEvent, SendReport};
@@ -37,15 +37,10 @@ pub(super) fn absent(named: &[Settled]) -> Vec<Settled> {
 /// The hosts without multicast that were named and have never answered: what they are called is
 /// all that is known of them.
 pub(super) fn unanswered(host: &BulkHost) -> Vec<Settled> {
-    let hosts = host.awaited().iter();
-    let settled = hosts.map(|it| {
-        let member = MemberId {
-            node: NodeId::from_name(&it.host),
-            incarnation: Incarnation(0),
-        };
-        (member, it.host.clone(), Outcome::Absent)
-    });
-    settled.collect()
+    let absent = host.absent();
+    absent
+        .map(|(member, name)| (member, name, Outcome::Absent))
+        .collect()
 }
 
 /// The receivers that the files are to wait for: those of `wanted` that have answered a list and
@@ -147,6 +142,8 @@ pub(super) fn by_name(settled: Vec<Settled>) -> Vec<(String, Outcome)> {
 
 #[cfg(test)]
 mod tests {
+    use groupcast_core::Incarnation;
+
     use super::*;
 
     #[test]
