@@ -1,5 +1,6 @@
 //! Two of five receivers have no multicast: one command sends files to all five, with a copy of
-//! everything to each of the two and to nobody else, as is counted at their interfaces.
+//! everything to each of the two and to nobody else, as is counted at their interfaces. And a relay
+//! that listens gets one copy for the receivers behind it.
 //!
 //! Method: the real binary on a test bed with wires of 1 Gb/s; a tree of 20 MB with small files;
 //! without loss, and with a fiftieth of what reaches each receiver lost.
@@ -102,6 +103,69 @@ fn to_all(permille: u16) -> Outcome {
     }
     five.site.cluster.pass();
     Ok(())
+}
+
+/// A relay that listens for copies gets one; below it two receivers hear its multicasts, and one
+/// gets a copy of them. The bed is one network, in which multicasts would get to the relay; but it
+/// is no member of the group above.
+fn by_a_relay(permille: u16) -> Outcome {
+    const BELOW: &str = "239.79.1.3:4821";
+    let (relay, with, without) = (5, [3, 4], 6);
+    let mut site = Site::new(6, Link::Gbit1)?;
+    let source = site.cluster.path("tree");
+    let mut rng = Rng::new(19).fork("relay");
+    tree::make(source.as_ref(), BYTES, &mut rng)?;
+    let mut receivers = Vec::new();
+    for host in with {
+        let out = site.out(host).display().to_string();
+        let receiver = site.launch_in(BELOW, host, "recv", &["--out", &out])?;
+        await_event(&receiver, "listening")?;
+        receivers.push((host, receiver));
+    }
+    let far = site.receiver_without_multicast_in(BELOW, without)?;
+    receivers.push((without, far));
+    let address = |host| site.cluster.bed.address(host).to_string();
+    let (key, at, peer) = (site.cluster.path("cluster.key"), address(relay), address(6));
+    let mut line = site.cluster.command(relay, &["relay", "--key", &key]);
+    line.args(["--from", Site::GROUP, "--listen", &at]);
+    line.args(["--to", BELOW, "--to-interface", &at, "--peer", &peer]);
+    line.args(["--name", "relay", "--json"]);
+    let process = site.cluster.bed.launch("relay", line)?;
+    await_event(&process, "listening")?;
+    for host in [relay, 3, 4, without] {
+        site.cluster.bed.lose(host, permille)?;
+        site.cluster.bed.count_unicasts(host)?;
+    }
+    let options = [&source, "--peer", &at, "--receivers", "3"];
+    let mut sender = site.launch(1, "send", &options)?;
+    let printed = succeed(&mut sender, LIMIT)?;
+    println!("{permille} of 1,000 lost: {}", last_line(&printed)?);
+    for (host, _) in &receivers {
+        tree::assert_same(source.as_ref(), &site.out(*host).join("tree"))?;
+    }
+    for host in [relay, 3, 4, without] {
+        let unicasts = site.cluster.bed.unicasts(host)?;
+        println!("to host {host} alone: {unicasts} bytes");
+        let is_copied = unicasts > BYTES as u64;
+        let is_one = unicasts < 2 * BYTES as u64;
+        if is_copied != [relay, without].contains(&host) || !is_one {
+            return Err(format!("{unicasts} bytes went to host {host} alone").into());
+        }
+    }
+    site.cluster.pass();
+    Ok(())
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn a_relay_that_listens_gets_one_copy_and_gives_one() -> Outcome {
+    live(|| by_a_relay(0))
+}
+
+#[test]
+#[ignore = "live: needs root and network namespaces"]
+fn a_lossy_relay_that_listens_gets_one_copy_and_gives_one() -> Outcome {
+    live(|| by_a_relay(20))
 }
 
 #[test]

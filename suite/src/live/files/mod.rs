@@ -120,11 +120,20 @@ impl Site {
 
     /// The same on a host that multicasts do not reach, from now on; the senders have to name it.
     pub fn receiver_without_multicast(&mut self, host: usize) -> Outcome<Process> {
+        self.receiver_without_multicast_in(Self::GROUP, host)
+    }
+
+    /// The same in the group at `address`.
+    pub fn receiver_without_multicast_in(
+        &mut self,
+        address: &str,
+        host: usize,
+    ) -> Outcome<Process> {
         self.cluster.bed.without_multicast(host)?;
         let out = self.out(host).display().to_string();
         let (listen, name) = (self.cluster.bed.address(host).to_string(), Self::name(host));
         let options = ["--listen", &listen, "--name", &name, "--out", &out];
-        let process = self.start(Self::GROUP, host, "recv", &options)?;
+        let process = self.start(address, host, "recv", &options)?;
         await_event(&process, "listening")?;
         Ok(process)
     }
