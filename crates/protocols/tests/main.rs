@@ -7,5 +7,6 @@ mod gapped;
 mod insider;
 mod majority;
 mod names;
+mod queue;
 mod ring;
 mod rmp;

@@ -17,6 +17,7 @@
 //! - [`participation`]: a member, leaving, left; and the transitions of a state machine, kept for
 //!   who asks.
 //! - [`send_queue`]: what a user may submit, and when it is refused: numbering and back-pressure.
+//! - [`queue_limit`]: how much may wait to be sent, as measured by what is taken at a time.
 //! - [`timers`]: a table of timers keyed by an enum.
 //! - [`estimate`]: a smoothed duration and its deviation.
 
@@ -33,6 +34,7 @@ pub mod namesakes;
 pub mod participation;
 pub mod peers;
 pub mod probes;
+pub mod queue_limit;
 pub mod send_queue;
 pub mod seq;
 pub mod timers;

@@ -16,6 +16,7 @@ use alloc::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::queue_limit::QueueLimit;
 use crate::protocol::SubmitError;
 use crate::service::Service;
 
@@ -35,7 +36,7 @@ pub struct SendLimits {
     pub services: &'static [Service],
     /// The most payload bytes of a message.
     pub message_max: usize,
-    /// The bytes that may wait. A single longer message is accepted when nothing waits.
+    /// The most bytes that may wait. A single longer message is accepted when nothing waits.
     pub queue_max: usize,
 }
 
@@ -58,6 +59,8 @@ pub struct SendLimits {
 #[derive(Clone, Hash, Debug)]
 pub struct SendQueue<Q> {
     limits: SendLimits,
+    /// The bytes that may wait now.
+    limit: QueueLimit,
     backlog: Q,
     /// The number of the last message that was accepted.
     submitted: u64,
@@ -67,15 +70,33 @@ pub struct SendQueue<Q> {
 }
 
 impl<Q: Backlog> SendQueue<Q> {
-    /// A queue around an empty `backlog`.
+    /// A queue around an empty `backlog`, in which `queue_max` bytes may wait.
     pub fn new(limits: SendLimits, backlog: Q) -> Self {
         Self {
             limits,
+            limit: QueueLimit::fixed(limits.queue_max),
             backlog,
             submitted: 0,
             refused: false,
             closed: false,
         }
+    }
+
+    /// The same queue, in which no more may wait than the protocol needs to send without a pause:
+    /// [`took`](Self::took) tells that. `queue_max` stays the most.
+    #[must_use]
+    pub fn measured(self) -> Self {
+        Self {
+            limit: QueueLimit::measured(self.limits.queue_max),
+            ..self
+        }
+    }
+
+    /// The protocol took out of the backlog what it could send at this time, before which `before`
+    /// bytes waited.
+    pub fn took(&mut self, before: usize) {
+        let starved = self.refused && self.is_empty();
+        self.limit.taken(before - self.bytes(), starved);
     }
 
     /// Accepts a message of `len` payload bytes and returns its number, which the caller then puts
@@ -87,7 +108,7 @@ impl<Q: Backlog> SendQueue<Q> {
         let SendLimits {
             services,
             message_max: max,
-            queue_max,
+            ..
         } = self.limits;
         if self.closed {
             return Err(SubmitError::Leaving);
@@ -99,7 +120,7 @@ impl<Q: Backlog> SendQueue<Q> {
             return Err(SubmitError::TooLarge { len, max });
         }
         let queued = self.bytes();
-        if !self.is_empty() && queued + len > queue_max {
+        if !self.is_empty() && queued + len > self.limit.bytes() {
             self.refused = true;
             return Err(SubmitError::Full { queued });
         }
@@ -119,8 +140,13 @@ impl<Q: Backlog> SendQueue<Q> {
 
     /// Whether to tell the user now that there is room again. Says so once after a refusal.
     pub fn take_writable(&mut self) -> bool {
-        let has_room = self.bytes() <= self.limits.queue_max / 2;
+        let has_room = self.bytes() <= self.limit.bytes() / 2;
         has_room && core::mem::take(&mut self.refused)
+    }
+
+    /// The bytes that may wait now.
+    pub fn room_max(&self) -> usize {
+        self.limit.bytes()
     }
 
     /// The bytes that wait.
@@ -293,6 +319,34 @@ mod tests {
                 prop_assert_eq!(front, (!model.waiting.is_empty()).then_some(first));
             }
         }
+    }
+
+    #[test]
+    fn a_measured_queue_has_room_for_what_is_taken_twice() {
+        let limits = SendLimits {
+            message_max: 100_000,
+            queue_max: 1 << 20,
+            ..LIMITS
+        };
+        let mut queue = SendQueue::new(limits, Fifo::default()).measured();
+        let message = || Bytes::from_static(&[0; 1_000]);
+        let fill = |queue: &mut SendQueue<Fifo>| {
+            while queue.submit(Service::Fifo, message()).is_ok() {}
+            queue.bytes()
+        };
+        assert_eq!(fill(&mut queue), 8_000);
+        for _ in 0..2 {
+            queue.pop();
+        }
+        queue.took(8_000);
+        assert_eq!(fill(&mut queue), 8_000);
+        while queue.pop().is_some() {}
+        queue.took(8_000);
+        assert!(queue.take_writable());
+        assert_eq!(fill(&mut queue), 16_000);
+        let long = Bytes::from_static(&[0; 100_000]);
+        let next = queue.submit(Service::Fifo, long);
+        assert_eq!(next, Err(SubmitError::Full { queued: 16_000 }));
     }
 
     #[test]

@@ -45,6 +45,11 @@ groupcast_core::settings! {
         pub queue_max: usize = 4 << 20 => Spec::size(0, u64::MAX),
             "Too small: senders wait although the ring has room (below twice what a visit of the token takes: 0.5 MB \
              by default). Too large: memory, and messages wait longer.";
+        /// Whether the queue is as short as the ring allows: no more may wait than twice what the
+        /// token takes at a visit, 8 KiB at least and `queue_max` at most.
+        pub queue_measured: bool = false => Spec::flag(),
+            "False: where tokens are slow, messages wait behind all that `queue_max` allows. True: a burst that the \
+             ring would take in several visits has to be submitted in as many parts.";
         /// The most members of a ring; more are ignored.
         pub members_max: usize = 128 => Spec::count("members", 1, Indices::MAX as u32),
             "Too small: members stay outside.";

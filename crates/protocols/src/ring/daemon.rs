@@ -14,8 +14,8 @@ pub const ORDER: OrderFamily = OrderFamily::of::<RingConfig>(&FAMILY, channel::R
 impl RingConfig {
     /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
     ///
-    /// - `queue_max`, 1 MiB: what the two largest visits of the token take. What waits beyond it
-    ///   waits with the clients.
+    /// - `queue_max`, 1 MiB: what the two largest visits of the token take, and `queue_measured`.
+    ///   What waits beyond it waits with the clients, who have their turns there.
     /// - `idle_after`, 100 µs. At a few messages a millisecond and less, the token then rests
     ///   between them: to wake it takes one datagram more, but a token that went round all the time
     ///   would have to be waited for as long, and it occupies processors that clients need.
@@ -24,6 +24,7 @@ impl RingConfig {
     pub fn daemon() -> Self {
         Self {
             queue_max: 1 << 20,
+            queue_measured: true,
             idle_after: Duration::from_micros(100),
             doze_max: Duration::from_micros(400),
             ..Self::lan()

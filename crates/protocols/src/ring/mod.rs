@@ -232,6 +232,10 @@ impl Ring {
             message_max: config.message_max,
             queue_max: config.queue_max,
         };
+        let mut queue = SendQueue::new(limits, Packer::default());
+        if config.queue_measured {
+            queue = queue.measured();
+        }
         let mut ring = Self {
             flow: Flow::new(&config),
             config,
@@ -246,7 +250,7 @@ impl Ring {
             claims: Claims::default(),
             leaving: None,
             passed: Passed::default(),
-            queue: SendQueue::new(limits, Packer::default()),
+            queue,
             unordered: Unordered::default(),
             outbox: Outbox::default(),
             events: VecDeque::new(),

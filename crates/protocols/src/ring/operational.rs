@@ -228,9 +228,11 @@ impl Ring {
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let records_max = ring.packet_size.records_max();
         let queue = &mut self.queue;
+        let waiting = queue.bytes();
         let visit = ring.visit(&mut token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
         });
+        queue.took(waiting);
         ring.exchange_marks(&mut token, queue.take_marks_wanted());
         if !visit.new.is_empty() || !visit.retransmissions.is_empty() || !queue.is_empty() {
             token.idle = false;

@@ -211,9 +211,11 @@ impl Ring {
         let ring = &mut operational.ordering;
         let records_max = ring.packet_size.records_max();
         let queue = &mut self.queue;
+        let waiting = queue.bytes();
         let new = ring.claim(token, limits, || {
             queue.pack(records_max).map(|body| (None, body))
         });
+        queue.took(waiting);
         ring.exchange_marks(token, queue.take_marks_wanted());
         operational.unordered_sent = 0;
         for seq in new.iter().filter(|_| ring.members.len() > 1) {

@@ -61,6 +61,11 @@ groupcast_core::settings! {
         /// nothing waits.
         pub queue_max: usize = 4 << 20 => Spec::size(0, u64::MAX),
             "Too small: senders wait although the window has room. Too large: memory, and messages wait longer.";
+        /// Whether the queue is as short as the window allows: no more may wait than twice what is
+        /// sent at a time, 8 KiB at least and `queue_max` at most.
+        pub queue_measured: bool = false => Spec::flag(),
+            "False: where acknowledgements are slow, messages wait behind all that `queue_max` allows. True: a burst \
+             that the window would take in several parts has to be submitted in as many.";
         /// The most members of a configuration; more are left out.
         pub members_max: usize = 128 => Spec::count("members", 1, Indices::MAX as u32),
             "Too small: members stay outside.";

@@ -14,22 +14,25 @@ pub const ORDER: OrderFamily = OrderFamily::of::<RmpConfig>(&FAMILY, channel::RM
 impl RmpConfig {
     /// Settings of a daemon on a LAN: as [`lan`](Self::lan), but for
     ///
-    /// - `queue_max`, 1 MiB. What waits beyond it waits with the clients.
+    /// - `queue_max`, 1 MiB, and `queue_measured`. What waits beyond it waits with the clients, who
+    ///   have their turns there.
     /// - `silence_max`, 210 ms. With `poll_wait` it is most of a fail-over, and the time in which a
     ///   pause does no harm: as long as with the ring's settings.
     pub fn daemon() -> Self {
         Self {
             queue_max: 1 << 20,
+            queue_measured: true,
             silence_max: Duration::from_millis(210),
             ..Self::lan()
         }
     }
 
     /// Settings of a daemon on links of up to 100 ms one way: as [`wan`](Self::wan), with a
-    /// `queue_max` of 1 MiB.
+    /// `queue_max` of 1 MiB and `queue_measured`.
     pub fn daemon_wan() -> Self {
         Self {
             queue_max: 1 << 20,
+            queue_measured: true,
             ..Self::wan()
         }
     }

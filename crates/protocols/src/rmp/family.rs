@@ -62,9 +62,9 @@ impl MemberConfig for RmpConfig {
 const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
 
 /// One of the presets, sometimes with the paper's ACKs, stop-and-wait, unicast NACKs, small
-/// windows, small datagrams, or sizes of datagrams that differ from member to member. Where nothing
-/// goes wrong but what the network does, mostly with `order = "heard"`, which keeps the one order
-/// only as long as nobody is cut off.
+/// windows, a short queue, small datagrams, or sizes of datagrams that differ from member to
+/// member. Where nothing goes wrong but what the network does, mostly with `order = "heard"`, which
+/// keeps the one order only as long as nobody is cut off.
 fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     let mut config = match rng.below(10) {
         0 => RmpConfig::wan(),
@@ -74,6 +74,7 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     {
         config.planted = situation.plant.and_then(|name| name.parse().ok());
     }
+    config.queue_measured = rng.fork("queue").chance(0.25);
     if rng.chance(0.25) {
         config.ack_packets_max = 1;
     }

@@ -270,6 +270,10 @@ impl Rmp {
             message_max: config.message_max,
             queue_max: config.queue_max,
         };
+        let mut queue = SendQueue::new(limits, Outgoing::default());
+        if config.queue_measured {
+            queue = queue.measured();
+        }
         let mut rmp = Self {
             flow: Flow::new(&config),
             timing: Timing::default(),
@@ -286,7 +290,7 @@ impl Rmp {
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,
-            queue: SendQueue::new(limits, Outgoing::default()),
+            queue,
             unordered: Unordered::default(),
             outbox: Outbox::default(),
             events: VecDeque::new(),

@@ -161,6 +161,7 @@ impl Rmp {
             ..
         } = operational;
         let mut flown = false;
+        let waiting = self.queue.bytes();
         while let Some(max) = self
             .flow
             .packet_max(self.queue.bytes(), *unacknowledged, frame, most)
@@ -201,6 +202,7 @@ impl Rmp {
             self.counters.packets_sent += 1;
             flown = true;
         }
+        self.queue.took(waiting);
         if flown && self.timers.due(Timer::Data).is_none() {
             self.plan_data(now);
         }
