@@ -13,6 +13,7 @@ use super::bimodal::MissedRanges;
 use super::guests::{AsGuest, GuestRequest};
 use super::orders::{OrderIndex, PerOrder};
 use super::output::Output;
+use super::turns::Mark;
 use crate::frame::{BusRequest, ClientKind, FrameDecoder, HELLO_MAX, Hello, Publish, credit_cost};
 use crate::when_slow::WhenSlow;
 
@@ -217,6 +218,8 @@ pub(super) struct ClientOrder {
     pub(super) requests: VecDeque<Pending>,
     /// Whether it is in the order's queue of clients that submit in turn.
     pub(super) in_turn: bool,
+    /// How far it is in sharing the order with others.
+    pub(super) mark: Mark,
     /// Whether the order knows the client's name by its number.
     pub(super) bound: bool,
     /// How many group names its requests have bound to numbers.
@@ -234,6 +237,7 @@ impl ClientOrder {
         *self = Self {
             requests: std::mem::take(&mut self.requests),
             in_turn: self.in_turn,
+            mark: self.mark,
             ..Self::default()
         };
     }

@@ -100,6 +100,7 @@ mod spill;
 mod spilling;
 mod submit;
 mod table;
+mod turns;
 mod wire;
 
 use std::collections::VecDeque;

@@ -286,7 +286,8 @@ impl Engine {
         of_order.requests.push_back(request);
         if !of_order.in_turn {
             of_order.in_turn = true;
-            self.orders[on].submissions.take_turn(id);
+            let mark = of_order.mark;
+            self.orders[on].submissions.take_turn(id, mark);
         }
     }
 

@@ -12,13 +12,11 @@ use super::client::{Addressed, Client, ClientPhase, Pending};
 use super::guests::OfGuest;
 use super::orders::OrderIndex;
 use super::own_state::OwnState;
+use super::turns::{Mark, TURN, Turns};
 use super::wire::{BusOp, GroupRef, Op, encode_data_head};
 use super::{Carrier, ClientId, Engine};
 use crate::frame::{BusRequest, Publish, Reject, Request, credit_cost};
 use crate::name::is_private;
-
-/// How many bytes a client may submit before the next client has its turn.
-const TURN: usize = 64 * 1024;
 
 /// The bytes that a change of groups, or a question of the bus, counts for in a client's turn.
 const CHANGE_TURN: usize = TURN / 4;
@@ -39,10 +37,8 @@ pub(super) struct Submissions {
     /// Messages that are ready to be submitted: a request, and before it the bindings that it
     /// needs.
     staged: VecDeque<Submission>,
-    /// Clients with waiting requests, in the order of their turns.
-    turns: VecDeque<ClientId>,
-    /// How much the first of them has submitted in this turn.
-    spent: usize,
+    /// Clients with waiting requests.
+    turns: Turns,
     /// Clients whose next request is a message that waits for a slow client.
     stopped: BTreeSet<ClientId>,
     /// Changes of groups that are on their way, and the clients whose changes wait.
@@ -84,28 +80,26 @@ pub(super) struct Published {
 }
 
 impl Submissions {
-    /// Queues a client with requests for its turn.
-    pub(super) fn take_turn(&mut self, client: ClientId) {
-        self.turns.push_back(client);
+    /// Queues a client with requests for its turn. Its mark is that of its last one.
+    pub(super) fn take_turn(&mut self, client: ClientId, mark: Mark) {
+        self.turns.enter(client, mark);
     }
 
     /// The submissions of a new member in the order: keeps only the clients that wait for a turn.
     pub(super) fn begun_anew(mut self) -> Self {
-        let mut turns = self.changes.take_held_back();
-        turns.append(&mut self.turns);
-        turns.extend(self.stopped);
+        let others = self.changes.take_held_back().into_iter();
+        for client in others.chain(self.stopped) {
+            self.turns.enter(client, Some(0));
+        }
         Self {
-            turns,
+            turns: self.turns,
             ..Self::default()
         }
     }
 
     /// Removes a client without requests from the queue.
     pub(super) fn forget_turn(&mut self, client: ClientId) {
-        if self.turns.front() == Some(&client) {
-            self.spent = 0;
-        }
-        self.turns.retain(|other| *other != client);
+        self.turns.forget(client);
         self.stopped.remove(&client);
         self.changes.forget(client);
     }
@@ -304,39 +298,54 @@ impl Engine {
     fn stage_next(&mut self, on: OrderIndex) -> Option<()> {
         if let Some(id) = self.orders[on].submissions.changes.next_held_back() {
             let views = self.views_of_next(on, id);
-            self.stage_request(on, id, views);
+            let cost = self.stage_request(on, id, views);
+            let mark = self.mark(on, id);
+            let mark = self.orders[on].submissions.turns.charged(mark, cost);
+            self.set_mark(on, id, mark);
             match self.has_requests(on, id) {
-                true => self.orders[on].submissions.take_turn(id),
+                true => self.orders[on].submissions.take_turn(id, mark),
                 false => self.out_of_turn(on, id),
             }
             return Some(());
         }
-        let id = *self.orders[on].submissions.turns.front()?;
+        let id = self.orders[on].submissions.turns.next()?;
         let views = self.views_of_next(on, id);
         if views.is_some() && !self.orders[on].submissions.changes.have_room() {
-            self.orders[on].submissions.turns.pop_front();
-            self.orders[on].submissions.spent = 0;
+            self.end_turn(on, id, false);
             self.orders[on].submissions.changes.hold_back(id);
             return Some(());
         }
         if views.is_none() && self.is_stopped(id) {
-            let submissions = &mut self.orders[on].submissions;
-            submissions.turns.pop_front();
-            submissions.spent = 0;
-            submissions.stopped.insert(id);
+            self.end_turn(on, id, false);
+            self.orders[on].submissions.stopped.insert(id);
             return Some(());
         }
-        self.orders[on].submissions.spent += self.stage_request(on, id, views);
+        let cost = self.stage_request(on, id, views);
         let more = self.has_requests(on, id);
-        if !more || self.orders[on].submissions.spent >= TURN {
-            self.orders[on].submissions.turns.pop_front();
-            self.orders[on].submissions.spent = 0;
-            match more {
-                true => self.orders[on].submissions.take_turn(id),
-                false => self.out_of_turn(on, id),
+        if self.orders[on].submissions.turns.spend(cost) || !more {
+            self.end_turn(on, id, more);
+            if !more {
+                self.out_of_turn(on, id);
             }
         }
         Some(())
+    }
+
+    /// The turn of `id` is over; if it has `more` requests, and none that wait for something else,
+    /// it waits for another.
+    fn end_turn(&mut self, on: OrderIndex, id: ClientId, more: bool) {
+        let mark = self.orders[on].submissions.turns.end(more);
+        self.set_mark(on, id, mark);
+    }
+
+    fn mark(&self, on: OrderIndex, id: ClientId) -> Mark {
+        self.clients.get(id)?.orders[on].mark
+    }
+
+    fn set_mark(&mut self, on: OrderIndex, id: ClientId, mark: Mark) {
+        if let Some(client) = self.clients.get_mut(id) {
+            client.orders[on].mark = mark;
+        }
     }
 
     /// Whether messages of a client wait for slow clients. One that leaves may say its last ones.
@@ -351,7 +360,10 @@ impl Engine {
             for id in std::mem::take(&mut self.orders[on].submissions.stopped) {
                 match self.is_stopped(id) {
                     true => _ = self.orders[on].submissions.stopped.insert(id),
-                    false => self.orders[on].submissions.take_turn(id),
+                    false => {
+                        let mark = self.mark(on, id);
+                        self.orders[on].submissions.take_turn(id, mark);
+                    }
                 }
             }
         }

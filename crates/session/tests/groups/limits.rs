@@ -406,3 +406,56 @@ fn few_changes_of_groups_are_on_their_way_at_a_time() {
     let leaves = 500;
     assert_eq!(world.client(al.0, al.1).seen.len(), joins + leaves);
 }
+
+/// Clients that always have messages do not make one wait that has a message now and then: it waits
+/// for what the order's queue has, and for one turn.
+#[test]
+fn a_lone_message_waits_for_one_turn_of_those_who_always_have_some() {
+    const TURN: usize = 4 * 1024;
+    const LEN: usize = 1_000;
+    let (mut world, mut rng, one) = alone(EngineConfig::default());
+    let lone = world.connect(one, "lone");
+    let greedy: Vec<_> = (0..13)
+        .map(|number| world.connect(one, &format!("greedy{number}")))
+        .collect();
+    let fill = |world: &mut World| {
+        for id in &greedy {
+            while world.client(one, *id).may_publish() {
+                world.act(one, *id, |client| {
+                    client.publish(&["g"], Service::Agreed, &[1; LEN]);
+                });
+            }
+        }
+    };
+    let say = |world: &mut World| {
+        world.act(one, lone, |client| {
+            client.publish(&["g"], Service::Agreed, b"lone");
+        });
+    };
+    say(&mut world);
+    world.run(&mut rng);
+    for round in 0..40 {
+        fill(&mut world);
+        for _ in 0..round {
+            world.order(one, &mut rng);
+            world.deliver(one);
+        }
+        fill(&mut world);
+        say(&mut world);
+        let mut ahead = 0;
+        loop {
+            let (_, _, payload) = world.daemon(one).queue.front().expect("messages wait");
+            let is_lone = payload.ends_with(b"lone");
+            world.order(one, &mut rng);
+            world.deliver(one);
+            if is_lone {
+                break;
+            }
+            ahead += 1;
+            fill(&mut world);
+        }
+        // The queue of the order is full, and one message waits before it that was refused.
+        let most = world.queue_max + 1 + TURN.div_ceil(LEN);
+        assert!(ahead <= most, "round {round}: {ahead} messages before it");
+    }
+}
