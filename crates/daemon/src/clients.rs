@@ -10,7 +10,8 @@
 //!   before those that sent much.
 //! - Messages are bounded by the credit of their publishers. A client that sends many other frames
 //!   rests after each share, so that the daemon is idle most of the time, whatever its clients ask
-//!   for.
+//!   for. One that sends a long frame rests after each part, as long as the time that it took to
+//!   read the part demands.
 //! - Writing is bounded in the same way: a client that reads as fast as it is written to takes a
 //!   long message in several turns.
 

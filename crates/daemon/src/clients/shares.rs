@@ -2,7 +2,7 @@
 //! read.
 
 use std::io::{self, ErrorKind, IoSlice, Read as _, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use groupcast_core::Time;
 use groupcast_session::groups::Handled;
@@ -22,6 +22,14 @@ pub(super) const REQUESTS_FREE: usize = 32;
 /// After more of them all such clients rest in turn, so long for each frame: five times as long as
 /// to handle it.
 pub(super) const REQUEST_REST: Duration = Duration::from_micros(2);
+/// So many bytes of a frame that are not its end are a part of a long one.
+pub(super) const LONG_PART: usize = 64 << 10;
+/// After a part of a long frame all such clients rest in turn, so many times as long as it took to
+/// read it: long frames have a fifth of the time, like changes of groups. Where a daemon has to
+/// wait for a processor, that keeps it idle enough to have one when a token comes.
+const PART_REST: u32 = 4;
+/// The longest such rest.
+pub(super) const PART_REST_MAX: Duration = Duration::from_millis(20);
 /// The cost of a step of a TLS handshake: a signature takes as long as reading so many bytes.
 const HANDSHAKE_COST: usize = 64 << 10;
 /// The cost of beginning a trace: the system makes, renames and removes files for it, which may
@@ -47,6 +55,15 @@ impl Clients {
         engine: &mut Engine,
         max: usize,
     ) -> ReadShare {
+        let begun = Instant::now();
+        let mut share = self.read_some(now, id, engine, max);
+        if share.frames == 0 && share.bytes >= LONG_PART {
+            share.part_took = begun.elapsed();
+        }
+        share
+    }
+
+    fn read_some(&mut self, now: Time, id: ClientId, engine: &mut Engine, max: usize) -> ReadShare {
         let mut share = ReadShare::default();
         let Some(stream) = self.streams.get_mut(&id) else {
             return share;
@@ -86,6 +103,7 @@ impl Clients {
                 }
                 Ok(len) => {
                     share.taken += len;
+                    share.bytes += len;
                     if share.count(engine.received(now, id, len)) {
                         self.held.insert(id);
                         continue;
@@ -169,8 +187,14 @@ impl Clients {
 pub(super) struct ReadShare {
     /// The cost of reading and handling it.
     pub(super) taken: usize,
+    /// Bytes that were read.
+    bytes: usize,
+    /// Whole frames.
+    frames: usize,
     /// Frames that published nothing.
     requests: usize,
+    /// How long it took to read it, if it is a part of a long frame.
+    part_took: Duration,
     /// Traces that were begun.
     begins: usize,
     /// Patterns that were compiled.
@@ -185,6 +209,7 @@ impl ReadShare {
         let requests = handled.frames - handled.messages;
         self.taken += handled.moved;
         self.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
+        self.frames += handled.frames;
         self.requests += requests;
         if handled.compiled {
             self.taken += PATTERN_COST;
@@ -199,7 +224,8 @@ impl ReadShare {
             true => REQUEST_REST * self.requests as u32,
             false => Duration::ZERO,
         };
-        requests + TRACE_REST * self.begins as u32 + PATTERN_REST * self.patterns as u32
+        let part = (self.part_took * PART_REST).min(PART_REST_MAX);
+        part + requests + TRACE_REST * self.begins as u32 + PATTERN_REST * self.patterns as u32
     }
 }
 
