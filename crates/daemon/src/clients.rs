@@ -10,8 +10,8 @@
 //!   before those that sent much.
 //! - Messages are bounded by the credit of their publishers. A client that sends many other frames
 //!   rests after each share, so that the daemon is idle most of the time, whatever its clients ask
-//!   for. One that sends a long frame rests after each part, as long as the time that it took to
-//!   read the part demands.
+//!   for. Where several send long frames, each of them rests after a part, as long as the time that
+//!   it took to read the part demands.
 //! - Writing is bounded in the same way: a client that reads as fast as it is written to takes a
 //!   long message in several turns.
 
@@ -87,10 +87,12 @@ pub(crate) struct Clients {
     resting: VecDeque<(Time, ClientId)>,
     /// The clients in `resting`, to find them.
     rests: BTreeSet<ClientId>,
-    /// Clients of which frames were read that are not handled yet.
-    held: BTreeSet<ClientId>,
     /// When the last of them has rested.
     rested_at: Time,
+    /// Clients of which frames were read that are not handled yet.
+    held: BTreeSet<ClientId>,
+    /// Clients of which the beginning of a long frame was read, and not its end.
+    long: BTreeSet<ClientId>,
     /// Clients with output that may be written, in the order of their turns.
     writable: Turns,
     /// Clients whose sockets are full: written to again when there is room.
@@ -139,8 +141,9 @@ impl Clients {
             readable: ReadTurns::default(),
             resting: VecDeque::new(),
             rests: BTreeSet::new(),
-            held: BTreeSet::new(),
             rested_at: Time::ZERO,
+            held: BTreeSet::new(),
+            long: BTreeSet::new(),
             writable: Turns::default(),
             blocked: BTreeSet::new(),
             ended: BTreeSet::new(),
@@ -420,6 +423,7 @@ impl Clients {
         self.blocked.remove(&id);
         self.ended.remove(&id);
         self.held.remove(&id);
+        self.long.remove(&id);
         self.readable.forget(id);
         self.streams.remove(&id)
     }

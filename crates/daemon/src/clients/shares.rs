@@ -22,11 +22,13 @@ pub(super) const REQUESTS_FREE: usize = 32;
 /// After more of them all such clients rest in turn, so long for each frame: five times as long as
 /// to handle it.
 pub(super) const REQUEST_REST: Duration = Duration::from_micros(2);
-/// So many bytes of a frame that are not its end are a part of a long one.
+/// Who was read at this cost, and no frame ended, has sent a part of a long one. To move what has
+/// come of it counts, too.
 pub(super) const LONG_PART: usize = 64 << 10;
-/// After a part of a long frame all such clients rest in turn, so many times as long as it took to
-/// read it: long frames have a fifth of the time, like changes of groups. Where a daemon has to
-/// wait for a processor, that keeps it idle enough to have one when a token comes.
+/// After a part of a long frame all such clients rest in turn, as many times as long as it took to
+/// read it as there are others with a long frame, so many at most: many long frames have a fifth of
+/// the time, like changes of groups. Where a daemon has to wait for a processor, that keeps it idle
+/// enough to have one when a token comes.
 const PART_REST: u32 = 4;
 /// The longest such rest.
 pub(super) const PART_REST_MAX: Duration = Duration::from_millis(20);
@@ -57,8 +59,12 @@ impl Clients {
     ) -> ReadShare {
         let begun = Instant::now();
         let mut share = self.read_some(now, id, engine, max);
-        if share.frames == 0 && share.bytes >= LONG_PART {
-            share.part_took = begun.elapsed();
+        if share.frames > 0 {
+            self.long.remove(&id);
+        } else if share.taken >= LONG_PART {
+            self.long.insert(id);
+            let others = self.long.len() as u32 - 1;
+            share.part_rest = (begun.elapsed() * others.min(PART_REST)).min(PART_REST_MAX);
         }
         share
     }
@@ -103,7 +109,6 @@ impl Clients {
                 }
                 Ok(len) => {
                     share.taken += len;
-                    share.bytes += len;
                     if share.count(engine.received(now, id, len)) {
                         self.held.insert(id);
                         continue;
@@ -187,14 +192,12 @@ impl Clients {
 pub(super) struct ReadShare {
     /// The cost of reading and handling it.
     pub(super) taken: usize,
-    /// Bytes that were read.
-    bytes: usize,
     /// Whole frames.
     frames: usize,
     /// Frames that published nothing.
     requests: usize,
-    /// How long it took to read it, if it is a part of a long frame.
-    part_took: Duration,
+    /// How long the client rests after it, if it is a part of a long frame.
+    part_rest: Duration,
     /// Traces that were begun.
     begins: usize,
     /// Patterns that were compiled.
@@ -224,8 +227,8 @@ impl ReadShare {
             true => REQUEST_REST * self.requests as u32,
             false => Duration::ZERO,
         };
-        let part = (self.part_took * PART_REST).min(PART_REST_MAX);
-        part + requests + TRACE_REST * self.begins as u32 + PATTERN_REST * self.patterns as u32
+        let traces = TRACE_REST * self.begins as u32;
+        self.part_rest + requests + traces + PATTERN_REST * self.patterns as u32
     }
 }
 

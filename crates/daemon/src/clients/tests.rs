@@ -257,22 +257,36 @@ fn who_sends_many_requests_rests_and_the_others_do_not() {
 }
 
 #[test]
-fn who_sends_a_long_message_rests_after_each_part_and_it_comes_whole() {
+fn where_two_send_long_frames_each_rests_after_a_part_and_what_ends_comes_whole() {
     let path = std::env::temp_dir().join(format!("gc-part-{}", std::process::id()));
     let poll = mio::Poll::new().unwrap();
     let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
     let mut engine = engine();
     let mut now = Time::ZERO;
-    let mut long = StdUnixStream::connect(&path).unwrap();
-    long.write_all(&hello()).unwrap();
-    clients.accept_at = Some(now);
-    clients.take_input(now, &mut engine);
-    let id = *clients.streams.keys().next().unwrap();
-    clients.handle_ready(now, token_of(id), READABLE);
-    clients.take_input(now, &mut engine);
-    assert_eq!(engine.counters().clients_accepted, 1);
+    let join = |clients: &mut Clients, engine: &mut Engine| {
+        let mut stream = StdUnixStream::connect(&path).unwrap();
+        stream.write_all(&hello()).unwrap();
+        clients.accept_at = Some(now);
+        clients.take_input(now, engine);
+        let id = *clients.streams.keys().next_back().unwrap();
+        clients.handle_ready(now, token_of(id), READABLE);
+        clients.take_input(now, engine);
+        stream.set_nonblocking(true).unwrap();
+        (stream, id)
+    };
+    let (mut endless, other) = join(&mut clients, &mut engine);
+    let (mut long, id) = join(&mut clients, &mut engine);
+    assert_eq!(engine.counters().clients_accepted, 2);
 
-    long.set_nonblocking(true).unwrap();
+    endless.write_all(&(1u32 << 24).to_be_bytes()).unwrap();
+    for _ in 0..4 {
+        while endless.write(&[0; 1 << 12]).is_ok() {}
+        clients.handle_ready(now, token_of(other), READABLE);
+        clients.take_input(now, &mut engine);
+        assert!(clients.long.contains(&other));
+        assert!(clients.rests.is_empty(), "it is alone");
+    }
+
     let mut frame = (1u32 << 20).to_be_bytes().to_vec();
     // Of a kind that no daemon knows: it is counted and ignored.
     frame.resize(4 + (1 << 20), 200);
@@ -301,6 +315,10 @@ fn who_sends_a_long_message_rests_after_each_part_and_it_comes_whole() {
     }
     assert!(parts >= 2, "{parts} parts");
     assert!(frame.len() > parts * LONG_PART);
+    assert!(!clients.long.contains(&id), "it has ended");
+    drop(endless);
+    clients.end(now, other, &mut engine);
+    assert!(clients.long.is_empty());
 }
 
 /// A client that has a lot to read and goes on sending still gets the last frame.
