@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::{Rng, Service};
+use groupcast_core::{Rng, Service, SubmitError};
 use groupcast_protocols::ring::Ring;
 use groupcast_sim::Cluster;
 
@@ -16,7 +16,8 @@ pub enum Load {
     /// One client that sends its next message when it has its last, fifty times, and then pauses;
     /// each time at another host.
     ClosedLoop,
-    /// All members have a hundred messages of a kilobyte at once, every three seconds.
+    /// All members have a hundred messages of a kilobyte at once, every three seconds. What there
+    /// is no room for goes when there is.
     Bursts,
 }
 
@@ -30,6 +31,8 @@ const LOOP_PAUSE: Duration = Duration::from_millis(1_500);
 const BURST: usize = 100;
 /// The bytes of each of them.
 const BURST_LEN: usize = 1_000;
+/// How soon a client tries again with what there was no room for.
+const AGAIN: Duration = Duration::from_micros(100);
 /// From one burst to the next.
 const BURST_EVERY: Duration = Duration::from_secs(3);
 /// How long a message may take before it counts as one that does not arrive.
@@ -103,13 +106,22 @@ fn say_in_turn(cluster: &mut Cluster<Ring>, rng: &mut Rng, outcome: &mut Outcome
 }
 
 fn say_at_once(cluster: &mut Cluster<Ring>, outcome: &mut Outcome) {
-    for host in 0..cluster.hosts() {
-        for _ in 0..BURST {
-            submit(cluster, host, Service::Agreed, &[1; BURST_LEN], outcome);
-        }
-    }
+    let hosts = cluster.hosts();
     let begun = cluster.now();
-    await_all(cluster, 0..cluster.hosts(), outcome);
+    let mut left = vec![BURST; hosts];
+    while left.iter().any(|left| *left > 0) {
+        for (host, left) in left.iter_mut().enumerate() {
+            while *left > 0 {
+                match cluster.submit(host, Service::Agreed, vec![1; BURST_LEN]) {
+                    Ok(_) => (outcome.messages, *left) = (outcome.messages + 1, *left - 1),
+                    Err(SubmitError::Full { .. }) if cluster.now() - begun < ARRIVAL_MAX => break,
+                    Err(error) => return refused(cluster, host, error, outcome),
+                }
+            }
+        }
+        cluster.run_for(AGAIN);
+    }
+    await_all(cluster, 0..hosts, outcome);
     let rest = BURST_EVERY.saturating_sub(cluster.now() - begun);
     cluster.run_for(rest);
 }
@@ -125,14 +137,15 @@ fn submit(
     let taken = cluster.submit(host, service, payload.to_vec());
     match taken {
         Ok(_) => outcome.messages += 1,
-        Err(error) => {
-            let at = cluster.now();
-            outcome
-                .violations
-                .push(format!("{at:?}: h{host} takes no message: {error}"));
-        }
+        Err(error) => refused(cluster, host, error, outcome),
     }
     taken.is_ok()
+}
+
+fn refused(cluster: &Cluster<Ring>, host: usize, error: SubmitError, outcome: &mut Outcome) {
+    let at = cluster.now();
+    let violation = format!("{at:?}: h{host} takes no message: {error}");
+    outcome.violations.push(violation);
 }
 
 /// Lets time pass until `hosts` have all messages that were sent. Whether they do.

@@ -32,9 +32,13 @@ impl RingConfig {
     }
 
     /// Settings of a daemon on links of up to 100 ms one way: what [`wan`](Self::wan) is to
-    /// [`lan`](Self::lan), this is to [`daemon`](Self::daemon).
+    /// [`lan`](Self::lan), this is to [`daemon`](Self::daemon), but without `queue_measured`: a
+    /// visit of the token is rare there, and a burst should go with the first one.
     pub fn daemon_wan() -> Self {
-        Self::daemon().over_distance()
+        Self {
+            queue_measured: false,
+            ..Self::daemon().over_distance()
+        }
     }
 }
 

@@ -28,11 +28,10 @@ impl RmpConfig {
     }
 
     /// Settings of a daemon on links of up to 100 ms one way: as [`wan`](Self::wan), with a
-    /// `queue_max` of 1 MiB and `queue_measured`.
+    /// `queue_max` of 1 MiB.
     pub fn daemon_wan() -> Self {
         Self {
             queue_max: 1 << 20,
-            queue_measured: true,
             ..Self::wan()
         }
     }
