@@ -20,6 +20,8 @@ const GROUP: &str = "239.79.1.4:4822";
 const LIMIT: Duration = Duration::from_secs(20);
 const HOSTS: usize = 5;
 const MEMBERS: usize = 20;
+/// What a member runs: its reply has as many bytes as the request says.
+const REPLY: &str = "head -c $(cat) /dev/zero | tr '\\0' x";
 
 /// `groupcast COMMAND` on a host, in the group of the test.
 fn launch(
@@ -123,22 +125,25 @@ fn unread(cluster: &Cluster) -> Outcome<u64> {
 /// Twenty members that listen, four on each host, each of the four in another subgroup.
 fn answering(cluster: &Cluster) -> Outcome<Vec<Process>> {
     let mut members = Vec::new();
-    let command = "head -c $(cat) /dev/zero | tr '\\0' x";
     for member in 0..MEMBERS {
         let (host, name) = (2 + member % HOSTS, format!("member-{member:02}"));
         let subgroup = (member / HOSTS).to_string();
         let options = ["--json", "--subgroup", &subgroup];
-        let options = [&options[..], &["--exec", "sh", "-c", command]].concat();
+        let options = [&options[..], &["--exec", "sh", "-c", REPLY]].concat();
         members.push(launch(cluster, host, &name, "answer", &options)?);
     }
+    all_listen(&members)?;
+    Ok(members)
+}
+
+fn all_listen(members: &[Process]) -> Outcome {
     until(LIMIT, "all members listen", || {
         let mut all = true;
-        for member in &members {
+        for member in members {
             all &= member.stdout()?.contains("listening");
         }
         Ok(all.then_some(()))
-    })?;
-    Ok(members)
+    })
 }
 
 fn all_reply() -> Outcome {
@@ -160,10 +165,7 @@ fn all_reply() -> Outcome {
 /// Two of five hosts have no multicast: one request reaches all five.
 fn with_and_without_multicast() -> Outcome {
     let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
-    let (key, command) = (
-        cluster.path("cluster.key"),
-        "head -c $(cat) /dev/zero | tr '\\0' x",
-    );
+    let key = cluster.path("cluster.key");
     let without = [5, 6];
     let mut members = Vec::new();
     for host in 2..=HOSTS + 1 {
@@ -177,16 +179,10 @@ fn with_and_without_multicast() -> Outcome {
         }
         let mut line = cluster.command(host, &["answer", "--group", GROUP, "--key", &key]);
         line.args([place, &at.to_string(), "--name", &name, "--json"]);
-        line.args(["--exec", "sh", "-c", command]);
+        line.args(["--exec", "sh", "-c", REPLY]);
         members.push(cluster.bed.launch(&name, line)?);
     }
-    until(LIMIT, "all members listen", || {
-        let mut all = true;
-        for member in &members {
-            all &= member.stdout()?.contains("listening");
-        }
-        Ok(all.then_some(()))
-    })?;
+    all_listen(&members)?;
     let peers = without.map(|host| cluster.bed.address(host).to_string());
     let peers = peers.join(",");
     for (round, (permille, bytes)) in [(0, 1), (0, 65_536), (50, 65_536)].into_iter().enumerate() {
