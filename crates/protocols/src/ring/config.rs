@@ -5,6 +5,7 @@ use alloc::format;
 use core::time::Duration;
 
 use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::Lengths;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 
@@ -128,12 +129,12 @@ groupcast_core::settings! {
         pub fail_to_receive: Duration = Duration::from_millis(400) => Spec::time(),
             "Too small: members in trouble for a moment are excluded. Too large: one that cannot receive stops all for \
              that long.";
-        /// A member that was excluded is not let in again for this long; doubled each time that it
-        /// happens again soon, up to `quarantine_max`.
+        /// A member that was excluded is not let in again for this long; four times as long each
+        /// time that it happens again soon, up to `quarantine_max`.
         pub quarantine_min: Duration = Duration::from_millis(300) => Spec::time(),
             "Too small: a one-way link breaks the ring over and over. Too large: a member that recovered waits.";
         /// The longest quarantine.
-        pub quarantine_max: Duration = Duration::from_secs(20)
+        pub quarantine_max: Duration = Duration::from_secs(60)
             => Spec::time().rule("not below quarantine_min"),
             "As with quarantine_min.";
         /// A graceful leave that cannot finish with the others is finished without them after this
@@ -190,6 +191,16 @@ impl RingConfig {
             quarantine_max: self.quarantine_max * 2,
             leave_timeout: self.leave_timeout * 6,
             ..self
+        }
+    }
+
+    /// How long a member that was excluded is not let in: the longest time is reached within the
+    /// first half minute of a fault.
+    pub(super) fn quarantines(&self) -> Lengths {
+        Lengths {
+            min: self.quarantine_min,
+            max: self.quarantine_max,
+            growth: 4,
         }
     }
 

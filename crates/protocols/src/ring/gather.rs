@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use groupcast_core::mech::peers::{Lengths, Peers, Stranger};
+use groupcast_core::mech::peers::{Peers, Stranger};
 use groupcast_core::{MemberId, Time};
 
 use super::numbers::{Attempt, Seq};
@@ -38,6 +38,8 @@ pub(super) struct Gather {
     rounds: u32,
     /// All agree; the commit token must come.
     agreed: bool,
+    /// The member that forms the ring has begun anew since all agreed.
+    begun_anew: bool,
 }
 
 /// A candidate's opinion: its last join.
@@ -155,6 +157,7 @@ impl Ring {
         self.peers.attempt = self.peers.attempt.next();
         gather.heard.clear();
         gather.agreed = false;
+        gather.begun_anew = false;
         self.timers.cancel(Timer::Loss);
         let timeout = if gather.proc.len() == 1 {
             self.config.alone_after
@@ -237,9 +240,7 @@ impl Ring {
         if join.fail.contains(&self.local) {
             return;
         }
-        let installed = self.state.installed();
-        let alone = installed.is_none_or(|ring| ring.members.len() <= 1);
-        if alone && join.proc.contains(&self.local) {
+        if join.proc.contains(&self.local) && self.is_alone() {
             // The others decide how soon they try it again with this member: a second quarantine,
             // here, would only end at another time than theirs.
             self.peers.release(now, from);
@@ -343,15 +344,31 @@ impl Ring {
             proc: join.proc.iter().copied().collect(),
             fail: join.fail.iter().copied().collect(),
         };
-        gather.joins.insert(from, opinion);
+        let last = gather.joins.insert(from, opinion);
         if before != (gather.proc.len(), gather.fail.len()) {
             self.change_mind(now);
+        } else if gather.agreed && last.is_some_and(|last| last.attempt < join.attempt) {
+            self.wait_anew(now, from);
         } else {
             self.check_consensus(now);
         }
         if let State::Gather(gather) = &mut self.state {
             gather.heard.insert(from);
         }
+    }
+
+    /// All agree, and `from` has a new attempt at the same ring. If it forms the ring, its commit
+    /// token did not get through to somebody, and it tries once more before it gives that one up.
+    /// Who waits behind must not give up the one that forms the ring meanwhile: it would go to and
+    /// fro between two members that do not hear each other.
+    fn wait_anew(&mut self, now: Time, from: MemberId) {
+        let gather = self.state.expect_gather();
+        if gather.members().next() != Some(from) || gather.begun_anew || !gather.agrees(from) {
+            return;
+        }
+        gather.begun_anew = true;
+        self.timers
+            .set(Timer::Loss, now + self.config.forming_loss());
     }
 
     /// `from` has given this member up. Whoever is given up by all others goes on alone at once.
@@ -427,11 +444,7 @@ impl Ring {
     /// because others did, and was not heard here either, is probed from here, too: its way to this
     /// member may be the only one that is closed, and nobody else would see it open.
     pub(super) fn quarantine_excluded(&mut self, now: Time) {
-        let lengths = Lengths {
-            min: self.config.quarantine_min,
-            max: self.config.quarantine_max,
-            growth: 2,
-        };
+        let lengths = self.config.quarantines();
         let gather = self.state.expect_gather();
         let mut unheard = Vec::new();
         for excluded in gather.fail.difference(&gather.left) {

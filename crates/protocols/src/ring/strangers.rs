@@ -50,7 +50,7 @@ impl Ring {
     ) {
         self.peers.note_counter(announcement.ring.counter);
         if announcement.heard.contains(&self.local) {
-            self.peers.hears_us(now, from, self.config.quarantine_min);
+            self.note_heard_by(now, from, &announcement);
         }
         if self.peers.is_quarantined(now, from) {
             return;
@@ -87,14 +87,29 @@ impl Ring {
         }
     }
 
+    /// The ring of `from` hears this member, and does not have it in quarantine. Two that are alone
+    /// keep their quarantines: a pair that cannot go on would try it at each announcement.
+    fn note_heard_by(&mut self, now: Time, from: MemberId, announcement: &Announcement) {
+        if self.is_alone() && announcement.members.len() > 1 {
+            self.peers.release(now, from);
+        } else {
+            self.peers.hears_us(now, from, self.config.quarantine_min);
+        }
+    }
+
+    /// Whether this member is in a ring of its own, or in none yet.
+    pub(super) fn is_alone(&self) -> bool {
+        let installed = self.state.installed();
+        installed.is_none_or(|ring| ring.members.len() <= 1)
+    }
+
     /// A datagram of another process with this member's name.
     pub(super) fn handle_namesake(&mut self, now: Time, from: MemberId, message: &Message) {
         let said = match message {
             Message::Name(said) => Some(*said),
             _ => None,
         };
-        let installed = self.state.installed();
-        let alone = installed.is_none_or(|ring| ring.members.len() <= 1);
+        let alone = self.is_alone();
         let incarnation = self.local.incarnation;
         let reaction = self
             .namesakes

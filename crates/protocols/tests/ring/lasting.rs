@@ -130,6 +130,15 @@ fn a_closed_way_is_probed_by_the_member_at_its_end_whoever_gave_up_first() {
     }
 }
 
+/// Of three members two do not hear each other, on slow links. The one that forms the ring tried
+/// its commit token twice; the third one, which waits behind, gave it up meanwhile and went over to
+/// the other one, eight times a minute.
+#[test]
+fn a_member_that_two_others_want_does_not_go_to_and_fro_between_them() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    assert_eq!(swarm.run_seed(8_003_574).violations, Vec::<String>::new());
+}
+
 /// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
 /// them old: they are no reason to begin again.
 #[test]
