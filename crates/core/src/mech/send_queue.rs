@@ -82,12 +82,16 @@ impl<Q: Backlog> SendQueue<Q> {
         }
     }
 
-    /// The same queue, in which no more may wait than the protocol needs to send without a pause:
-    /// [`took`](Self::took) tells that. `queue_max` stays the most.
+    /// The same empty queue, in which, if it is `measured`, no more may wait than the protocol
+    /// needs to send without a pause: [`took`](Self::took) tells that. `queue_max` stays the most.
     #[must_use]
-    pub fn measured(self) -> Self {
+    pub fn measured(self, measured: bool) -> Self {
+        let limit = match measured {
+            true => QueueLimit::measured,
+            false => QueueLimit::fixed,
+        };
         Self {
-            limit: QueueLimit::measured(self.limits.queue_max),
+            limit: limit(self.limits.queue_max),
             ..self
         }
     }
@@ -328,7 +332,7 @@ mod tests {
             queue_max: 1 << 20,
             ..LIMITS
         };
-        let mut queue = SendQueue::new(limits, Fifo::default()).measured();
+        let mut queue = SendQueue::new(limits, Fifo::default()).measured(true);
         let message = || Bytes::from_static(&[0; 1_000]);
         let fill = |queue: &mut SendQueue<Fifo>| {
             while queue.submit(Service::Fifo, message()).is_ok() {}

@@ -232,10 +232,7 @@ impl Ring {
             message_max: config.message_max,
             queue_max: config.queue_max,
         };
-        let mut queue = SendQueue::new(limits, Packer::default());
-        if config.queue_measured {
-            queue = queue.measured();
-        }
+        let queue = SendQueue::new(limits, Packer::default()).measured(config.queue_measured);
         let mut ring = Self {
             flow: Flow::new(&config),
             config,

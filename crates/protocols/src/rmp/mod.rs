@@ -270,10 +270,7 @@ impl Rmp {
             message_max: config.message_max,
             queue_max: config.queue_max,
         };
-        let mut queue = SendQueue::new(limits, Outgoing::default());
-        if config.queue_measured {
-            queue = queue.measured();
-        }
+        let queue = SendQueue::new(limits, Outgoing::default()).measured(config.queue_measured);
         let mut rmp = Self {
             flow: Flow::new(&config),
             timing: Timing::default(),

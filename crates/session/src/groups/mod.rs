@@ -98,6 +98,7 @@ mod schedule;
 mod slow;
 mod spill;
 mod spilling;
+mod stage;
 mod submit;
 mod table;
 mod turns;
