@@ -9,12 +9,15 @@ use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, Transmi
 
 use super::super::config::{BulkConfig, Collectors, Policy, Repair, Xtp};
 use super::super::context::Context;
-use super::super::numbers::PacketNumber;
+use super::super::numbers::{PacketNumber, Stamp};
 use super::super::transfer::Outcome;
 use super::super::wire::{DATA_HEADER, DataHeader, Message, Poll};
 use super::collectors::CollectorSet;
 use super::state::Sending;
 use super::{Sender, State, Timer};
+
+/// So many time-outs in a row without progress go before anybody is given up.
+pub(super) const SILENT_ASKED: u32 = 3;
 
 impl Sender {
     /// Fills `buf` with the next packets that window, rate and the receivers' room let go.
@@ -316,17 +319,8 @@ impl Sender {
 
     /// Asks every receiver for a report.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        let poll = Poll {
-            pass: self.pass_number(),
-            stamp: self.stream.stamp(context.now),
-            top: match &self.state {
-                State::Concluding(_) => self.stream.packets(),
-                _ => self.stream.top(),
-            },
-            length: self.stream.length,
-        };
-        context.counters.polls_sent += 1;
-        let message = Message::Poll(poll);
+        let stamp = self.stream.stamp(context.now);
+        let message = self.poll_with(context, stamp);
         match self.destination() {
             Destination::Member(only) if matches!(self.state, State::Sending(_)) => {
                 context.outbox.unicast(only, self.id.number, &message);
@@ -335,9 +329,29 @@ impl Sender {
         }
     }
 
+    /// Asks one receiver. No other sees it, so its stamp is that of the last transmission to all.
+    pub(super) fn poll_one(&mut self, context: &mut Context<'_>, receiver: MemberId) {
+        let stamp = self.stream.last_stamp();
+        let message = self.poll_with(context, stamp);
+        context.outbox.unicast(receiver, self.id.number, &message);
+    }
+
+    fn poll_with(&self, context: &mut Context<'_>, stamp: Stamp) -> Message {
+        context.counters.polls_sent += 1;
+        Message::Poll(Poll {
+            pass: self.pass_number(),
+            stamp,
+            top: match &self.state {
+                State::Concluding(_) => self.stream.packets(),
+                _ => self.stream.top(),
+            },
+            length: self.stream.length,
+        })
+    }
+
     /// Gives up the receivers that were asked several times and say nothing.
     pub(super) fn give_up_silent(&mut self, context: &mut Context<'_>) {
-        if self.state.backoff() < 3 {
+        if self.state.backoff() < SILENT_ASKED {
             return;
         }
         let (now, limit) = (context.now, context.config.vanish_after);
@@ -357,7 +371,12 @@ impl Sender {
                     }
                     State::Concluding(_) => true,
                 };
-                asked && now - peer.heard >= limit
+                let owed_since = match state {
+                    State::Sending(sending) => sending.gate.owed_since(**member),
+                    _ => None,
+                };
+                let silent_since = owed_since.map_or(peer.heard, |owed| peer.heard.max(owed));
+                asked && now - silent_since >= limit
             })
             .map(|(member, _)| *member)
             .collect();

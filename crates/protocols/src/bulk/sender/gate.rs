@@ -2,7 +2,7 @@
 //! room, what is to be sent again. The flow asks here, and nowhere else, so that it need not know
 //! whether its receivers are known.
 
-use groupcast_core::MemberId;
+use groupcast_core::{MemberId, Time};
 
 use super::super::numbers::PacketNumber;
 use super::buckets::Buckets;
@@ -69,12 +69,21 @@ impl Gate {
         closed: Option<PacketNumber>,
     ) -> bool {
         match self {
-            // Who has all that was sent and no room for more is asked, too: it may be gone.
-            Self::Known | Self::Buckets(_) | Self::Windows(_) => {
-                peer.next < reach || Some(peer.limit) == closed
+            Self::Known | Self::Buckets(_) => peer.owes_word(reach, closed),
+            Self::Windows(windows) => {
+                windows.has_asked_in_vain(receiver) && peer.owes_word(reach, closed)
             }
             // Who has replied is not asked before the round is over.
             Self::Rounds(rounds) => rounds.awaits(receiver),
+        }
+    }
+
+    /// Since when a receiver that has a timer of its own has owed a word. The silence of one that
+    /// owed none before then says nothing.
+    pub(super) fn owed_since(&self, receiver: MemberId) -> Option<Time> {
+        match self {
+            Self::Windows(windows) => windows.owed_since(receiver),
+            Self::Known | Self::Buckets(_) | Self::Rounds(_) => None,
         }
     }
 }

@@ -148,6 +148,13 @@ impl Peer {
         more
     }
 
+    /// Whether it has to say something; packets below `reach` were sent, and there is no room
+    /// beyond `closed`, if that stops the sender. A receiver that has all that was sent and no room
+    /// for more is asked, too: it may be gone, or its word of room may be lost.
+    pub(super) fn owes_word(&self, reach: PacketNumber, closed: Option<PacketNumber>) -> bool {
+        self.next < reach || Some(self.limit) == closed
+    }
+
     /// Whether more than half of its room is taken by what its user has not, when all packets below
     /// `top` were sent.
     pub(super) fn is_short_of_room(&self, top: PacketNumber) -> bool {

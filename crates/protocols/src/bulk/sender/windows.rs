@@ -3,7 +3,10 @@
 //! Data is multicast once, as far as the window of every receiver lets it go, and every receiver
 //! acknowledges every packet. A receiver's timer runs while it has to acknowledge something, and
 //! begins anew when it does. When it has run out, what the receiver misses is sent again: to it
-//! alone, or to all if more than a share of the receivers misses that packet.
+//! alone, or to all if more than a share of the receivers misses that packet. It runs, too, while
+//! the receiver has everything and no room for more, and that stops the sender: the word of its
+//! room may be lost, so that it is asked for it, alone. Each is given up by its own silence: who
+//! owed no word may be silent.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -19,6 +22,7 @@ use super::super::numbers::{PacketNumber, each};
 use super::super::ranges::RangeSet;
 use super::super::wire::{DATA_HEADER, DataHeader, ReceiverReport};
 use super::Sender;
+use super::flow::SILENT_ASKED;
 use super::gate::Gate;
 
 /// The windows of a pass.
@@ -37,6 +41,8 @@ struct Window {
     /// When its timer runs out, and what it had when that was set.
     due: Option<Time>,
     next: PacketNumber,
+    /// Since when it owes a word, while its timer runs.
+    owed_since: Option<Time>,
     /// How often it has run out in a row.
     backoff: u32,
     /// What it has said to miss, and below which packet that was all.
@@ -70,6 +76,17 @@ impl Windows {
             of: BTreeMap::new(),
             unicast: VecDeque::new(),
         }
+    }
+
+    /// Whether a receiver's timer has run out so often that its silence says something.
+    pub(super) fn has_asked_in_vain(&self, receiver: MemberId) -> bool {
+        let window = self.of.get(&receiver);
+        window.is_some_and(|window| window.backoff >= SILENT_ASKED)
+    }
+
+    /// Since when a receiver owes a word.
+    pub(super) fn owed_since(&self, receiver: MemberId) -> Option<Time> {
+        self.of.get(&receiver)?.owed_since
     }
 
     /// A receiver says what it misses, `round_trip` after the last packet that it has seen left.
@@ -115,27 +132,33 @@ impl Sender {
     /// Sets the timer to the first of the receivers' timers that runs out.
     pub(super) fn arm_windows(&mut self, context: &mut Context<'_>) {
         let (now, top, config) = (context.now, self.stream.top(), context.config);
+        let room = self.limit();
+        let closed = self.stream.lacks_room(room).then_some(room);
         let gating = self.peers.iter().filter(|(_, peer)| peer.gates);
-        let gating: Vec<(MemberId, PacketNumber)> =
-            gating.map(|(member, peer)| (*member, peer.next)).collect();
+        let gating: Vec<(MemberId, PacketNumber, bool)> = gating
+            .map(|(member, peer)| (*member, peer.next, peer.owes_word(top, closed)))
+            .collect();
         let Some(windows) = self.windows_mut() else {
             return;
         };
         // The timers of those that have gone run out for nobody.
-        let is_served = |member: &MemberId| gating.binary_search_by_key(member, |(it, _)| *it);
+        let is_served = |member: &MemberId| gating.binary_search_by_key(member, |(it, ..)| *it);
         windows.of.retain(|member, _| is_served(member).is_ok());
         let mut first: Option<Time> = None;
-        for (member, next) in gating {
+        for (member, next, owes_word) in gating {
             let window = windows.of.entry(member).or_default();
             let moved = next > window.next;
             if moved {
                 window.backoff = 0;
                 window.next = next;
             }
-            if next >= top {
+            if !owes_word {
                 window.due = None;
+                window.owed_since = None;
+                window.backoff = 0;
                 continue;
             }
+            window.owed_since.get_or_insert(now);
             if moved || window.due.is_none() {
                 window.due = Some(now + window.time_out(config));
             }
@@ -167,10 +190,19 @@ impl Sender {
             self.poll(context);
         }
         self.give_up_silent(context);
+        let top = self.stream.top();
+        let mut any_misses = false;
         for receiver in expired {
-            self.send_again_to(context, receiver);
+            match self.peers.get(&receiver) {
+                Some(peer) if peer.next >= top => self.poll_one(context, receiver),
+                Some(_) => {
+                    any_misses = true;
+                    self.send_again_to(context, receiver);
+                }
+                None => {}
+            }
         }
-        if backoff > 1 && !context.config.reserve {
+        if backoff > 1 && any_misses && !context.config.reserve {
             // They may have missed that they are served.
             self.send_roster(context);
         }

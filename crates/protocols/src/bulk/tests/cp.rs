@@ -249,3 +249,71 @@ fn whose_word_of_room_is_lost_is_asked_though_another_has_gone() {
     net.must(Duration::from_secs(20), Net::is_sent);
     assert_eq!(net.outcomes()[&member(2)], Outcome::Complete);
 }
+
+fn of_twenty_packets() -> BulkConfig {
+    BulkConfig {
+        buffer_max: 20_000,
+        slow: SlowPolicy::Wait,
+        vanish_after: Duration::from_secs(10),
+        ..with(Cp::default())
+    }
+}
+
+/// Found by seed 40548 of `files`: nobody asked it, and its silence was taken for an end.
+#[test]
+fn whose_word_of_room_is_lost_is_asked_beside_one_that_is_cut() {
+    let mut net = Net::new(3, &of_twenty_packets(), 60_000);
+    net.consumes[1] = false;
+    net.loses = Some(Box::new(|_, to, body: &Bytes| {
+        let message = Message::decode(body);
+        to == 2 && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
+    }));
+    let id = net.send(file(60_000, Wanted::Count(2)));
+    net.run(Duration::from_millis(600));
+    net.cut[2] = true;
+    net.consumes[1] = true;
+    net.cut[1] = true;
+    let now = net.now;
+    net.endpoints[1].consumed(now, id, 20_000);
+    net.run(Duration::from_millis(10));
+    net.cut[1] = false;
+    net.must(Duration::from_secs(20), Net::is_sent);
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Vanished);
+    assert_eq!(net.outcomes()[&member(1)], Outcome::Complete);
+}
+
+#[test]
+fn who_has_everything_and_no_room_is_given_up_when_it_has_gone() {
+    let mut net = Net::new(3, &of_twenty_packets(), 60_000);
+    net.consumes[2] = false;
+    net.send(file(60_000, Wanted::Count(2)));
+    net.run(Duration::from_millis(600));
+    assert!(net.outcomes().is_empty(), "it has no room");
+    net.cut[2] = true;
+    net.must(Duration::from_secs(20), Net::is_sent);
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Vanished);
+    assert_eq!(net.outcomes()[&member(1)], Outcome::Complete);
+}
+
+#[test]
+fn who_owed_no_word_for_long_is_not_given_up_when_it_is_cut_for_a_moment() {
+    let mut net = Net::new(4, &of_twenty_packets(), 60_000);
+    net.consumes[1] = false;
+    net.loses = Some(Box::new(|_, to, body: &Bytes| {
+        let message = Message::decode(body);
+        to == 1 && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
+    }));
+    net.send(file(60_000, Wanted::Count(3)));
+    net.run(Duration::from_millis(600));
+    // The second has all that the room of the first lets go, until the first is given up.
+    net.cut[1] = true;
+    net.run(Duration::from_secs(7));
+    net.cut[2] = true;
+    net.must(Duration::from_secs(5), |net| !net.outcomes().is_empty());
+    net.run(Duration::from_secs(2));
+    net.cut[2] = false;
+    net.must(Duration::from_secs(20), Net::is_sent);
+    assert_eq!(net.outcomes()[&member(1)], Outcome::Vanished);
+    assert_eq!(net.outcomes()[&member(2)], Outcome::Complete);
+    assert_eq!(net.outcomes()[&member(3)], Outcome::Complete);
+}
