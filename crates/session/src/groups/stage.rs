@@ -1,5 +1,5 @@
-//! What a client's request becomes on its way to the order: a message, and before it the bindings of
-//! names to numbers that it needs.
+//! What a client's request becomes on its way to the order: a message, and before it the bindings
+//! of names to numbers that it needs.
 
 use groupcast_core::Service;
 
