@@ -259,7 +259,6 @@ fn of_twenty_packets() -> BulkConfig {
     }
 }
 
-/// Found by seed 40548 of `files`: nobody asked it, and its silence was taken for an end.
 #[test]
 fn whose_word_of_room_is_lost_is_asked_beside_one_that_is_cut() {
     let mut net = Net::new(3, &of_twenty_packets(), 60_000);
