@@ -38,3 +38,11 @@ fn seeds_that_failed_once_stay_mended() {
 fn what_a_user_gave_up_is_not_in_the_account_when_its_mark_comes() {
     survives(&managed::FAMILY, 7_311_194);
 }
+
+/// A sender was stopped for longer than a receiver waits, while the word of that receiver that it
+/// holds a message lay in the sender's buffer. The receiver let the message go, registered again
+/// when the sender was back, and echoed the mark: the account said that it has the message.
+#[test]
+fn who_has_let_go_what_it_held_takes_no_part_again() {
+    survives(&managed::FAMILY, 9_500_137);
+}

@@ -627,11 +627,14 @@ impl Protocol for Bulk {
             }
         }
         // A sender that comes back may offer its transfer again, but not to who has replied: it
-        // would say something else, and the sender could not tell which is which.
+        // would say something else, and the sender could not tell which is which. Nor to who has
+        // told that it holds something below a mark, and has let it go: the sender counts on it.
         let over = self.receivers.iter().filter(|(_, it)| it.is_over());
-        let over: Vec<_> = over.map(|(id, it)| (*id, it.has_replied())).collect();
-        for (id, has_replied) in over {
-            match has_replied {
+        let over: Vec<_> = over
+            .map(|(id, it)| (*id, it.has_replied() || it.has_let_go()))
+            .collect();
+        for (id, is_counted_on) in over {
+            match is_counted_on {
                 true => self.forget(id),
                 false => self.remove_receiver(id),
             }

@@ -18,6 +18,8 @@ pub(super) struct Held {
     is_told: bool,
     /// Its user was told that everything is here.
     is_whole: bool,
+    /// It was over with something that was held.
+    is_let_go: bool,
 }
 
 impl Held {
@@ -118,11 +120,18 @@ impl Receiver {
     }
 
     /// What is held will not be delivered: its user is told.
-    pub(super) fn tell_undelivered(&self, context: &mut Context<'_>) {
+    pub(super) fn tell_undelivered(&mut self, context: &mut Context<'_>) {
         let bytes = self.state.store().map_or(0, Store::held_back);
         if matches!(self.announce.deliver_to, DeliverTo::UpTo { .. }) && bytes > 0 {
+            self.held.is_let_go = true;
             context.notify(Notice::Undelivered { id: self.id, bytes });
         }
+    }
+
+    /// Whether it was over with something that was held. The sender may know of that, and count on
+    /// it.
+    pub(in crate::bulk) fn has_let_go(&self) -> bool {
+        self.held.is_let_go
     }
 
     /// What it holds from the start of the stream on without a gap, in bytes; `None`: its user has
