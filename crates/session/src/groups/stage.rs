@@ -38,23 +38,21 @@ impl Submissions {
     fn stage(&mut self, op: &Op<'_>, views: Option<usize>) {
         let mut bytes = Vec::new();
         op.encode(&mut bytes);
-        self.stage_any(Submission {
-            service: Service::Agreed,
-            payload: bytes.into(),
-            message: None,
-            of_guest: None,
-            views,
-        });
+        self.stage_agreed(bytes, views);
     }
 
     /// Stages a message of the daemon itself, as agreed.
     pub(super) fn stage_own(&mut self, payload: Vec<u8>) {
+        self.stage_agreed(payload, None);
+    }
+
+    fn stage_agreed(&mut self, payload: Vec<u8>, views: Option<usize>) {
         self.stage_any(Submission {
             service: Service::Agreed,
             payload: payload.into(),
             message: None,
             of_guest: None,
-            views: None,
+            views,
         });
     }
 
