@@ -259,14 +259,20 @@ fn of_twenty_packets() -> BulkConfig {
     }
 }
 
+/// Of data, the receiver gets only the first ten packets.
+fn loses_beyond_ten(net: &mut Net, receiver: usize) {
+    net.loses = Some(Box::new(move |_, to, body: &Bytes| {
+        let message = Message::decode(body);
+        to == receiver
+            && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
+    }));
+}
+
 #[test]
 fn whose_word_of_room_is_lost_is_asked_beside_one_that_is_cut() {
     let mut net = Net::new(3, &of_twenty_packets(), 60_000);
     net.consumes[1] = false;
-    net.loses = Some(Box::new(|_, to, body: &Bytes| {
-        let message = Message::decode(body);
-        to == 2 && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
-    }));
+    loses_beyond_ten(&mut net, 2);
     let id = net.send(file(60_000, Wanted::Count(2)));
     net.run(Duration::from_millis(600));
     net.cut[2] = true;
@@ -298,10 +304,7 @@ fn who_has_everything_and_no_room_is_given_up_when_it_has_gone() {
 fn who_owed_no_word_for_long_is_not_given_up_when_it_is_cut_for_a_moment() {
     let mut net = Net::new(4, &of_twenty_packets(), 60_000);
     net.consumes[1] = false;
-    net.loses = Some(Box::new(|_, to, body: &Bytes| {
-        let message = Message::decode(body);
-        to == 1 && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
-    }));
+    loses_beyond_ten(&mut net, 1);
     net.send(file(60_000, Wanted::Count(3)));
     net.run(Duration::from_millis(600));
     // The second has all that the room of the first lets go, until the first is given up.
