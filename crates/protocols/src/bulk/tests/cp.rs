@@ -230,10 +230,7 @@ fn whose_word_of_room_is_lost_is_asked_though_another_has_gone() {
     };
     let mut net = Net::new(3, &settings, 60_000);
     net.consumes[2] = false;
-    net.loses = Some(Box::new(|_, to, body: &Bytes| {
-        let message = Message::decode(body);
-        to == 1 && matches!(message, Ok((_, Message::Data(data))) if data.header.number.0 > 9)
-    }));
+    loses_beyond_ten(&mut net, 1);
     let id = net.send(file(60_000, Wanted::Count(2)));
     net.run(Duration::from_millis(600));
     let now = net.now;
