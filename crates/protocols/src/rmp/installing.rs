@@ -1,6 +1,7 @@
 //! The second phase of a reformation: all have accepted, the old configuration is finished and the
 //! new one begins (000 ch. 8; EVS).
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
@@ -154,12 +155,29 @@ impl Rmp {
         }
         config.plants().restart(&mut self.queue, &own_early);
         let excluded = recovering.excluded();
-        let lengths = config.quarantines();
-        for member in excluded {
+        self.exclude(now, excluded);
+        self.begin(now, order);
+    }
+
+    fn exclude(&mut self, now: Time, members: BTreeSet<MemberId>) {
+        let lengths = self.config.quarantines();
+        for member in members {
             self.peers.quarantine(now, member, lengths);
             self.accuse(now, member);
         }
-        self.begin(now, order);
+    }
+
+    /// Nobody answered the poll of a member that was alone and has nothing to finish: it stays in
+    /// the configuration that it has. Those that it wanted are as if a new one had excluded them.
+    pub(super) fn stay_alone(&mut self, now: Time) {
+        let polling = self.state.expect_polling();
+        let mut wanted = core::mem::take(&mut polling.wanted);
+        wanted.remove(&self.local);
+        self.exclude(now, wanted);
+        let polling = self.state.expect_polling();
+        let order = polling.old.take().expect("it was alone in one");
+        let left = core::mem::take(&mut polling.left);
+        self.go_on(now, "nobody answers", order, left);
     }
 
     /// The new configuration is installed: begins to work in it.
@@ -173,12 +191,23 @@ impl Rmp {
         self.askers.clear();
         self.claims.clear();
         self.polls_told.clear();
-        self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
         let gone = core::mem::take(&mut self.state.expect_recovering().gone);
-        self.transition("all have accepted", |_| {
+        self.go_on(now, "all have accepted", order, gone);
+    }
+
+    /// Works in the configuration of `order`, of which `left` have said good-bye.
+    pub(super) fn go_on(
+        &mut self,
+        now: Time,
+        cause: &'static str,
+        order: Order,
+        left: BTreeSet<MemberId>,
+    ) {
+        self.timers.cancel_all_but(Timer::KEPT);
+        self.transition(cause, |_| {
             let mut operational = Operational::new(order);
-            operational.left = gone;
+            operational.left = left;
             State::Operational(operational.into())
         });
         self.plan_silence(now);

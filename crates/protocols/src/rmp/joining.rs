@@ -17,7 +17,6 @@ use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId
 
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number};
-use super::operational::Operational;
 use super::order::{Order, Site, Slot, Top};
 use super::polling::Polling;
 use super::repair::runs;
@@ -101,15 +100,10 @@ impl Rmp {
     /// Whether this member may be let in by a list: it is alone, and nothing waits here that it
     /// sent or heard in a configuration of its own.
     fn may_join(&self) -> bool {
-        let settled = |order: &Order| {
-            let delivered = order.cursor.delivered() >= order.top.last;
-            order.is_alone() && !order.is_minority() && delivered
-        };
+        let settled = |order: &Order| order.is_done_alone() && !order.is_minority();
         let alone = match &self.state {
             State::Polling(polling) => polling.old.as_ref().is_none_or(settled),
-            State::Operational(operational) => {
-                settled(&operational.order) && operational.has_nothing_in_flight()
-            }
+            State::Operational(operational) => settled(&operational.order),
             _ => false,
         };
         alone && self.leaving.is_none()
@@ -246,15 +240,8 @@ impl Rmp {
         self.askers.clear();
         self.claims.clear();
         self.polls_told.clear();
-        self.timers.cancel_all_but(Timer::KEPT);
         self.counters.configurations += 1;
-        self.transition("let in by a list", |_| {
-            State::Operational(Operational::new(order).into())
-        });
-        self.plan_silence(now);
-        self.plan_announcement(now);
-        self.flush_unordered();
-        self.act(now);
+        self.go_on(now, "let in by a list", order, BTreeSet::new());
     }
 
     /// It was not let in: polls for the group.

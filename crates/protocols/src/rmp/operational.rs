@@ -77,6 +77,7 @@ struct Flight {
 
 impl Operational {
     pub(super) fn new(order: Order) -> Self {
+        let sent = order.last_sent();
         Self {
             requested_at: order.held,
             order,
@@ -87,7 +88,7 @@ impl Operational {
             nulls: 0,
             in_flight: VecDeque::new(),
             unacknowledged: 0,
-            sent: Number::default(),
+            sent,
             data_tries: 0,
             told: Marks::default(),
             wanted_at: Default::default(),
@@ -99,11 +100,6 @@ impl Operational {
             left: BTreeSet::new(),
             wishes: Wishes::default(),
         }
-    }
-
-    /// Whether all own packets have positions.
-    pub(super) fn has_nothing_in_flight(&self) -> bool {
-        self.in_flight.is_empty()
     }
 
     /// Whether a message waits here for what other members will say.

@@ -276,6 +276,17 @@ impl Order {
         self.members.len() == 1 && self.ring.len() == 1 && self.lists.change.is_none()
     }
 
+    /// Whether this member is alone, and nothing waits here that it sent or heard.
+    pub(super) fn is_done_alone(&self) -> bool {
+        let placed = self.acknowledged() >= self.last_sent();
+        self.is_alone() && placed && self.cursor.delivered() >= self.top.last
+    }
+
+    /// The number of the last own packet.
+    pub(super) fn last_sent(&self) -> Number {
+        Number(self.local().packets.high())
+    }
+
     /// No position from here on can be kept.
     pub(super) fn room(&self) -> Seq {
         Seq(self.places.base() + self.places.capacity() as u64)

@@ -74,7 +74,7 @@ impl Rmp {
             let again = now + self.config.poll_interval;
             self.timers.set(Timer::Deadline, again);
         } else {
-            self.propose(now);
+            self.conclude(now);
         }
     }
 

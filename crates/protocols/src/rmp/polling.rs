@@ -336,6 +336,18 @@ impl Rmp {
         }
     }
 
+    /// The time to answer is over: this member goes on with those that have answered.
+    pub(super) fn conclude(&mut self, now: Time) {
+        let polling = self.state.expect_polling();
+        let nobody = polling.answers.keys().all(|member| *member == self.local);
+        let done = polling.old.as_ref().is_some_and(Order::is_done_alone);
+        if nobody && done && self.leaving.is_none() {
+            self.stay_alone(now);
+        } else {
+            self.propose(now);
+        }
+    }
+
     /// The first phase: proposes a configuration of those that have answered.
     pub(super) fn propose(&mut self, now: Time) {
         let (counter, capped) = self.peers.next_counter();

@@ -116,7 +116,7 @@ impl State {
             Self::Left(_) | Self::Polling(_) | Self::Standby(_) => before != "left",
             Self::Recovering(_) => matches!(before, "polling" | "standby"),
             Self::Joining(_) => matches!(before, "polling" | "operational"),
-            Self::Operational(_) => matches!(before, "recovering" | "joining"),
+            Self::Operational(_) => matches!(before, "polling" | "recovering" | "joining"),
         }
     }
 }

@@ -254,3 +254,89 @@ impl Rmp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use bytes::Bytes;
+    use groupcast_core::{ConfigurationKind, Ordered, Protocol, Rng, Service, TransmitBuf};
+
+    use super::*;
+    use crate::rmp::RmpConfig;
+    use crate::rmp::fixtures::{config, member};
+
+    /// A member on its own, with the time up to which it has run.
+    struct Alone {
+        rmp: Rmp,
+        now: Time,
+        configurations: usize,
+        delivered: Vec<u64>,
+    }
+
+    impl Alone {
+        fn run_for(&mut self, duration: Duration) {
+            let end = self.now + duration;
+            loop {
+                let mut buf = TransmitBuf::new(16, 0, 0);
+                while self.rmp.poll_transmit(self.now, &mut buf).is_some() {
+                    buf.clear();
+                }
+                while let Some(event) = self.rmp.poll_event() {
+                    match event {
+                        Event::Configuration(it) if it.kind == ConfigurationKind::Regular => {
+                            self.configurations += 1;
+                        }
+                        Event::Deliver(it) => self.delivered.push(it.id.number),
+                        _ => {}
+                    }
+                }
+                match self.rmp.poll_timeout().filter(|due| *due <= end) {
+                    Some(due) => self.now = due.max(self.now),
+                    None => break,
+                }
+                self.rmp.handle_timeout(self.now);
+            }
+            self.now = end;
+        }
+    }
+
+    /// A group says that it hears this member, which asks to be let in, and polls; nobody answers.
+    /// It stays in its configuration, and goes on to deliver there what it says, numbered on.
+    #[test]
+    fn whose_poll_nobody_answers_stays_alone_in_the_configuration_that_it_has() {
+        let local = member(9);
+        let rmp = Rmp::new(RmpConfig::lan(), local, Rng::new(9), Time::ZERO);
+        let mut alone = Alone {
+            rmp: rmp.expect("the settings are valid"),
+            now: Time::ZERO,
+            configurations: 0,
+            delivered: Vec::new(),
+        };
+        alone.run_for(Duration::from_secs(1));
+        let first = alone.rmp.configuration();
+        assert_eq!(alone.configurations, 1);
+        let mut polls = 0;
+        for _ in 0..8 {
+            let said = Bytes::from_static(b"a few words");
+            let said = alone.rmp.submit(alone.now, Service::Safe, said);
+            said.expect("there is room");
+            let group = Message::Announcement(Announcement {
+                config: config(3),
+                members: vec![member(1), member(2)],
+                heard: vec![local],
+            });
+            let body = group.encode();
+            alone.rmp.handle_datagram(alone.now, member(1), body);
+            polls += usize::from(!matches!(alone.rmp.state, State::Operational(_)));
+            alone.run_for(Duration::from_secs(2));
+        }
+        assert_eq!(polls, 8, "it tried to be let in each time");
+        assert_eq!(alone.delivered, (1..=8).collect::<Vec<_>>());
+        assert_eq!(alone.rmp.configuration(), first);
+        assert_eq!(alone.configurations, 1);
+    }
+}

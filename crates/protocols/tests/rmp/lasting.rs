@@ -266,12 +266,16 @@ fn chat_but(cluster: &mut Cluster<Rmp>, silent: usize, times: u32) {
 /// again: for marks that never came (92, 99), for token passes of which the one in two was repeated
 /// too late (364), with unicast NACKs that went nowhere (768), because a declaration or an answer
 /// was not heard (401,405, 401,974), and because a slow host answered probes in time as soon as it
-/// had nothing else to do.
+/// had nothing else to do; or because a slow host that was alone heard, seconds late, that others
+/// hear it, and installed a configuration of one after each poll in vain (9,502,369, 9,505,195,
+/// 9,700,348).
 #[test]
 fn groups_with_a_lasting_fault_stand_still_no_more() {
     let swarm = Swarm::of(&FAMILY, None, SwarmConfig::of(&FAMILY));
     let slow = [201_424, 202_430, 203_549, 206_571, 400_547];
-    for seed in [92, 99, 364, 768, 401_405, 401_974].into_iter().chain(slow) {
+    let alone = [9_502_369, 9_505_195, 9_700_348];
+    let seeds = [92, 99, 364, 768, 401_405, 401_974];
+    for seed in seeds.into_iter().chain(slow).chain(alone) {
         let violations = swarm.run_seed(seed).violations.join("\n");
         assert!(violations.is_empty(), "seed {seed}: {violations}");
     }
