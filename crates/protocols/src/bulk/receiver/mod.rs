@@ -380,10 +380,9 @@ impl Receiver {
     fn limit(&self, store: &Store) -> PacketNumber {
         match self.pass > PassNumber::FIRST {
             true => store.limit_of_places(),
-            // Others' answers may have hidden its room, so that more was sent than that: it must
-            // say which of what it misses has a place.
-            false if self.control().is_some() => store.limit(self.top).min(store.limit_of_places()),
-            false => store.limit(self.top),
+            // More may have been sent than there is room for: it must say which of what it misses
+            // has a place.
+            false => store.limit(self.top).min(store.limit_of_places()),
         }
     }
 

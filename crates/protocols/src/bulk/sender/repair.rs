@@ -143,8 +143,9 @@ impl Sender {
         if pays || self.has_replaced() {
             return self.repair_blocks(context, from, report, pays);
         }
-        for gap in &report.missing {
-            self.repeat(context, report, gap.clone());
+        let limit = self.limit();
+        for gap in report.missing.iter().filter(|gap| gap.start < limit) {
+            self.repeat(context, report, gap.start..gap.end.min(limit));
         }
     }
 
@@ -188,14 +189,14 @@ impl Sender {
         report: &ReceiverReport,
         pays: bool,
     ) {
-        let size = self.block.map_or(1, u64::from);
+        let (size, limit) = (self.block.map_or(1, u64::from), self.limit());
         let base = self
             .sending()
             .map_or(PacketNumber::ZERO, |sending| sending.base);
         let mut missing: BTreeMap<PacketNumber, Vec<Packets>> = BTreeMap::new();
         for gap in &report.missing {
             let mut at = gap.start.max(base);
-            let end = gap.end.min(self.stream.top());
+            let end = gap.end.min(self.stream.top()).min(limit);
             while at < end {
                 let first = at.block_start(size);
                 let piece = at..end.min(first + size);
