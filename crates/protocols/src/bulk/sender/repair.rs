@@ -284,11 +284,12 @@ impl Sender {
 
     /// The packets of a block, if parity can be made of them.
     fn whole_block(&self, first: PacketNumber) -> Option<Vec<&[u8]>> {
-        let packets = self.stream.block_end(first) - first;
-        // A receiver that does not know yet where the stream ends does not know how many packets
-        // this block has.
-        let is_known = self.transfer.length.is_some() || packets >= self.block.map_or(1, u64::from);
-        is_known.then(|| self.stream.block(first)).flatten()
+        let bodies = self.stream.block(first)?;
+        // A receiver that does not know yet where the stream ends takes a block for one of as many
+        // packets as any, all of them full.
+        let size = self.block.map_or(1, usize::from);
+        let is_full = || bodies.len() >= size && bodies.iter().all(|it| it.len() == self.packet);
+        (self.transfer.length.is_some() || is_full()).then_some(bodies)
     }
 
     /// Has `count` more parity packets of a block sent; false if there are not as many.

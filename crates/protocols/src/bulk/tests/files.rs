@@ -555,6 +555,15 @@ fn what_a_receiver_has_no_place_for_is_not_sent_again_and_again() {
     assert!(run.sent < 1_000, "{} packets were sent", run.sent);
 }
 
+/// Seed 25,634: the last block of a pipe has as many packets as any, and the last of them is short.
+/// A receiver that missed it and did not know where the stream ends restored it as a full one: it
+/// had zeros behind the end.
+#[test]
+fn the_last_packet_of_a_pipe_is_not_restored_longer_than_it_is() {
+    let ended = Run::of(25_634).finish();
+    ended.expect("it ends, and all have the right bytes");
+}
+
 /// More seeds: `FILES_SEEDS=0..5000 cargo test -p groupcast-protocols --release --lib
 /// files::more_seeds -- --ignored`
 #[test]
