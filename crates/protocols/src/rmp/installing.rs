@@ -171,12 +171,11 @@ impl Rmp {
     /// the configuration that it has. Those that it wanted are as if a new one had excluded them.
     pub(super) fn stay_alone(&mut self, now: Time) {
         let polling = self.state.expect_polling();
+        let order = polling.old.take().expect("it was alone in one");
+        let left = core::mem::take(&mut polling.left);
         let mut wanted = core::mem::take(&mut polling.wanted);
         wanted.remove(&self.local);
         self.exclude(now, wanted);
-        let polling = self.state.expect_polling();
-        let order = polling.old.take().expect("it was alone in one");
-        let left = core::mem::take(&mut polling.left);
         self.go_on(now, "nobody answers", order, left);
     }
 

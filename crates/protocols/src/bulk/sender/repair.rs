@@ -144,7 +144,7 @@ impl Sender {
             return self.repair_blocks(context, from, report, pays);
         }
         let limit = self.limit();
-        for gap in report.missing.iter().filter(|gap| gap.start < limit) {
+        for gap in &report.missing {
             self.repeat(context, report, gap.start..gap.end.min(limit));
         }
     }

@@ -350,10 +350,11 @@ impl Stream {
         slot.is_sent().then_some((*number, slot))
     }
 
-    /// Has the packets of `missing` repaired that `wants` says yes to.
+    /// Has the packets of `missing` repaired that `wants` says yes to; none if it ends before it
+    /// begins.
     pub(super) fn repair(&mut self, missing: Packets, wants: impl Fn(&Slot) -> bool) {
-        let missing = missing.start.max(self.base)..missing.end.max(self.base);
-        for (number, slot) in self.kept.range(missing) {
+        let start = missing.start.max(self.base);
+        for (number, slot) in self.kept.range(start..missing.end.max(start)) {
             if slot.is_sent() && wants(slot) {
                 self.repairs.insert(*number);
             }

@@ -174,7 +174,7 @@ impl Sender {
         match context.config.repair {
             Repair::GoBackN => self.stream.go_back_to(bucket.next, bucket.stamp),
             Repair::Selective => {
-                for gap in bucket.missing.iter().filter(|gap| gap.start < limit) {
+                for gap in bucket.missing.iter() {
                     let gap = gap.start..gap.end.min(limit);
                     self.stream.repair(gap, |slot| slot.stamp <= bucket.stamp);
                 }
