@@ -31,6 +31,14 @@ fn seeds_that_failed_once_stay_mended() {
         .for_each(|seed| survives(&bulk::FAMILY, seed));
 }
 
+/// A sender was stopped while a receiver's word of what it misses lay in the sender's buffer. The
+/// receiver let go what it had and registered again when the sender was back. The pass had only
+/// what the receiver had missed before: it never ended, and all later messages waited.
+#[test]
+fn who_has_let_go_what_it_had_is_served_by_the_next_pass() {
+    survives(&bulk::FAMILY, 10_101_288);
+}
+
 /// A receiver held a message below a mark that it lost. Its sender went on without it, and the mark
 /// came after the next message was delivered. The message was too late for its user, and the
 /// group's management said that the receiver has it.

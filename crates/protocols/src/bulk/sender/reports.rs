@@ -96,8 +96,12 @@ impl Sender {
         from: MemberId,
         report: &ReceiverReport,
     ) {
+        let is_left_out = self.is_left_out(report);
         let peer = self.peers.get_mut(&from).filter(|_| !report.aggregate);
-        let Some(peer) = peer.filter(|peer| peer.has_begun_anew(report)) else {
+        let has_lost = |peer: &&mut Peer| {
+            peer.has_begun_anew(report) || is_left_out && peer.gates && report.seen > peer.seen
+        };
+        let Some(peer) = peer.filter(has_lost) else {
             return;
         };
         if peer.returned.has_begun() {
@@ -117,6 +121,13 @@ impl Sender {
         if !peer.gates {
             self.leave_chains(context, &[from]);
         }
+    }
+
+    /// Whether a receiver of this pass misses first what the pass does not send: when the pass
+    /// began, it had that, or said so.
+    fn is_left_out(&self, report: &ReceiverReport) -> bool {
+        let is_of_pass = self.sending().is_some() && report.pass == self.pass_number();
+        is_of_pass && self.stream.passes_over(report.next)
     }
 
     /// Takes in what a report says of its receiver, or of a chain; whether any has more than

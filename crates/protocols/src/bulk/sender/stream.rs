@@ -222,6 +222,12 @@ impl Stream {
         self.needed.end().min(self.packets())
     }
 
+    /// Whether this pass sends packets before and behind this one, and does not send it.
+    pub(super) fn passes_over(&self, number: PacketNumber) -> bool {
+        let is_within = self.base <= number && number < self.pass_end();
+        is_within && !self.needed.contains(number)
+    }
+
     /// The bytes that should be offered next. Reading goes one window ahead of sending.
     pub(super) fn wanted(&self) -> Option<Range<u64>> {
         let room = (2 * self.window + self.block as usize).saturating_sub(self.kept.len());
