@@ -6,9 +6,10 @@ use core::time::Duration;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::catching_up::comes_from;
+use super::order::Order;
 use super::polling::Polling;
 use super::standby::POLLS_MISSED;
-use super::wire::Inventory;
+use super::wire::{Answer, Inventory};
 use super::{Rmp, Timer};
 
 impl Polling {
@@ -24,6 +25,13 @@ impl Polling {
     pub(super) fn config_of(&self, member: MemberId, inventory: &Inventory) -> ConfigId {
         let all = self.answers.values().map(|answer| &answer.inventory);
         comes_from(member, inventory, all)
+    }
+
+    /// Whether this member is alone, and another one that it wants has answered from the
+    /// configuration of `from`. It does not come between them, whatever it thinks of `from`.
+    pub(super) fn goes_along(&self, from: MemberId, answer: &Answer) -> bool {
+        let is_alone = self.old.as_ref().is_none_or(Order::is_alone);
+        is_alone && self.answers_of(self.config_of(from, &answer.inventory)) > 0
     }
 
     /// Whether all members of every other configuration have answered from which one has: the

@@ -292,8 +292,14 @@ impl Rmp {
                 if answer.poller != self.local {
                     polling.note_busy(now, from);
                 }
-                if !mine || polling.failed.contains(&from) || stranger && quarantined {
+                if !mine || polling.failed.contains(&from) {
                     return;
+                }
+                if stranger && quarantined {
+                    if !polling.goes_along(from, &answer) {
+                        return;
+                    }
+                    self.peers.release(now, from);
                 }
                 // A new life of a member that does not answer takes its place.
                 let namesake = polling.wanted.iter().copied();
