@@ -54,6 +54,8 @@ struct Run {
     changes: Vec<(Time, Change)>,
     /// Who is away for so long that it is given up.
     long: BTreeSet<usize>,
+    /// How long receivers are away, together.
+    away_for: Duration,
     /// Who is not there when it begins.
     late: BTreeSet<usize>,
     /// Who has been started again, or was away for too long, since the sender began; and whose user
@@ -115,6 +117,7 @@ impl Run {
             transfer,
             changes: Vec::new(),
             long: BTreeSet::new(),
+            away_for: Duration::ZERO,
             late: BTreeSet::new(),
             gone: BTreeSet::new(),
             restarted: BTreeSet::new(),
@@ -149,9 +152,11 @@ impl Run {
             let is_kept = !self.net.is_in_order(host) && self.transfer.rewindable;
             let long = rng.chance(0.05);
             let vanishes = VANISH_AFTER.as_millis() as u64 + rng.range(5_000..8_000);
+            let mut is_away_for = |ms| self.away_for += Duration::from_millis(ms);
             match rng.below(10) {
                 0..=3 if is_kept => {
                     let lasts = if long { vanishes } else { rng.range(1..600) };
+                    is_away_for(lasts);
                     let changes = [(at, Change::Dies(host)), (at + lasts, Change::IsBack(host))];
                     self.changes.extend(changes.map(|(at, it)| (after(at), it)));
                 }
@@ -168,6 +173,7 @@ impl Run {
                         true => vanishes,
                         false => rng.range(200..CUT_MAX_MS),
                     };
+                    is_away_for(lasts);
                     let changes = [
                         (at, Change::IsCut(host)),
                         (at + lasts, Change::IsJoined(host)),
@@ -391,7 +397,7 @@ impl Run {
     /// repeated twice, and each receiver that is demoted has a pass of its own. A receiver that is
     /// sent again and again what it has no room for takes up to fifty times as many. Go-back-N
     /// repeats up to a window for each loss. CP repeats a window to a silent receiver with every
-    /// timer, until that is given up.
+    /// timer, until that is heard again or given up.
     fn most_packets(&self) -> f64 {
         let packets = self.net.stream.len().div_ceil(self.config.packet) * self.sendings as usize;
         let again = self.net.loss[1..].iter().map(|loss| loss / (1.0 - loss));
@@ -399,12 +405,11 @@ impl Run {
             Repair::Selective => 6.0 * (1.0 + again.sum::<f64>()),
             Repair::GoBackN => 40.0,
         };
-        let silent = match self.config.policy {
-            Policy::Cp(_) => self.long.len() as u32 * self.config.window,
-            _ => 0,
+        let timers = match self.config.policy {
+            Policy::Cp(_) => self.away_for.div_duration_f64(self.config.rto_max),
+            _ => 0.0,
         };
-        let timers = VANISH_AFTER.div_duration_f64(self.config.rto_max);
-        packets as f64 * times + f64::from(silent) * timers
+        packets as f64 * times + f64::from(self.config.window) * timers
     }
 }
 
