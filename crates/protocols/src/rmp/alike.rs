@@ -19,6 +19,7 @@ impl Hash for Rmp {
             probes,
             claims,
             polls_told,
+            answered,
             brittle,
             askers,
             namesakes,
@@ -34,7 +35,8 @@ impl Hash for Rmp {
         } = self;
         (local, rng, phase, timers, peers, probes, claims).hash(state);
         (
-            polls_told, brittle, askers, namesakes, leaving, flow, timing, queue, unordered,
+            polls_told, answered, brittle, askers, namesakes, leaving, flow, timing, queue,
+            unordered,
         )
             .hash(state);
     }

@@ -299,35 +299,42 @@ fn marks_that_another_member_tells_count_as_far_as_they_can_be_true() {
     assert_eq!(tell(&mut rmp, 0, 1, 2, 100), [0, 3, 0], "older");
 }
 
-#[test]
-fn who_may_not_propose_accept_or_install_changes_nothing() {
-    let mut rmp = operational();
-    let old = order().id;
-    let poll = Message::Poll(Poll {
-        attempt: Attempt(1),
+/// A poll for all three.
+fn poll(attempt: u64) -> Message {
+    Message::Poll(Poll {
+        attempt: Attempt(attempt),
         counter: 1,
         wanted: (0..3).map(member).collect(),
         failed: Vec::new(),
         left: Vec::new(),
         heard: vec![member(2)],
-    });
-    let proposal = |representative: u64, members: &[u64]| {
-        Message::Proposal(Proposal {
-            attempt: Attempt(1),
-            config: ConfigId {
-                counter: 2,
-                representative: member(representative),
-            },
-            start: Seq(100),
-            body_max: 1431,
-            max_n: 3,
-            left: Vec::new(),
-            members: members.iter().map(|it| (member(*it), old)).collect(),
-        })
-    };
+    })
+}
+
+/// What follows from the `attempt`th poll: a configuration of `members`.
+fn proposal_of(attempt: u64, representative: u64, members: &[u64]) -> Message {
+    let old = order().id;
+    Message::Proposal(Proposal {
+        attempt: Attempt(attempt),
+        config: ConfigId {
+            counter: 1 + attempt,
+            representative: member(representative),
+        },
+        start: Seq(100),
+        body_max: 1431,
+        max_n: 3,
+        left: Vec::new(),
+        members: members.iter().map(|it| (member(*it), old)).collect(),
+    })
+}
+
+#[test]
+fn who_may_not_propose_accept_or_install_changes_nothing() {
+    let mut rmp = operational();
+    let proposal = |representative, members: &[u64]| proposal_of(1, representative, members);
     hears(&mut rmp, 0, &proposal(0, &[0, 1, 2]));
     assert_eq!(rmp.state.name(), "operational", "nobody polled");
-    hears(&mut rmp, 0, &poll);
+    hears(&mut rmp, 0, &poll(1));
     assert_eq!(rmp.state.name(), "standby");
     for (from, bad) in [
         (1, proposal(1, &[0, 1, 2])),
@@ -345,5 +352,26 @@ fn who_may_not_propose_accept_or_install_changes_nothing() {
         representative: member(0),
     };
     hears(&mut rmp, 9, &Message::Install { config });
+    assert_eq!(rmp.state.name(), "recovering");
+}
+
+/// What a member declared before it recovered, others may still have; it holds more now. A poll of
+/// then that comes again, and its proposal, are over.
+#[test]
+fn who_has_recovered_answers_no_poll_again_that_it_answered_before() {
+    let mut rmp = operational();
+    hears(&mut rmp, 0, &poll(1));
+    hears(&mut rmp, 0, &proposal_of(1, 0, &[0, 1, 2]));
+    assert_eq!(rmp.state.name(), "recovering");
+    hears(&mut rmp, 1, &poll(1));
+    assert_eq!(rmp.state.name(), "standby", "a newer poll");
+    datagrams(&mut rmp);
+    hears(&mut rmp, 0, &poll(1));
+    assert_eq!((datagrams(&mut rmp), rmp.counters.polls_stale), (0, 1));
+    hears(&mut rmp, 0, &proposal_of(1, 0, &[0, 1, 2]));
+    assert_eq!(rmp.state.name(), "standby");
+    hears(&mut rmp, 0, &poll(2));
+    assert_eq!(datagrams(&mut rmp), 1, "what it holds now");
+    hears(&mut rmp, 0, &proposal_of(2, 0, &[0, 1, 2]));
     assert_eq!(rmp.state.name(), "recovering");
 }

@@ -294,7 +294,9 @@ impl Rmp {
         let leaves = answer.inventory.holding.config == old.id && old.members.contains(&from);
         let third = |it: &&MemberId| ![local, poller].contains(*it);
         let others = old.members.iter().filter(third).count();
-        if !leaves || !third(&&from) || poller == local || self.peers.has_heard(poller, attempt) {
+        let is_known =
+            self.peers.has_heard(poller, attempt) || self.answered.is_spent(poller, attempt);
+        if !leaves || !third(&&from) || poller == local || is_known {
             return;
         }
         if !self.polls_told.note((poller, attempt), from, others) {

@@ -139,7 +139,7 @@ use self::outbox::Outbox;
 use self::outgoing::Outgoing;
 pub use self::planted::Planted;
 use self::polling::Polling;
-use self::standby::Standby;
+use self::standby::{Answered, Standby};
 use self::state::State;
 pub use self::status::{RmpCounters, RmpStatus};
 use self::timing::Timing;
@@ -174,6 +174,7 @@ pub struct Rmp {
     probes: Probes,
     claims: Claims,
     polls_told: PollsTold,
+    answered: Answered,
     brittle: Brittle,
     askers: Askers,
     namesakes: Namesakes,
@@ -283,6 +284,7 @@ impl Rmp {
             probes: Probes::default(),
             claims: Claims::default(),
             polls_told: PollsTold::default(),
+            answered: Answered::default(),
             brittle: Brittle::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),

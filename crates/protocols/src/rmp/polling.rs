@@ -176,6 +176,10 @@ impl Rmp {
             self.given_up(now, from);
             return;
         }
+        if self.answered.is_spent(from, poll.attempt) {
+            self.counters.polls_stale += 1;
+            return;
+        }
         match &self.state {
             State::Operational(operational) => {
                 let members = &operational.order.members;
@@ -215,10 +219,6 @@ impl Rmp {
                 if following || self.is_trusted(now, from, &poll) {
                     self.follow(now, from, &poll);
                 }
-            }
-            // It has followed this poll already, by what others answered: what it declared stays.
-            State::Recovering(recovering) if recovering.is_of(from, poll.attempt) => {
-                self.counters.polls_stale += 1;
             }
             State::Recovering(recovering) if fresh && recovering.has(from) => {
                 let proposes = recovering.is_proposer(self.local);

@@ -216,6 +216,7 @@ fn fits(inventory: &Inventory, config: Option<ConfigId>) -> bool {
 impl Rmp {
     /// A configuration is proposed, by this member or another.
     pub(super) fn begin_recovery(&mut self, now: Time) {
+        self.answered.spend();
         let wait = self.config.recover_wait;
         self.timers.set(Timer::Deadline, now + wait);
         self.state.expect_recovering().begin(now);

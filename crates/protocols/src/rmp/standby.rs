@@ -23,8 +23,6 @@ pub(super) struct Standby {
     following: Option<(MemberId, Attempt)>,
     /// When that poll was last heard; `None` if its poller follows another by now.
     heard: Option<Time>,
-    /// The polls that were answered with what this member holds now.
-    answered: BTreeMap<MemberId, Attempt>,
     /// Who should be in the next configuration, as far as is known here.
     pub(super) wanted: BTreeSet<MemberId>,
     /// Who is given up.
@@ -35,6 +33,41 @@ pub(super) struct Standby {
     answers: BTreeMap<MemberId, Answer>,
     /// What others told of the proposal that follows from it.
     told: ProposalTold,
+}
+
+/// The polls that this member has answered since its configuration began, the last of each poller.
+#[derive(Clone, Hash, Debug, Default)]
+pub(super) struct Answered {
+    /// With what it holds now.
+    polls: BTreeMap<MemberId, Attempt>,
+    /// Before it recovered. What it declared then others may still rely on; it holds more now, and
+    /// has promised more.
+    spent: BTreeMap<MemberId, Attempt>,
+}
+
+impl Answered {
+    fn note(&mut self, poller: MemberId, attempt: Attempt) {
+        if self.polls.len() < Peers::MAX {
+            self.polls.insert(poller, attempt);
+        }
+    }
+
+    /// Whether this member has declared what it holds now in answer to this poll.
+    fn has(&self, poller: MemberId, attempt: Attempt) -> bool {
+        self.polls.get(&poller) == Some(&attempt)
+    }
+
+    /// Whether it answers this poll no more.
+    pub(super) fn is_spent(&self, poller: MemberId, attempt: Attempt) -> bool {
+        self.spent.get(&poller).is_some_and(|it| attempt <= *it)
+    }
+
+    /// It recovers: what it holds changes.
+    pub(super) fn spend(&mut self) {
+        let room = Peers::MAX.saturating_sub(self.spent.len());
+        let polls = core::mem::take(&mut self.polls);
+        self.spent.extend(polls.into_iter().take(room));
+    }
 }
 
 /// A poll that is not heard again for this many of its intervals is over.
@@ -61,11 +94,6 @@ impl Standby {
         };
         let goes_on = self.heard.is_some_and(|at| now.since(at) < missed);
         from <= poller || !goes_on
-    }
-
-    /// Whether this member has declared what it holds now in answer to this poll.
-    fn has_answered(&self, poller: MemberId, attempt: Attempt) -> bool {
-        self.answered.get(&poller) == Some(&attempt)
     }
 
     /// The poll of `poller` that is followed.
@@ -137,9 +165,7 @@ impl Rmp {
             standby.answers.clear();
             standby.note_wanted(from, poll);
         }
-        if standby.answered.len() < Peers::MAX {
-            standby.answered.insert(from, poll.attempt);
-        }
+        self.answered.note(from, poll.attempt);
         let answer = self.answer(from, poll.attempt);
         self.outbox.multicast(&Message::Answer(answer));
         self.go_on_following(now);
@@ -163,7 +189,7 @@ impl Rmp {
     pub(super) fn handle_ask(&mut self, from: MemberId, poller: MemberId, attempt: u64) {
         let attempt = Attempt(attempt);
         let asked = match &self.state {
-            State::Standby(standby) => standby.has_answered(poller, attempt),
+            State::Standby(_) => self.answered.has(poller, attempt),
             State::Recovering(recovering) => recovering.is_of(poller, attempt),
             State::Polling(_) | State::Joining(_) | State::Operational(_) | State::Left(_) => false,
         };
@@ -203,7 +229,7 @@ impl Rmp {
         let mut high = standby.old.as_ref().map_or(Seq::ZERO, Order::high);
         self.config.plants().positions_start(&mut high);
         let may_start = self.claims.may_start(proposal.start, high);
-        if !standby.has_answered(from, proposal.attempt)
+        if !self.answered.has(from, proposal.attempt)
             || proposal.config.representative != from
             || !from_here
             || !room
