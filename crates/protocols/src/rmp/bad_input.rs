@@ -1,5 +1,6 @@
 //! What a member may not say changes nothing: ACKs that contradict the order, marks out of all
-//! proportion, proposals of others; and requests without end are answered within bounds.
+//! proportion, proposals of others, polls that are over; and requests without end are answered
+//! within bounds.
 
 use alloc::vec;
 use alloc::vec::Vec;

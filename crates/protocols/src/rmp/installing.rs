@@ -12,7 +12,6 @@ use super::numbers::{Number, Tag};
 use super::operational::Operational;
 use super::order::Order;
 use super::recovering::Recovering;
-use super::standby::Answered;
 use super::wire::Message;
 use super::{Rmp, State, Timer};
 use crate::packing::refused;
@@ -205,7 +204,7 @@ impl Rmp {
         left: BTreeSet<MemberId>,
     ) {
         self.timers.cancel_all_but(Timer::KEPT);
-        self.answered = Answered::default();
+        self.answered.installed();
         self.transition(cause, |_| {
             let mut operational = Operational::new(order);
             operational.left = left;

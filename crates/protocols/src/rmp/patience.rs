@@ -27,11 +27,13 @@ impl Polling {
         comes_from(member, inventory, all)
     }
 
-    /// Whether this member is alone, and another one that it wants has answered from the
-    /// configuration of `from`. It does not come between them, whatever it thinks of `from`.
-    pub(super) fn goes_along(&self, from: MemberId, answer: &Answer) -> bool {
+    /// Whether `local`, which polls, is alone, and another member has answered that comes from the
+    /// configuration of `from`. It does not come between the two, whatever it thinks of `from`.
+    pub(super) fn goes_along(&self, local: MemberId, from: MemberId, answer: &Answer) -> bool {
         let is_alone = self.old.as_ref().is_none_or(Order::is_alone);
-        is_alone && self.answers_of(self.config_of(from, &answer.inventory)) > 0
+        let config = self.config_of(from, &answer.inventory);
+        let mut others = self.answers.iter().filter(|(member, _)| **member != local);
+        is_alone && others.any(|(member, it)| self.config_of(*member, &it.inventory) == config)
     }
 
     /// Whether all members of every other configuration have answered from which one has: the
@@ -98,5 +100,57 @@ impl Rmp {
         if all && !alone && polling.groups_are_whole() {
             self.propose(now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::mech::closing::Holding;
+    use groupcast_core::mech::indices::Indices;
+    use groupcast_core::mech::peers::Attempt;
+    use groupcast_core::mech::seq::Seq;
+
+    use super::*;
+    use crate::rmp::fixtures::{config, member};
+
+    fn answer(from: ConfigId) -> Answer {
+        let holding = Holding {
+            config: from,
+            aru: Seq::ZERO,
+            high: Seq::ZERO,
+            safe: Seq::ZERO,
+            obligations: Indices::default(),
+        };
+        Answer {
+            poller: member(9),
+            attempt: Attempt(1),
+            counter: 1,
+            body_max: 1431,
+            inventory: Inventory {
+                holding,
+                max_n: 3,
+                members: Default::default(),
+                passed: None,
+                size: None,
+                held: Default::default(),
+            },
+        }
+    }
+
+    #[test]
+    fn who_is_alone_goes_along_with_those_of_a_group_that_has_answered_and_with_nobody_else() {
+        let own = ConfigId {
+            counter: 0,
+            representative: member(9),
+        };
+        let mut polling = Polling::default();
+        polling.answers.insert(member(9), answer(own));
+        let takes =
+            |polling: &Polling, claims| polling.goes_along(member(9), member(2), &answer(claims));
+        assert!(!takes(&polling, config(3)), "nobody has answered");
+        polling.answers.insert(member(1), answer(config(3)));
+        assert!(takes(&polling, config(3)));
+        assert!(!takes(&polling, config(4)), "another group");
+        assert!(!takes(&polling, own), "nobody was here with this member");
     }
 }

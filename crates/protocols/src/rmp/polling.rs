@@ -177,6 +177,7 @@ impl Rmp {
             return;
         }
         if self.answered.is_spent(from, poll.attempt) {
+            // What this member declared stays: it follows this poll already, or does so no more.
             self.counters.polls_stale += 1;
             return;
         }
@@ -295,11 +296,8 @@ impl Rmp {
                 if !mine || polling.failed.contains(&from) {
                     return;
                 }
-                if stranger && quarantined {
-                    if !polling.goes_along(from, &answer) {
-                        return;
-                    }
-                    self.peers.release(now, from);
+                if stranger && quarantined && !polling.goes_along(self.local, from, &answer) {
+                    return;
                 }
                 // A new life of a member that does not answer takes its place.
                 let namesake = polling.wanted.iter().copied();
@@ -317,6 +315,9 @@ impl Rmp {
                     return;
                 }
                 polling.wanted.insert(from);
+                if stranger {
+                    self.peers.release(now, from);
+                }
                 let from_config = polling.config_of(from, &answer.inventory);
                 let first = stranger && polling.answers_of(from_config) == 0;
                 polling.answers.insert(from, answer);

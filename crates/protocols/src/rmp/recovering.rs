@@ -168,7 +168,10 @@ impl Recovering {
                 return;
             }
         }
-        let mut declared = along.iter();
+        // Whoever says so does not come from it that was never in it.
+        let is_of_old = |member: &MemberId| old.roster.contains(member);
+        self.inventories.retain(|member, _| is_of_old(member));
+        let mut declared = along.iter().filter(|member| is_of_old(member));
         let declared = declared.all(|member| self.inventories.contains_key(member));
         if self.plan.is_none() && declared {
             let plan = Plan::new(&self.inventories, local, old, emit);

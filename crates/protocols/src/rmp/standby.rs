@@ -35,7 +35,7 @@ pub(super) struct Standby {
     told: ProposalTold,
 }
 
-/// The polls that this member has answered since its configuration began, the last of each poller.
+/// The polls that this member has answered, the last of each poller.
 #[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Answered {
     /// With what it holds now.
@@ -43,13 +43,13 @@ pub(super) struct Answered {
     /// Before it recovered. What it declared then others may still rely on; it holds more now, and
     /// has promised more.
     spent: BTreeMap<MemberId, Attempt>,
+    /// Those of either kind before the present configuration was installed.
+    past: BTreeMap<MemberId, Attempt>,
 }
 
 impl Answered {
     fn note(&mut self, poller: MemberId, attempt: Attempt) {
-        if self.polls.len() < Peers::MAX {
-            self.polls.insert(poller, attempt);
-        }
+        insert(&mut self.polls, poller, attempt);
     }
 
     /// Whether this member has declared what it holds now in answer to this poll.
@@ -59,14 +59,27 @@ impl Answered {
 
     /// Whether it answers this poll no more.
     pub(super) fn is_spent(&self, poller: MemberId, attempt: Attempt) -> bool {
-        self.spent.get(&poller).is_some_and(|it| attempt <= *it)
+        let mut over = [&self.spent, &self.past].into_iter();
+        over.any(|polls| polls.get(&poller) == Some(&attempt))
     }
 
     /// It recovers: what it holds changes.
     pub(super) fn spend(&mut self) {
-        let room = Peers::MAX.saturating_sub(self.spent.len());
-        let polls = core::mem::take(&mut self.polls);
-        self.spent.extend(polls.into_iter().take(room));
+        for (poller, attempt) in core::mem::take(&mut self.polls) {
+            insert(&mut self.spent, poller, attempt);
+        }
+    }
+
+    /// A configuration with others is installed. A poll of before may still be open.
+    pub(super) fn installed(&mut self) {
+        self.spend();
+        self.past = core::mem::take(&mut self.spent);
+    }
+}
+
+fn insert(polls: &mut BTreeMap<MemberId, Attempt>, poller: MemberId, attempt: Attempt) {
+    if polls.len() < Peers::MAX || polls.contains_key(&poller) {
+        polls.insert(poller, attempt);
     }
 }
 

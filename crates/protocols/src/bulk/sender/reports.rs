@@ -100,7 +100,7 @@ impl Sender {
         let is_left_out = self.is_left_out(report);
         let peer = self.peers.get_mut(&from).filter(|_| !report.aggregate);
         let has_lost = |peer: &&mut Peer| {
-            peer.has_begun_anew(report) || is_left_out && peer.gates && report.seen > peer.seen
+            peer.has_begun_anew(report) || is_left_out && peer.gates && report.seen >= peer.seen
         };
         let Some(peer) = peer.filter(has_lost) else {
             return;
@@ -124,8 +124,8 @@ impl Sender {
         }
     }
 
-    /// Whether a receiver of this pass misses first what the pass does not send: when the pass
-    /// began, it had that, or said so.
+    /// Whether the first packet that a receiver of this pass misses is one that the pass does not
+    /// send: when the pass began, it had that, or said so.
     fn is_left_out(&self, report: &ReceiverReport) -> bool {
         let is_of_pass = self.sending().is_some() && report.pass == self.pass_number();
         is_of_pass && self.stream.passes_over(report.next)

@@ -222,7 +222,7 @@ impl Stream {
         self.needed.end().min(self.packets())
     }
 
-    /// Whether this pass sends packets before and behind this one, and does not send it.
+    /// Whether this pass goes on behind this packet, which is not released, and does not send it.
     pub(super) fn passes_over(&self, number: PacketNumber) -> bool {
         let is_within = self.base <= number && number < self.pass_end();
         is_within && !self.needed.contains(number)
