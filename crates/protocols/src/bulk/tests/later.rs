@@ -1,24 +1,30 @@
 //! Goal: a later pass for several receivers that each miss other packets sends fewer packets than
 //! all of them miss together, whether they listened meanwhile or not; and whoever cannot restore
 //! has everything in the end, too; and who loses a packet again gets it, whatever else of its block
-//! the pass sends; and a pass goes on when the one that missed most goes away
-//! before anything of it was read; and chunks of a file that have gaps do not stop who has no room
-//! for more of them. Method: the small network with receivers that lose much, by seed; what they
-//! miss when the second pass begins, and what the sender sends from then on.
+//! the pass sends; and who has lost what it had is served by another one; and a pass goes on when
+//! the one that missed most goes away before anything of it was read; and chunks of a file that
+//! have gaps do not stop who has no room for more of them. Method: the small network with receivers
+//! that lose much, by seed; what they miss when the second pass begins, and what the sender sends
+//! from then on.
 
 use std::boxed::Box;
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 use std::vec::Vec;
 
-use groupcast_core::Rng;
+use bytes::Bytes;
+use groupcast_core::{Protocol as _, Rng};
 
 use super::net::{Net, accepting, file, member};
-use crate::bulk::numbers::PacketNumber;
+use super::replies::bare_report;
+use crate::bulk::numbers::{PacketNumber, PassNumber, Stamp};
 use crate::bulk::ranges::RangeSet;
 use crate::bulk::transfer::PhaseKind;
-use crate::bulk::wire::Message;
+use crate::bulk::wire::{Message, Purpose, ReceiverReport};
 use crate::bulk::{
-    Acceptance, BulkConfig, Multidriver, Order, Outcome, Policy, RateControl, SlowPolicy, Wanted,
+    Acceptance, BulkConfig, Cp, Multidriver, Order, Outcome, Policy, RateControl, SlowPolicy,
+    Wanted,
 };
 
 const RECEIVERS: usize = 12;
@@ -266,5 +272,74 @@ fn receivers_with_more_gaps_than_a_report_names_get_what_fills_them() {
         }
         let sent = net.endpoints[0].counters().packets_sent;
         assert_eq!(sent, PACKETS / 2, "what all hold is not sent");
+    }
+}
+
+/// The receiver is one by hand, as one whose user has let it go and taken it again would be: when
+/// the pass is over packets 0 and 5 it says that it misses 1, which it had said to have. What it
+/// says last names no later transmission than what it said before.
+#[test]
+fn who_has_lost_what_it_said_to_have_is_served_by_the_next_pass() {
+    let rule = Multidriver::for_window(32);
+    let policies = [
+        Policy::Ack,
+        Policy::Nak { poll: 8 },
+        Policy::Ring,
+        Policy::Multidriver(rule),
+        Policy::Cp(Cp::default()),
+    ];
+    for policy in policies {
+        let settings = BulkConfig {
+            policy,
+            block: None,
+            window: 32,
+            rate: RateControl::Window,
+            vanish_after: Duration::from_secs(4),
+            ..config()
+        };
+        let mut net = Net::new(2, &settings, 20 * PACKET);
+        net.acceptance[1] = None;
+        let heard = Rc::new(Cell::new((Stamp::default(), PassNumber::default())));
+        let hears = heard.clone();
+        net.loses = Some(Box::new(move |_, _, body: &Bytes| {
+            let (mut stamp, mut pass) = hears.get();
+            match Message::decode(body) {
+                Ok((_, Message::Data(data))) => stamp = stamp.max(data.header.stamp),
+                Ok((_, Message::Start(start))) => pass = pass.max(start.pass),
+                _ => {}
+            }
+            hears.set((stamp, pass));
+            false
+        }));
+        net.send(file(20 * PACKET, Wanted::Count(1)));
+        net.run(Duration::from_millis(10));
+        let says = |net: &mut Net, purpose, next: u64, missing: &[u64]| {
+            let (seen, pass) = heard.get();
+            let missing = missing
+                .iter()
+                .map(|it| PacketNumber(*it)..PacketNumber(*it + 1));
+            let report = ReceiverReport {
+                purpose,
+                pass,
+                next: PacketNumber(next),
+                limit: PacketNumber(100),
+                seen,
+                listed_below: PacketNumber(20),
+                missing: missing.collect(),
+                ..bare_report(net)
+            };
+            let (now, body) = (net.now, Message::Report(report).encode(1));
+            net.endpoints[0].handle_datagram(now, member(1), body);
+        };
+        says(&mut net, Purpose::Register, 0, &[0, 5]);
+        net.run(Duration::from_millis(10));
+        says(&mut net, Purpose::Ready, 0, &[0, 5]);
+        net.run(Duration::from_millis(20));
+        assert_eq!(net.offered, 2 * PACKET as u64, "{policy:?}: the pass");
+        says(&mut net, Purpose::Acknowledge, 0, &[0, 1, 2]);
+        says(&mut net, Purpose::Acknowledge, 1, &[1, 2, 3]);
+        net.must(Duration::from_secs(2), |_| {
+            heard.get().1 > PassNumber::FIRST
+        });
     }
 }
