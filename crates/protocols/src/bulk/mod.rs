@@ -696,6 +696,6 @@ impl Protocol for Bulk {
     /// Control goes to all, as it may be the first that a member hears; data to those that need it.
     fn copies_to(&self, member: MemberId) -> bool {
         let sender = self.polled.and_then(|number| self.senders.get(&number));
-        sender.is_none_or(|sender| sender.copies_to(member))
+        sender.is_none_or(|sender| sender.needs_data(member))
     }
 }

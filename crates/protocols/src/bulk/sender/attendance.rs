@@ -42,7 +42,7 @@ impl Default for Told {
 }
 
 impl Told {
-    pub(super) fn attends(&self) -> bool {
+    fn attends(&self) -> bool {
         self.attendance == Attendance::Attends
     }
 }
@@ -162,6 +162,28 @@ impl Sender {
         }
     }
 
+    /// Whether `member`, which multicasts do not reach, is to get copies of the data: not before it
+    /// takes part, while it stands by, or when it has everything or is settled; but where data asks
+    /// all for answers, those that have everything answer, too. There is no group for it to leave,
+    /// so it need not have confirmed what it was told.
+    pub(in crate::bulk) fn needs_data(&self, member: MemberId) -> bool {
+        match self.peers.get(&member) {
+            Some(peer) => {
+                let is_asked = !asks_those_that_gate(self.policy);
+                peer.told.attends() && (!peer.holds || is_asked)
+            }
+            // Nobody registers for these.
+            None => self.is_unanswered(),
+        }
+    }
+
+    /// How often a packet for the group leaves this host.
+    pub(super) fn fan_out(&self, context: &Context<'_>) -> u32 {
+        let without = context.without.iter();
+        let copies = without.filter(|member| self.needs_data(**member)).count();
+        u32::try_from(copies).map_or(u32::MAX, |copies| copies.saturating_add(1))
+    }
+
     /// Those that do not hear what is sent to the group.
     pub(super) fn absentees(&self) -> Vec<MemberId> {
         let absent =
@@ -172,6 +194,6 @@ impl Sender {
 }
 
 /// Whether data asks nothing of receivers that have it already.
-pub(super) fn asks_those_that_gate(policy: Policy) -> bool {
+fn asks_those_that_gate(policy: Policy) -> bool {
     matches!(policy, Policy::Ack | Policy::Nak { .. } | Policy::Ring)
 }

@@ -34,8 +34,10 @@ impl Sender {
         }
         let (limit, header_len) = (self.limit(), self.header_len());
         let destination = self.destination();
-        self.copied.clear();
-        self.rate.fan_out(1);
+        self.rate.fan_out(match destination {
+            Destination::Group => self.fan_out(context),
+            Destination::Member(_) => 1,
+        });
         loop {
             self.replace_block(context, limit);
             let repair = self.stream.next_repair();
@@ -50,12 +52,6 @@ impl Sender {
             let Some(body) = body.filter(|body| buf.accepts(header_len + body.len())) else {
                 break;
             };
-            let first = parity.as_ref().map(|(first, ..)| *first).or(number);
-            if let (Destination::Group, Some(first)) = (destination, first)
-                && !self.choose_copied(context, first, buf.is_empty())
-            {
-                break;
-            }
             if !self.rate.allows(context.now) {
                 match self.rate.due(context.now) {
                     Some(due) => self.timers.set(Timer::Pace, due),
@@ -93,7 +89,6 @@ impl Sender {
         limit: PacketNumber,
     ) {
         let stamp = self.stream.stamp(context.now);
-        self.note_uncopied(context, stamp);
         let sending = self.sending_mut();
         let asks = sending.is_some_and(|sending| sending.parities.sent(first, index, stamp));
         let header = DataHeader {
@@ -166,7 +161,6 @@ impl Sender {
         limit: PacketNumber,
     ) {
         let (again, stamp) = self.stream.sent(context.now, number);
-        self.note_uncopied(context, stamp);
         let last_of_pass = number + 1 == self.stream.pass_end();
         let known = self.buckets().is_none() && self.rounds().is_none();
         let in_rounds = self.rounds().is_some();

@@ -20,18 +20,16 @@
 //! parity. `buckets.rs` and `xtp.rs` are the flow of a pass whose receivers are not known,
 //! `rounds.rs` and `multidriver.rs` that of one in which all reply; `windows.rs` that of one with a
 //! window for each receiver, `collectors.rs` says who collects for the others, `chains.rs` who
-//! speaks for whom, `attendance.rs` says who hears the group, `copies.rs` who gets copies of what
-//! is sent to it, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
-//! `required.rs` who has to stay, `marks.rs` says how far receivers deliver, `joining.rs` lets in
-//! who comes late, `unanswered.rs` is for those that nobody answers, `returns.rs` takes in what
-//! their users reply.
+//! speaks for whom, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list,
+//! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
+//! receivers deliver, `joining.rs` lets in who comes late, `unanswered.rs` is for those that nobody
+//! answers, `returns.rs` takes in what their users reply.
 
 mod attendance;
 mod behind;
 mod buckets;
 mod chains;
 mod collectors;
-mod copies;
 mod flow;
 mod gate;
 mod joining;
@@ -131,8 +129,6 @@ pub(super) struct Sender {
     backoff_for: u16,
     packets: u64,
     repeated: u64,
-    /// Who of those without multicast gets copies of what was polled last.
-    copied: Vec<MemberId>,
     /// Any receiver has said that it has all packets below.
     reported: PacketNumber,
     /// How often receivers were told in vain whether to hear the group.
@@ -261,7 +257,6 @@ impl Sender {
             set_size,
             backoff_for: Self::first_backoff(config.policy, set_size),
             packets: 0,
-            copied: Vec::new(),
             repeated: 0,
             reported: PacketNumber::ZERO,
             attend_backoff: 0,

@@ -9,7 +9,6 @@ use super::super::ranges::RangeSet;
 use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, ReplyTag, Status};
 use super::attendance::Told;
-use super::copies::Uncopied;
 use super::joining::Joining;
 use super::returns::PeerReturn;
 use crate::xgm::Subgroups;
@@ -37,8 +36,6 @@ pub(super) struct Peer {
     buffer: u64,
     /// What it misses, as it said when it registered or a pass began.
     pub(super) needs: RangeSet<PacketNumber>,
-    /// Below this packet that is all that it needs, as far as is known.
-    pub(super) listed_below: PacketNumber,
     /// Parity restores what it needs of blocks that begin below this packet.
     restores_below: PacketNumber,
     /// It has said that it has everything, or its user that all is well.
@@ -70,8 +67,6 @@ pub(super) struct Peer {
     pub(super) path: Path,
     /// Whether it is to hear what is sent to the group.
     pub(super) told: Told,
-    /// What was sent to the group and not copied to it, if it gets copies.
-    pub(super) uncopied: Uncopied,
 }
 
 impl Peer {
@@ -86,7 +81,6 @@ impl Peer {
             limited_since: PassNumber::default(),
             buffer: 0,
             needs: RangeSet::default(),
-            listed_below: PacketNumber::ZERO,
             restores_below: PacketNumber::ZERO,
             holds: false,
             concluded: false,
@@ -104,7 +98,6 @@ impl Peer {
             takes: None,
             path: Path::default(),
             told: Told::default(),
-            uncopied: Uncopied::default(),
         }
     }
 
@@ -208,12 +201,9 @@ impl Peer {
         if !known {
             self.needs
                 .insert(report.listed_below.max(self.next)..packets);
+            return packets;
         }
-        self.listed_below = match known {
-            true => report.listed_below.max(self.next + 1).min(packets),
-            false => packets,
-        };
-        self.listed_below
+        report.listed_below.max(self.next + 1).min(packets)
     }
 
     /// Whether it had nothing of a block when the pass began.
@@ -239,10 +229,6 @@ impl Peer {
             return;
         };
         self.counted = Some(now);
-        let sent = sent - self.uncopied.take(seen, report.seen);
-        if sent == 0 {
-            return;
-        }
         let lost = sent.saturating_sub(report.received.saturating_sub(received));
         self.path.seen.sent += sent;
         self.path.seen.lost += lost;

@@ -72,7 +72,6 @@ impl Sender {
         if report.purpose == Purpose::Ready && report.pass == self.pass_number() {
             self.read_ready(from, report);
         }
-        self.doubt_needs(from);
         self.time_round_trip(context, from, report);
         self.note_window(context.now, from, report);
         if moved {

@@ -87,35 +87,6 @@ fn data_is_copied_to_those_that_take_part_and_only_until_they_have_it() {
     assert_eq!((copied(&net, 1, since), copied(&net, 2, since)), (0, 0));
 }
 
-/// Three quarters of the stream are there already, in two parts. It is copied what it misses, and
-/// some packets that ask for a report; what it does not see counts as no loss.
-#[test]
-fn a_receiver_that_holds_a_part_is_copied_the_rest() {
-    for block in [None, config().block] {
-        let settings = BulkConfig {
-            rate: fixed(1_000_000),
-            slow: SlowPolicy::Demote,
-            block,
-            ..config()
-        };
-        let mut net = Net::new(4, &settings, LENGTH);
-        net.take_multicast_from(&[2, 3]);
-        let parts = [0..LENGTH as u64 / 2, LENGTH as u64 * 3 / 4..LENGTH as u64];
-        net.acceptance[3].as_mut().unwrap().held = parts.into_iter().collect();
-        for index in 1..4 {
-            net.loss[index] = 0.02;
-        }
-        net.send(file(LENGTH, Wanted::Count(3)));
-        net.must(Duration::from_secs(30), Net::is_sent);
-        let outcomes = net.outcomes();
-        assert!((1..4).all(|index| outcomes[&member(index)] == Outcome::Complete));
-        let copied = [2, 3].map(|index| copied(&net, index, Time::ZERO));
-        assert!((LENGTH..LENGTH * 5 / 4).contains(&copied[0]), "{copied:?}");
-        assert!((LENGTH / 4..LENGTH / 2).contains(&copied[1]), "{copied:?}");
-        assert_eq!(net.endpoints[0].counters().demoted, 0);
-    }
-}
-
 #[test]
 fn nothing_is_copied_to_a_receiver_that_has_everything_or_has_gone() {
     let settings = BulkConfig {
