@@ -177,7 +177,8 @@ impl Peers {
     }
 
     /// `member` says that it hears us: if its quarantine only answers that it had given us up, and
-    /// began `min` ago, it is over. What it said earlier may still be on its way before that.
+    /// began `min` ago, it is over. What it said earlier may still be on its way before that. One
+    /// that is in [doubt](Self::doubt) stays.
     pub fn hears_us(&mut self, now: Time, member: MemberId, min: Duration) {
         if self.quarantine.answers_since(now, member, min) {
             self.quarantine.end(now, member);
@@ -344,10 +345,12 @@ impl Delays {
         }
     }
 
-    /// Whether the delay of `member` only answers what it has done, and began at least `min` ago.
+    /// Whether the delay of `member` only answers what it has done, was not stretched, and began at
+    /// least `min` ago.
     fn answers_since(&self, now: Time, member: MemberId, min: Duration) -> bool {
         let delay = self.delays.get(&member);
-        delay.is_some_and(|it| it.answers && now.since(it.begun) >= min)
+        let answers = |it: &Delay| it.answers && it.until <= it.begun + it.length;
+        delay.is_some_and(|it| answers(it) && now.since(it.begun) >= min)
     }
 
     /// The delay of `member` ends at `until`, if it ends earlier otherwise.

@@ -155,14 +155,19 @@ impl Rmp {
         }
         config.plants().restart(&mut self.queue, &own_early);
         let excluded = recovering.excluded();
-        self.exclude(now, excluded);
+        let parted = core::mem::take(&mut recovering.parted);
+        self.exclude(now, excluded, &parted);
         self.begin(now, order);
     }
 
-    fn exclude(&mut self, now: Time, members: BTreeSet<MemberId>) {
+    /// These `members` are in quarantine from now on. Where one has `parted` from this member
+    /// before, that only answers it.
+    fn exclude(&mut self, now: Time, members: BTreeSet<MemberId>, parted: &BTreeSet<MemberId>) {
         let lengths = self.config.quarantines();
         for member in members {
-            self.peers.quarantine(now, member, lengths);
+            if self.peers.quarantine(now, member, lengths) && parted.contains(&member) {
+                self.peers.gave_us_up(member);
+            }
             self.accuse(now, member);
         }
     }
@@ -175,7 +180,8 @@ impl Rmp {
         let left = core::mem::take(&mut polling.left);
         let mut wanted = core::mem::take(&mut polling.wanted);
         wanted.remove(&self.local);
-        self.exclude(now, wanted);
+        let parted = core::mem::take(&mut polling.parted);
+        self.exclude(now, wanted, &parted);
         self.go_on(now, "nobody answers", order, left);
     }
 

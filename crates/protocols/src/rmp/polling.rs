@@ -30,6 +30,9 @@ pub(super) struct Polling {
     pub(super) failed: BTreeSet<MemberId>,
     /// Those among them that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
+    /// Those that it was together with, as far as they are heard to be in a later configuration
+    /// without it.
+    pub(super) parted: BTreeSet<MemberId>,
     /// Who did not accept a proposal, how many times in a row.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
     /// The answers to this poll, this member's own included.
@@ -61,12 +64,14 @@ impl Rmp {
                 next.wanted.append(&mut polling.wanted);
                 next.failed.append(&mut polling.failed);
                 next.left.append(&mut polling.left);
+                next.parted.append(&mut polling.parted);
                 next.unaccepted.append(&mut polling.unaccepted);
             }
             State::Standby(standby) => {
                 next.wanted.append(&mut standby.wanted);
                 next.failed.append(&mut standby.failed);
                 next.left.append(&mut standby.left);
+                next.parted.append(&mut standby.parted);
             }
             State::Recovering(recovering) => {
                 next.wanted.extend(recovering.members());

@@ -41,6 +41,8 @@ pub(super) struct Recovering {
     pub(super) gone: BTreeSet<MemberId>,
     /// Who should have been in this configuration, as far as it was known here, and is not.
     left_behind: BTreeSet<MemberId>,
+    /// Who had parted from this member before.
+    pub(super) parted: BTreeSet<MemberId>,
 }
 
 /// A member that did not accept this many proposals in a row is left out: polls reach it, other
@@ -54,10 +56,11 @@ impl Recovering {
         inventories: BTreeMap<MemberId, Inventory>,
         mut before: State,
     ) -> Self {
-        let mut left_behind = match &mut before {
-            State::Polling(polling) => core::mem::take(&mut polling.wanted),
-            State::Standby(standby) => core::mem::take(&mut standby.wanted),
-            _ => BTreeSet::new(),
+        let take = core::mem::take;
+        let (mut left_behind, parted) = match &mut before {
+            State::Polling(polling) => (take(&mut polling.wanted), take(&mut polling.parted)),
+            State::Standby(standby) => (take(&mut standby.wanted), take(&mut standby.parted)),
+            _ => Default::default(),
         };
         left_behind.retain(|it| config_of(&proposal, *it).is_none());
         let own = config_of(&proposal, local);
@@ -80,6 +83,7 @@ impl Recovering {
             unaccepted: BTreeMap::new(),
             gone: BTreeSet::new(),
             left_behind,
+            parted,
         }
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Standby {
     pub(super) failed: BTreeSet<MemberId>,
     /// Who said good-bye.
     pub(super) left: BTreeSet<MemberId>,
+    /// Who is heard to be in a later configuration without it.
+    pub(super) parted: BTreeSet<MemberId>,
     /// What others answered to the same poll.
     answers: BTreeMap<MemberId, Answer>,
     /// What others told of the proposal that follows from it.
@@ -70,7 +72,7 @@ impl Answered {
         }
     }
 
-    /// A configuration with others is installed. A poll of before may still be open.
+    /// This member works in a configuration. A poll of before may still be open.
     pub(super) fn installed(&mut self) {
         self.spend();
         self.past = core::mem::take(&mut self.spent);
@@ -284,11 +286,13 @@ impl Rmp {
                 standby.wanted.append(&mut polling.wanted);
                 standby.failed.append(&mut polling.failed);
                 standby.left.append(&mut polling.left);
+                standby.parted.append(&mut polling.parted);
             }
             State::Standby(before) => {
                 standby.wanted.append(&mut before.wanted);
                 standby.failed.append(&mut before.failed);
                 standby.left.append(&mut before.left);
+                standby.parted.append(&mut before.parted);
             }
             State::Recovering(recovering) => {
                 standby.wanted.extend(recovering.members());

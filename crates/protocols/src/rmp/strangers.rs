@@ -49,9 +49,14 @@ impl Rmp {
         announcement: Announcement,
     ) {
         self.peers.note_counter(announcement.config.counter);
-        if announcement.members.len() > 1 && announcement.heard.contains(&self.local) {
-            self.note_invitation(now, from);
+        if announcement.heard.contains(&self.local) {
+            let min = self.config.quarantine_min;
+            self.peers.hears_us(now, from, min);
+            if announcement.members.len() > 1 {
+                self.note_invitation(now, from);
+            }
         }
+        self.note_parted(from, &announcement);
         if self.peers.is_quarantined(now, from) {
             return;
         }
@@ -102,6 +107,23 @@ impl Rmp {
         if !self.has_company() {
             self.peers.release(now, from);
         }
+    }
+
+    /// The member `from` was together with this one, and is in a later configuration now without
+    /// it: if this member excludes it, that only answers what the other did.
+    fn note_parted(&mut self, from: MemberId, announcement: &Announcement) {
+        let Some(old) = self.state.installed() else {
+            return;
+        };
+        let is_later = announcement.config.counter > old.id.counter;
+        if !is_later || !old.members.contains(&from) || announcement.members.contains(&self.local) {
+            return;
+        }
+        match &mut self.state {
+            State::Polling(polling) => polling.parted.insert(from),
+            State::Standby(standby) => standby.parted.insert(from),
+            _ => false,
+        };
     }
 
     /// Whether this member is in a configuration with others.

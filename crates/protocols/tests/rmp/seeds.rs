@@ -11,11 +11,14 @@ use groupcast_sim::swarm::{Swarm, SwarmConfig, replay};
 /// in, and left out those of its members that it had in quarantine (10,015,677: four and two
 /// members stayed apart for as long as the quarantines lasted); a slow member that answered a poll
 /// again after it had recovered, so that the others finished the old configuration by other
-/// declarations than it did, and it alone delivered a message (11,009,464).
+/// declarations than it did, and it alone delivered a message (11,009,464); a member that came back
+/// from a pause and excluded the other, which had excluded it, for half a minute (13,011,900).
 #[test]
 fn seeds_that_failed_once_stay_mended() {
     let swarm = Swarm::of(&FAMILY, None, SwarmConfig::of(&FAMILY));
-    for seed in [21, 73, 74, 163, 207, 216, 62_682, 10_015_677, 11_009_464] {
+    for seed in [
+        21, 73, 74, 163, 207, 216, 62_682, 10_015_677, 11_009_464, 13_011_900,
+    ] {
         let report = swarm.run_seed(seed);
         assert!(report.accepted > 0, "seed {seed}: nothing was accepted");
         let violations = report.violations.join("\n");

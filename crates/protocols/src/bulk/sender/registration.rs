@@ -31,6 +31,10 @@ impl Sender {
         from: MemberId,
         report: &ReceiverReport,
     ) {
+        if self.is_of_unsent(report) {
+            context.counters.junk += 1;
+            return;
+        }
         let former = self
             .peers
             .keys()

@@ -21,8 +21,7 @@ impl Sender {
         from: MemberId,
         report: &ReceiverReport,
     ) {
-        if report.seen > self.stream.last_stamp() {
-            // Of what was not sent: no receiver of ours says that.
+        if self.is_of_unsent(report) {
             context.counters.junk += 1;
             return;
         }
@@ -86,6 +85,11 @@ impl Sender {
             self.end_epoch(context);
             self.look_for_slow(context);
         }
+    }
+
+    /// Whether it is of what was not sent: no receiver of ours says that.
+    pub(super) fn is_of_unsent(&self, report: &ReceiverReport) -> bool {
+        report.seen > self.stream.last_stamp()
     }
 
     /// A receiver that has lost what it had cannot be served by this pass, which may have moved on:
