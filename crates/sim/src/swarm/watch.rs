@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use groupcast_core::{
-    ConfigId, ConfigurationKind, Instrumented, MemberId, MessageId, Service, Time,
+    ConfigId, ConfigurationKind, Instrumented, MemberId, MessageId, Service, SubmitError, Time,
 };
 
 use super::lasting::Lasting;
@@ -197,8 +197,17 @@ impl<P: Instrumented> Run<'_, P> {
 
     /// A message of `host`, which waits until it has it itself, and a moment longer.
     fn say_in_calm(&mut self, host: usize) -> Result<MessageId, String> {
-        let id = self.cluster.submit(host, Service::Agreed, "calm");
-        let id = id.map_err(|error| format!("host {host} refuses in calm: {error}"))?;
+        let limit = self.cluster.now() + CALM_LATENCY_MAX;
+        let id = loop {
+            match self.cluster.submit(host, Service::Agreed, "calm") {
+                Ok(id) => break id,
+                // Clients go on in the calm, and may have filled its queue just now.
+                Err(SubmitError::Full { .. }) if self.cluster.now() < limit => {
+                    self.cluster.run_for(Duration::from_millis(1));
+                }
+                Err(error) => return Err(format!("host {host} refuses in calm: {error}")),
+            }
+        };
         let seen = |cluster: &Cluster<P>| cluster.has_delivered(host, id);
         let limit = CALM_LATENCY_MAX;
         if !self.cluster.run_until_observed(seen, limit) {
