@@ -172,7 +172,7 @@ impl Recovering {
                 return;
             }
         }
-        // Whoever says so does not come from it that was never in it.
+        // Who was never in it does not come from it, whatever it says.
         let is_of_old = |member: &MemberId| old.roster.contains(member);
         self.inventories.retain(|member, _| is_of_old(member));
         let mut declared = along.iter().filter(|member| is_of_old(member));

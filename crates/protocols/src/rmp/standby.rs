@@ -29,7 +29,8 @@ pub(super) struct Standby {
     pub(super) failed: BTreeSet<MemberId>,
     /// Who said good-bye.
     pub(super) left: BTreeSet<MemberId>,
-    /// Who is heard to be in a later configuration without it.
+    /// Those that this member was together with, as far as they are heard to be in a later
+    /// configuration without it.
     pub(super) parted: BTreeSet<MemberId>,
     /// What others answered to the same poll.
     answers: BTreeMap<MemberId, Answer>,

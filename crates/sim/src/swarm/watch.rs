@@ -197,12 +197,12 @@ impl<P: Instrumented> Run<'_, P> {
 
     /// A message of `host`, which waits until it has it itself, and a moment longer.
     fn say_in_calm(&mut self, host: usize) -> Result<MessageId, String> {
-        let limit = self.cluster.now() + CALM_LATENCY_MAX;
+        let has_room_by = self.cluster.now() + CALM_LATENCY_MAX;
         let id = loop {
             match self.cluster.submit(host, Service::Agreed, "calm") {
                 Ok(id) => break id,
                 // Clients go on in the calm, and may have filled its queue just now.
-                Err(SubmitError::Full { .. }) if self.cluster.now() < limit => {
+                Err(SubmitError::Full { .. }) if self.cluster.now() < has_room_by => {
                     self.cluster.run_for(Duration::from_millis(1));
                 }
                 Err(error) => return Err(format!("host {host} refuses in calm: {error}")),

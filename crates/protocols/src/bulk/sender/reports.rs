@@ -102,6 +102,7 @@ impl Sender {
     ) {
         let is_left_out = self.is_left_out(report);
         let peer = self.peers.get_mut(&from).filter(|_| !report.aggregate);
+        // A report that another one has overtaken may be of before the pass.
         let has_lost = |peer: &&mut Peer| {
             peer.has_begun_anew(report) || is_left_out && peer.gates && report.seen >= peer.seen
         };
