@@ -119,6 +119,10 @@ impl Rmp {
         }
         self.send_packets(now);
         while self.order_packets(now) {
+            // Nobody else gives a member that is alone another turn, in which there is room again.
+            if self.state.expect_operational().order.is_alone() {
+                self.deliver();
+            }
             self.send_packets(now);
         }
         self.hold_token(now);
@@ -252,8 +256,10 @@ impl Rmp {
     pub(super) fn data_again(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         operational.data_tries += 1;
-        // That the token moves shows that the group lives: it may be at its limit.
-        let tries_max = self.config.tries * 2 * self.brittle.patience(now);
+        // That the token has moved since shows that the group lives: it may be at its limit.
+        let oldest = operational.in_flight.front().map(|flight| flight.at);
+        let lives = operational.moved > oldest;
+        let tries_max = self.config.tries * if lives { 2 } else { 1 } * self.brittle.patience(now);
         if operational.data_tries > tries_max {
             self.poll(now, "packet without a position", Polling::default());
             return;

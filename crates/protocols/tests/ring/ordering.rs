@@ -226,3 +226,16 @@ fn a_safe_message_waits_until_all_hold_it_and_holds_back_what_follows() {
     );
     cluster.check();
 }
+
+/// More packets than have places at a time: nobody else says anything that would give it a turn.
+#[test]
+fn a_member_that_is_alone_delivers_a_long_message_soon() {
+    let mut cluster = formed(1, 61);
+    let payload = Bytes::from(vec![7; 5 << 20]);
+    for service in [Service::Reliable, Service::Agreed, Service::Safe] {
+        let id = cluster.submit(0, service, payload.clone()).unwrap();
+        let delivered = |it: &Cluster<Ring>| it.has_delivered(0, id);
+        cluster.must("delivered", delivered, Duration::from_millis(1));
+    }
+    cluster.check();
+}

@@ -66,6 +66,25 @@ fn all_services_and_sizes_arrive_in_one_order_at_twenty_percent_loss() {
     }
 }
 
+/// More packets than have places at a time: nobody else says anything that would give it a turn.
+#[test]
+fn a_member_that_is_alone_delivers_all_that_it_accepted_without_a_further_turn() {
+    for gap_max in [64, RmpConfig::lan().gap_max] {
+        let config = RmpConfig {
+            gap_max,
+            ..RmpConfig::lan()
+        };
+        let mut cluster = with_config(1, 27, config);
+        let payload = Bytes::from(vec![7; 5 << 20]);
+        for service in SERVICES {
+            let id = cluster.submit(0, service, payload.clone()).unwrap();
+            let limit = Duration::from_millis(1);
+            cluster.must("delivered", |it| all_have(it, &[id]), limit);
+        }
+        cluster.check();
+    }
+}
+
 #[test]
 fn a_long_message_arrives_whole_beside_short_ones() {
     let mut cluster = formed(3, 25);

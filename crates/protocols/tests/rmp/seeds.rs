@@ -12,12 +12,14 @@ use groupcast_sim::swarm::{Swarm, SwarmConfig, replay};
 /// members stayed apart for as long as the quarantines lasted); a slow member that answered a poll
 /// again after it had recovered, so that the others finished the old configuration by other
 /// declarations than it did, and it alone delivered a message (11,009,464); a member that came back
-/// from a pause and excluded the other, which had excluded it, for half a minute (13,011,900).
+/// from a pause and excluded the other, which had excluded it, for half a minute (13,011,900); a
+/// member that was alone, left, and had more packets than places: it ordered 128 of them after each
+/// time-out (15,003,329).
 #[test]
 fn seeds_that_failed_once_stay_mended() {
     let swarm = Swarm::of(&FAMILY, None, SwarmConfig::of(&FAMILY));
     for seed in [
-        21, 73, 74, 163, 207, 216, 62_682, 10_015_677, 11_009_464, 13_011_900,
+        21, 73, 74, 163, 207, 216, 62_682, 10_015_677, 11_009_464, 13_011_900, 15_003_329,
     ] {
         let report = swarm.run_seed(seed);
         assert!(report.accepted > 0, "seed {seed}: nothing was accepted");
