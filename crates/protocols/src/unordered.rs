@@ -43,6 +43,11 @@ impl Unordered {
         self.bodies.pop_front()
     }
 
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.bodies.len()
+    }
+
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.bodies.is_empty()

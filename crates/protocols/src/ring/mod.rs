@@ -465,7 +465,7 @@ impl Ordered for Ring {
             number,
         };
         if service == Service::Unreliable && Unordered::fits(len, self.records_max()) {
-            self.submit_unordered(record);
+            self.submit_unordered(now, record);
         } else {
             self.queue.push(record);
             self.wake_token(now);

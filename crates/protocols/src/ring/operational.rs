@@ -234,7 +234,8 @@ impl Ring {
         });
         queue.took(waiting);
         ring.exchange_marks(&mut token, queue.take_marks_wanted());
-        if !visit.new.is_empty() || !visit.retransmissions.is_empty() || !queue.is_empty() {
+        let more = !queue.is_empty() || self.unordered.len() > self.flow.personal() as usize;
+        if !visit.new.is_empty() || !visit.retransmissions.is_empty() || more {
             token.idle = false;
         }
         operational.last_seq = token.seq;
@@ -375,7 +376,7 @@ impl Ring {
 
     /// Sends an unreliable message: at once while few were sent since the token's last visit, else
     /// with the next.
-    pub(super) fn submit_unordered(&mut self, record: Record) {
+    pub(super) fn submit_unordered(&mut self, now: Time, record: Record) {
         self.events
             .push_back(record.clone().delivered(self.local, None));
         if !self.unordered.push(record, self.records_max()) {
@@ -383,6 +384,9 @@ impl Ring {
             return;
         }
         self.flush_unordered();
+        if !self.unordered.is_empty() {
+            self.wake_token(now);
+        }
     }
 
     pub(super) fn flush_unordered(&mut self) {

@@ -241,6 +241,7 @@ impl Ring {
     /// Whether the token must go round at once instead of resting.
     fn needs_rounds(&mut self, token: &Token) -> bool {
         let misses = self.state.expect_operational().ordering.window.aru() < token.seq;
-        !token.idle || !self.queue.is_empty() || self.awaits_stability() || misses
+        let more = !self.queue.is_empty() || !self.unordered.is_empty();
+        !token.idle || more || self.awaits_stability() || misses
     }
 }

@@ -285,3 +285,26 @@ fn a_message_whose_sender_dies_before_the_rotation_reaches_all_or_none() {
         cluster.check();
     }
 }
+
+/// Unreliable messages have no place in the order, but the token's visits say how many may go: who
+/// has more calls for the token, which nobody else does.
+#[test]
+fn unreliable_messages_of_any_member_wake_a_resting_token() {
+    for sender in 0..3 {
+        let mut cluster = formed(3, 71);
+        cluster.run_for(Duration::from_millis(900));
+        let mut ids = Vec::new();
+        for _ in 0..200 {
+            for _ in 0..20 {
+                let id = cluster.submit(sender, Service::Unreliable, "a sample");
+                ids.push(id.expect("there is room"));
+            }
+            cluster.run_for(Duration::from_millis(1));
+        }
+        let all = |it: &Cluster<Ring>| {
+            (0..3).all(|host| ids.iter().all(|id| it.has_delivered(host, *id)))
+        };
+        cluster.must("delivered", all, Duration::from_millis(5));
+        cluster.check();
+    }
+}
