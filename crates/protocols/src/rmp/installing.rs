@@ -176,7 +176,9 @@ impl Rmp {
     /// the configuration that it has. Those that it wanted are as if a new one had excluded them.
     pub(super) fn stay_alone(&mut self, now: Time) {
         let polling = self.state.expect_polling();
-        let order = polling.old.take().expect("it was alone in one");
+        let mut order = polling.old.take().expect("it was alone in one");
+        // What it was to send again in a configuration that did not come has its places.
+        order.places_end = None;
         let left = core::mem::take(&mut polling.left);
         let mut wanted = core::mem::take(&mut polling.wanted);
         wanted.remove(&self.local);

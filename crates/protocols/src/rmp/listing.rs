@@ -319,6 +319,12 @@ impl Rmp {
             self.counters.configurations += 1;
             self.peers.note_counter(counter);
             self.timers.cancel(Timer::Lists);
+            let operational = self.state.expect_operational();
+            if operational.wishes.leave_asked > 0 && !operational.order.is_going() {
+                // The list may have overtaken the request of this member.
+                let again = self.config.poll_interval;
+                self.timers.set(Timer::Lists, now + again);
+            }
             let known = self.state.expect_operational().order.marks().known;
             self.queue.settle(known);
             self.plan_announcement(now);

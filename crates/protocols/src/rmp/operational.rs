@@ -107,7 +107,8 @@ impl Operational {
         let open = self.order.list_is_open() || !self.wishes.is_empty();
         // What is safe, as this member knows, others may wait for: they have not heard this one.
         let untold = self.told.ready < self.order.safe_to;
-        open || untold || self.order.cursor.delivered() < self.order.top.last
+        let full = self.order.gap_end() <= self.order.top.last;
+        open || untold || full || self.order.cursor.delivered() < self.order.top.last
     }
 }
 

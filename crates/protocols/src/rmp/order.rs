@@ -623,7 +623,7 @@ impl Order {
     /// An ACK of this token site for at most `most` packets that have no place; `None` if there are
     /// none, or no room for them. Not taken yet.
     pub(super) fn order(&self, most: usize) -> Option<Ack> {
-        let by_gap = self.safe().plus(self.gap_max).above(self.top.last);
+        let by_gap = self.gap_end().above(self.top.last);
         let by_room = self.room().above(self.top.last.next());
         let most = by_gap.min(by_room).min(most as u64);
         let members = self.sites.len();
@@ -648,6 +648,11 @@ impl Order {
             }
         }
         (count > 0).then(|| self.ack(packets))
+    }
+
+    /// No position above is given out before all are ready for more.
+    pub(super) fn gap_end(&self) -> Seq {
+        self.safe().plus(self.gap_max)
     }
 
     /// The next ACK, for `packets`: none make a null ACK.

@@ -148,6 +148,47 @@ fn a_member_leaves_by_a_list_under_load() {
     }
 }
 
+/// Processes start one after the other, and nobody says anything: nothing stands between the lists.
+#[test]
+fn a_process_is_let_in_at_once_behind_another() {
+    let mut cluster = group(6, 3, 260);
+    for newcomer in 3..6 {
+        let lists = lists_of(&cluster);
+        cluster.start(newcomer);
+        let together = Cluster::all_in_one_configuration;
+        cluster.must("let in", together, Duration::from_millis(100));
+        assert_eq!(lists_of(&cluster), lists + 1, "newcomer {newcomer}");
+    }
+    cluster.run_for(Duration::from_secs(1));
+    cluster.check_at_rest();
+}
+
+/// A member's request to leave is on its way while a list lets a newcomer in. The newcomer is to
+/// make the next list, and has not heard the request.
+#[test]
+fn a_member_leaves_soon_while_another_joins() {
+    let step = Duration::from_micros(10);
+    let mut calm = group(4, 3, 250);
+    let (lists, started) = (lists_of(&calm), calm.now());
+    calm.start(3);
+    while lists_of(&calm) == lists {
+        calm.run_for(step);
+    }
+    let list = calm.now() - started;
+    for leaver in 0..3 {
+        for before in 0..30 {
+            let mut cluster = group(4, 3, 250);
+            cluster.start(3);
+            cluster.run_for(list - step * before);
+            cluster.leave(leaver);
+            let limit = Duration::from_millis(50);
+            cluster.must("gone", |it| !it.is_alive(leaver), limit);
+            cluster.run_for(Duration::from_secs(1));
+            cluster.check_at_rest();
+        }
+    }
+}
+
 #[test]
 fn two_join_at_once_and_one_leaves() {
     for seed in 0..10 {
