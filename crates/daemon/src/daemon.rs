@@ -85,6 +85,8 @@ pub struct Daemon {
     /// The log of the process, if this daemon may change it.
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
+    /// Messages of the last turn caused events at once: others may have waited for these.
+    caused: bool,
     /// When to call [`tend`](Self::tend) next.
     tend_at: Time,
     phase: RunPhase,
@@ -185,6 +187,7 @@ impl Daemon {
             reread: None,
             log: None,
             ready: Vec::new(),
+            caused: false,
             tend_at: Time::ZERO,
             phase: RunPhase::Running,
         })
@@ -310,7 +313,7 @@ impl Daemon {
         self.endpoint.flush(now);
         self.rings.iter_mut().flatten().for_each(Ring::flush);
         // A message may have caused events at once, for instance that the order has room again.
-        self.take_events()?;
+        self.caused = self.take_events()?;
         self.answer_questions(now);
         if let Some(spill) = &mut self.spill {
             spill.tend(now, &mut self.engine);
@@ -346,7 +349,7 @@ impl Daemon {
                 .as_ref()
                 .filter(|spill| spill.is_due(&self.engine))
                 .map(|_| Duration::ZERO),
-            self.engine.has_questions().then_some(Duration::ZERO),
+            (self.caused || self.engine.has_questions()).then_some(Duration::ZERO),
         ]
         .into_iter()
         .chain(self.rings.iter().flatten().map(|ring| ring.patience(now)))
@@ -356,11 +359,13 @@ impl Daemon {
     }
 
     /// Hands the events of the order and of the bimodal groups to the engine, in the order in which
-    /// they came, and writes the history around them.
-    fn take_events(&mut self) -> Result<(), DaemonError> {
+    /// they came, and writes the history around them. Returns whether there were any.
+    fn take_events(&mut self) -> Result<bool, DaemonError> {
         let now = self.endpoint.now();
+        let mut any = false;
         while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
         {
+            any = true;
             match carrier {
                 Carrier::Order => {
                     if let Some(history) = &self.history {
@@ -381,7 +386,7 @@ impl Daemon {
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
             self.narrator.transition(protocol, transition);
         }
-        Ok(())
+        Ok(any)
     }
 
     /// Carries out the effects of an event of the order on the daemon itself.

@@ -64,7 +64,8 @@ pub(crate) struct Ring {
     stay: Stay,
     /// Why the last attempt to join it failed, if it did.
     trouble: Option<String>,
-    /// Its sockets have woken the daemon.
+    /// Its sockets have woken the daemon, or a message was handed over, which may have caused events
+    /// at once.
     is_ready: bool,
     ready: Vec<(Token, groupcast_net::Readiness)>,
 }
@@ -449,7 +450,9 @@ impl Ring {
             // The message waits for the next stay.
             return Err(SubmitError::Full { queued: 0 });
         };
-        open.submit(service, payload)
+        let id = open.submit(service, payload)?;
+        self.is_ready = true;
+        Ok(id)
     }
 
     /// Sends all datagrams that the ring has to send.
@@ -468,7 +471,10 @@ impl Ring {
             Stay::Leaving(_, end, _) => Some(*end - now),
             Stay::Out(_) | Stay::In(..) => None,
         };
-        let due = open.endpoint.due_within();
+        let due = match self.is_ready {
+            true => Duration::ZERO,
+            false => open.endpoint.due_within(),
+        };
         [Some(due), history, end].into_iter().flatten().min()
     }
 }
