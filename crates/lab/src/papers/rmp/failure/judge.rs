@@ -46,6 +46,11 @@ pub(in super::super) fn judge(data: &Data, verdict: &mut Verdict) {
             );
         }
     }
+    verdict.note(
+        "ten timers, of which each is twice the one before and none is above 2 s, last 3.7 s from \
+         a first one of 3.6 ms on, 5.1 s from one of 6 ms: the model's hosts, whose processors do \
+         nothing but network calls, have shorter round trips than 000's",
+    );
     for constants in ["000's", "ours"] {
         for distance in ["near", "far"] {
             for load in ["low", "high"] {
