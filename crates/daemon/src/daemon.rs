@@ -85,7 +85,8 @@ pub struct Daemon {
     /// The log of the process, if this daemon may change it.
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
-    /// Messages of the last turn caused events at once: others may have waited for these.
+    /// Messages of the last turn caused events at once. Other messages may have waited for these
+    /// events.
     caused: bool,
     /// When to call [`tend`](Self::tend) next.
     tend_at: Time,

@@ -64,8 +64,8 @@ pub(crate) struct Ring {
     stay: Stay,
     /// Why the last attempt to join it failed, if it did.
     trouble: Option<String>,
-    /// Its sockets have woken the daemon, or a message was handed over, which may have caused events
-    /// at once.
+    /// Its sockets have woken the daemon, or a message was handed over, which may have caused
+    /// events at once.
     is_ready: bool,
     ready: Vec<(Token, groupcast_net::Readiness)>,
 }

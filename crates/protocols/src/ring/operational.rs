@@ -234,6 +234,12 @@ impl Ring {
         });
         queue.took(waiting);
         ring.exchange_marks(&mut token, queue.take_marks_wanted());
+        self.flow.adapt(
+            visit.limited && !queue.is_empty(),
+            ring.members.len() as u32,
+            fcc,
+            retransmissions,
+        );
         let more = !queue.is_empty() || self.unordered.len() > self.flow.personal() as usize;
         if !visit.new.is_empty() || !visit.retransmissions.is_empty() || more {
             token.idle = false;
@@ -245,12 +251,6 @@ impl Ring {
         }
         operational.unordered_sent = 0;
         self.counters.visits += 1;
-        self.flow.adapt(
-            visit.limited && !self.queue.is_empty(),
-            ring.members.len() as u32,
-            fcc,
-            retransmissions,
-        );
         let patience = self.config.fail_to_receive;
         if let Some(deaf) = ring.cannot_receive(now, &token, patience) {
             self.exclude_deaf(now, deaf);

@@ -139,10 +139,12 @@ impl Ring {
 
     /// The token is with the representative, out of turn: goes round, to a caller, or rests.
     fn dispose(&mut self, now: Time, mut token: Token) {
+        // Who has more of these than a visit may send is to wait for one, here as elsewhere.
+        let unordered = !self.unordered.is_empty();
         if !self.awaits_stability() {
             self.claim(now, &mut token);
         }
-        let round = self.needs_rounds(&token);
+        let round = unordered || self.needs_rounds(&token);
         let operational = self.state.expect_operational();
         let callers = core::mem::take(&mut operational.callers);
         let members = &operational.ordering.members;

@@ -177,7 +177,7 @@ impl Rmp {
     pub(super) fn stay_alone(&mut self, now: Time) {
         let polling = self.state.expect_polling();
         let mut order = polling.old.take().expect("it was alone in one");
-        // What it was to send again in a configuration that did not come has its places.
+        // All that it sent has its place here: nothing is left to send again elsewhere.
         order.places_end = None;
         let left = core::mem::take(&mut polling.left);
         let mut wanted = core::mem::take(&mut polling.wanted);

@@ -320,8 +320,8 @@ impl Rmp {
             self.peers.note_counter(counter);
             self.timers.cancel(Timer::Lists);
             let operational = self.state.expect_operational();
-            if operational.wishes.leave_asked > 0 && !operational.order.is_going() {
-                // The list may have overtaken the request of this member.
+            if operational.wishes.leave_asked > 0 {
+                // The newcomer, which may be the one to make the next list, has not heard it.
                 let again = self.config.poll_interval;
                 self.timers.set(Timer::Lists, now + again);
             }

@@ -183,17 +183,17 @@ impl Order {
 
     /// Where a newcomer begins whose list stands at `at`: with the last packets, as many as there
     /// are members (Fig. 9), and with those where messages begin that end behind the list (ours).
-    /// Behind the last list, since only the newest is kept for those that missed it: `None` if a
-    /// message began before that.
+    /// It begins behind the newest list before its own, since no older list is kept: `None` if a
+    /// message began before that one.
     fn starts(&self, at: Seq) -> Option<(Seq, Vec<Start>)> {
-        let last_list = self.lists.last.as_ref().map_or(0, |last| last.at().0);
+        let newest_list = self.lists.last.as_ref().map_or(0, |last| last.at().0);
         let mut floor = at.0 - 1 - (self.ring.len() as u64).min(at.0 - 1);
-        floor = floor.max(self.places.base() - 1).max(last_list);
+        floor = floor.max(self.places.base() - 1).max(newest_list);
         let mut starts = Vec::with_capacity(self.sites.len());
         for (site, stream) in self.sites.iter().zip(&self.streams) {
             let (first, offset) = stream.begin_behind(Number(site.placed.aru()));
             if first.0 <= site.placed.aru() {
-                let seq = site.placed.get(first.0).filter(|seq| seq.0 > last_list)?;
+                let seq = site.placed.get(first.0).filter(|seq| seq.0 > newest_list)?;
                 floor = floor.min(seq.0 - 1);
             }
             starts.push(Start {

@@ -102,13 +102,13 @@ impl Operational {
         }
     }
 
-    /// Whether a message waits here for what other members will say.
+    /// Whether a message waits here, or no position may be given out, until other members say more.
     pub(super) fn waits(&self) -> bool {
         let open = self.order.list_is_open() || !self.wishes.is_empty();
         // What is safe, as this member knows, others may wait for: they have not heard this one.
         let untold = self.told.ready < self.order.safe_to;
-        let full = self.order.gap_end() <= self.order.top.last;
-        open || untold || full || self.order.cursor.delivered() < self.order.top.last
+        let at_limit = self.order.gap_end() <= self.order.top.last;
+        open || untold || at_limit || self.order.cursor.delivered() < self.order.top.last
     }
 }
 
@@ -257,10 +257,11 @@ impl Rmp {
     pub(super) fn data_again(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         operational.data_tries += 1;
-        // That the token has moved since shows that the group lives: it may be at its limit.
+        // That the token has moved since the oldest was sent shows that the group lives: it may be
+        // at its limit.
         let oldest = operational.in_flight.front().map(|flight| flight.at);
-        let lives = operational.moved > oldest;
-        let tries_max = self.config.tries * if lives { 2 } else { 1 } * self.brittle.patience(now);
+        let factor = if operational.moved > oldest { 2 } else { 1 };
+        let tries_max = self.config.tries * factor * self.brittle.patience(now);
         if operational.data_tries > tries_max {
             self.poll(now, "packet without a position", Polling::default());
             return;

@@ -308,3 +308,22 @@ fn unreliable_messages_of_any_member_wake_a_resting_token() {
         cluster.check();
     }
 }
+
+/// Of many at once a few go with each visit of the token, the representative's as well: receive
+/// buffers hold the others' packets, too.
+#[test]
+fn a_burst_of_unreliable_messages_goes_with_many_visits() {
+    for sender in 0..3 {
+        let mut cluster = formed(3, 72);
+        cluster.run_for(Duration::from_millis(900));
+        let tokens = tokens(&mut cluster);
+        let say = |_| cluster.submit(sender, Service::Unreliable, "a sample");
+        let ids: Vec<_> = (0..250).map(say).map(Result::unwrap).collect();
+        let all = |it: &Cluster<Ring>| {
+            (0..3).all(|host| ids.iter().all(|id| it.has_delivered(host, *id)))
+        };
+        cluster.must("delivered", all, Duration::from_millis(20));
+        assert!(tokens.get() >= 20, "{} tokens", tokens.get());
+        cluster.check();
+    }
+}
