@@ -74,7 +74,7 @@ fn succeed(mut process: Process) -> Outcome<String> {
 }
 
 fn tree_to_lossy_hosts(protocol: &str) -> Outcome {
-    let cluster = Cluster::new(4, Link::Gbit1)?;
+    let mut cluster = Cluster::new(4, Link::Gbit1)?;
     let tree = cluster.path("tree");
     make_tree(Path::new(&tree))?;
     let mut receivers = Vec::new();
@@ -131,6 +131,7 @@ fn tree_to_lossy_hosts(protocol: &str) -> Outcome {
             return Err(format!("host {host} has something left over").into());
         }
     }
+    cluster.pass();
     Ok(())
 }
 

@@ -79,7 +79,7 @@ fn repeated(cluster: &Cluster, name: &str, options: &[&str]) -> Outcome<u64> {
 #[ignore = "live: needs root and network namespaces"]
 fn with_paper_each_protocol_goes_back_and_every_byte_comes() -> Outcome {
     live(|| {
-        let cluster = Cluster::new(HOSTS, Link::Gbit1)?;
+        let mut cluster = Cluster::new(HOSTS, Link::Gbit1)?;
         for host in 2..=HOSTS {
             cluster.bed.lose(host, LOSS)?;
         }
@@ -98,6 +98,7 @@ fn with_paper_each_protocol_goes_back_and_every_byte_comes() -> Outcome {
             let options = ["--paper", "--protocol", protocol];
             repeated(&cluster, &format!("large-{protocol}"), &options)?;
         }
+        cluster.pass();
         Ok(())
     })
 }

@@ -147,7 +147,7 @@ fn all_listen(members: &[Process]) -> Outcome {
 }
 
 fn all_reply() -> Outcome {
-    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+    let mut cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
     let _members = answering(&cluster)?;
     for (round, (permille, bytes)) in [(0, 1), (0, 65_536), (50, 1), (50, 65_536)]
         .into_iter()
@@ -159,12 +159,13 @@ fn all_reply() -> Outcome {
         ask_all(&cluster, &format!("console-{round}"), bytes, &[])?;
         ask_by_library(&cluster, round, bytes)?;
     }
+    cluster.pass();
     Ok(())
 }
 
 /// Two of five hosts have no multicast: one request reaches all five.
 fn with_and_without_multicast() -> Outcome {
-    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+    let mut cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
     let key = cluster.path("cluster.key");
     let without = [5, 6];
     let mut members = Vec::new();
@@ -212,13 +213,14 @@ fn with_and_without_multicast() -> Outcome {
     let status = census.wait(LIMIT)?.ok_or("the census does not end")?;
     let counted = census.stdout()?;
     match status.success() && counted.contains("\"hosts\":5") {
-        true => Ok(()),
-        false => Err(format!("{status}: {counted}").into()),
+        true => cluster.pass(),
+        false => return Err(format!("{status}: {counted}").into()),
     }
+    Ok(())
 }
 
 fn bounds_are_kept() -> Outcome {
-    let cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
+    let mut cluster = Cluster::new(HOSTS + 1, Link::Gbit1)?;
     let members = answering(&cluster)?;
     let most = (MEMBERS + 1).to_string();
     let mut too_few = ask(&cluster, "too-few", 1, &["--min", &most, "--wait", "1"])?;
@@ -241,6 +243,7 @@ fn bounds_are_kept() -> Outcome {
     let before = unread(&cluster)?;
     ask_all(&cluster, "backs-off", 65_536, &["--backoff", "2"])?;
     assert_eq!(unread(&cluster)? - before, 0, "datagrams without room");
+    cluster.pass();
     Ok(())
 }
 

@@ -93,7 +93,7 @@ fn write(cluster: &Cluster, seed: usize) -> Outcome {
 }
 
 fn run() -> Outcome {
-    let cluster = Cluster::new(5, Link::Gbit1)?;
+    let mut cluster = Cluster::new(5, Link::Gbit1)?;
     for host in [4, 5] {
         cluster.bed.deafen(host, &[1, 2])?;
         cluster.bed.lose(host, 20)?;
@@ -147,7 +147,9 @@ fn run() -> Outcome {
     let _second = relay(&cluster, "relay-again")?;
     let failed = account(send(&cluster, "send-4", &[])?, 0)?;
     assert!(failed.is_empty(), "{failed:?}");
-    assert_has(&cluster, &[2, 4, 5])
+    assert_has(&cluster, &[2, 4, 5])?;
+    cluster.pass();
+    Ok(())
 }
 
 #[test]
