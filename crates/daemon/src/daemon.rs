@@ -85,8 +85,8 @@ pub struct Daemon {
     /// The log of the process, if this daemon may change it.
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
-    /// Messages of the last turn caused events at once. Other messages may have waited for these
-    /// events.
+    /// Messages of the last turn caused events at once, for which others may wait, and no other
+    /// daemon is there whose datagrams would end a sleep.
     caused: bool,
     /// When to call [`tend`](Self::tend) next.
     tend_at: Time,
@@ -314,7 +314,7 @@ impl Daemon {
         self.endpoint.flush(now);
         self.rings.iter_mut().flatten().for_each(Ring::flush);
         // A message may have caused events at once, for instance that the order has room again.
-        self.caused = self.take_events()?;
+        self.caused = self.take_events()? && self.is_alone();
         self.answer_questions(now);
         if let Some(spill) = &mut self.spill {
             spill.tend(now, &mut self.engine);
@@ -357,6 +357,12 @@ impl Daemon {
         .chain([self.ring_patience(now)])
         .flatten()
         .min()
+    }
+
+    /// Whether no other daemon is in the configuration.
+    fn is_alone(&self) -> bool {
+        let order = instance::order(self.endpoint.node());
+        order.is_some_and(|order| order.member.status().members.len() == 1)
     }
 
     /// Hands the events of the order and of the bimodal groups to the engine, in the order in which
