@@ -10,3 +10,12 @@ mod names;
 mod queue;
 mod ring;
 mod rmp;
+
+use groupcast_core::{Instrumented, MessageId};
+use groupcast_sim::Cluster;
+
+/// Whether all who live have delivered `ids`.
+fn all_have<P: Instrumented>(cluster: &Cluster<P>, ids: &[MessageId]) -> bool {
+    let mut alive = cluster.alive();
+    alive.all(|host| ids.iter().all(|id| cluster.has_delivered(host, *id)))
+}

@@ -212,10 +212,10 @@ fn with_and_without_multicast() -> Outcome {
     )?;
     let status = census.wait(LIMIT)?.ok_or("the census does not end")?;
     let counted = census.stdout()?;
-    match status.success() && counted.contains("\"hosts\":5") {
-        true => cluster.pass(),
-        false => return Err(format!("{status}: {counted}").into()),
+    if !status.success() || !counted.contains("\"hosts\":5") {
+        return Err(format!("{status}: {counted}").into());
     }
+    cluster.pass();
     Ok(())
 }
 

@@ -325,7 +325,7 @@ impl Rmp {
                 let again = self.config.poll_interval;
                 self.timers.set(Timer::Lists, now + again);
             }
-            let known = self.state.expect_operational().order.marks().known;
+            let known = operational.order.marks().known;
             self.queue.settle(known);
             self.plan_announcement(now);
             self.deliver();

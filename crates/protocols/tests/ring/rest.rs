@@ -11,6 +11,7 @@ use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_sim::Cluster;
 
 use super::{formed, with_config};
+use crate::all_have;
 
 /// First byte of a token's body.
 const TOKEN: u8 = 2;
@@ -301,10 +302,8 @@ fn unreliable_messages_of_any_member_wake_a_resting_token() {
             }
             cluster.run_for(Duration::from_millis(1));
         }
-        let all = |it: &Cluster<Ring>| {
-            (0..3).all(|host| ids.iter().all(|id| it.has_delivered(host, *id)))
-        };
-        cluster.must("delivered", all, Duration::from_millis(5));
+        let limit = Duration::from_millis(5);
+        cluster.must("delivered", |it| all_have(it, &ids), limit);
         cluster.check();
     }
 }
@@ -319,10 +318,8 @@ fn a_burst_of_unreliable_messages_goes_with_many_visits() {
         let tokens = tokens(&mut cluster);
         let say = |_| cluster.submit(sender, Service::Unreliable, "a sample");
         let ids: Vec<_> = (0..250).map(say).map(Result::unwrap).collect();
-        let all = |it: &Cluster<Ring>| {
-            (0..3).all(|host| ids.iter().all(|id| it.has_delivered(host, *id)))
-        };
-        cluster.must("delivered", all, Duration::from_millis(20));
+        let limit = Duration::from_millis(20);
+        cluster.must("delivered", |it| all_have(it, &ids), limit);
         assert!(tokens.get() >= 20, "{} tokens", tokens.get());
         cluster.check();
     }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{ConfigurationKind, Service};
-use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
-use groupcast_sim::{Cluster, ClusterConfig};
+use groupcast_protocols::rmp::{Rmp, RmpConfig};
+use groupcast_sim::Cluster;
 
-use super::{all_have, formed};
+use super::{formed, with_started};
+use crate::all_have;
 
 /// First byte of an ACK's body.
 const ACK: u8 = 34;
@@ -140,21 +141,6 @@ fn a_message_whose_sender_does_not_learn_its_order_stands_at_one_place() {
     cluster.check();
 }
 
-/// Of two hosts `first` runs, alone.
-fn one_of_two(first: usize) -> Cluster<Rmp> {
-    let judged = ClusterConfig {
-        contract: FAMILY.contract,
-        ..ClusterConfig::new(2, 60)
-    };
-    let mut cluster = Cluster::new(judged, |member, rng, now| {
-        Rmp::new(RmpConfig::lan(), member, rng, now).expect("the settings are valid")
-    });
-    cluster.start(first);
-    let limit = Duration::from_secs(3);
-    cluster.must("alone", Cluster::all_in_one_configuration, limit);
-    cluster
-}
-
 /// A process that was alone says something, comes together with another, and that one dies at some
 /// moment of it: what the first one says then is delivered, whatever had been agreed by then.
 #[test]
@@ -162,7 +148,7 @@ fn who_comes_together_with_one_that_dies_goes_on_alone() {
     for first in 0..2 {
         let second = 1 - first;
         for step in 0..100 {
-            let mut cluster = one_of_two(first);
+            let mut cluster = with_started(2, first..first + 1, 60, RmpConfig::lan());
             let before = cluster.submit(first, Service::Agreed, "before").unwrap();
             cluster.start(second);
             cluster.run_for(Duration::from_micros(10_000 + 100 * step));

@@ -7,7 +7,8 @@ use groupcast_core::Service;
 use groupcast_protocols::rmp::{OrderRule, Rmp, RmpConfig};
 use groupcast_sim::Cluster;
 
-use super::{all_have, with_config};
+use super::with_config;
+use crate::all_have;
 
 /// Multicasts for each packet, of `hosts` hosts that all send.
 fn multicasts_a_packet(hosts: usize, config: RmpConfig) -> f64 {

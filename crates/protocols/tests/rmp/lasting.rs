@@ -10,7 +10,8 @@ use groupcast_sim::host::config::Cost;
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 use groupcast_sim::{Block, Cluster, HostConfig};
 
-use super::{all_have, formed};
+use super::formed;
+use crate::all_have;
 
 /// The most configurations that a member installs in a minute of one lasting fault.
 const CHANGES_MAX: usize = 6;

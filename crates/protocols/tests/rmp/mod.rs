@@ -13,14 +13,15 @@ mod reforming;
 mod seeds;
 mod services;
 
+use std::ops::Range;
 use std::time::Duration;
 
-use groupcast_core::{Instrumented, MemberId, MessageId, Rng, Time};
+use groupcast_core::{Instrumented, MemberId, Rng, Time};
 use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
-/// A cluster of `hosts` members with these settings, in one configuration.
-fn with_config(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+/// Of `hosts` hosts those of `started` run with these settings, in one configuration.
+fn with_started(hosts: usize, started: Range<usize>, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
     let build = move |member, rng, now| {
         Rmp::new(config.clone(), member, rng, now).expect("the settings are valid")
     };
@@ -28,7 +29,10 @@ fn with_config(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
         contract: FAMILY.contract,
         ..ClusterConfig::new(hosts, seed)
     };
-    let mut cluster = Cluster::started(judged, build);
+    let mut cluster = Cluster::new(judged, build);
+    for host in started {
+        cluster.start(host);
+    }
     cluster.must(
         "one configuration",
         Cluster::all_in_one_configuration,
@@ -37,15 +41,14 @@ fn with_config(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
     cluster
 }
 
+/// A cluster of `hosts` members with these settings, in one configuration.
+fn with_config(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+    with_started(hosts, 0..hosts, seed, config)
+}
+
 /// The same with the default settings.
 fn formed(hosts: usize, seed: u64) -> Cluster<Rmp> {
     with_config(hosts, seed, RmpConfig::lan())
-}
-
-/// Whether all who live have delivered `ids`.
-fn all_have(cluster: &Cluster<Rmp>, ids: &[MessageId]) -> bool {
-    let mut alive = cluster.alive();
-    alive.all(|host| ids.iter().all(|id| cluster.has_delivered(host, *id)))
 }
 
 /// A member with the default settings, for groups whose members are of several kinds.

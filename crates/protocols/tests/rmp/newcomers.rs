@@ -8,7 +8,7 @@ use groupcast_core::{MemberId, Service};
 use groupcast_protocols::rmp::{FAMILY, OrderRule, Rmp, RmpConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
-use super::all_have;
+use crate::all_have;
 
 /// The kind byte of a list on the wire.
 const LIST: u8 = 51;

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use groupcast_core::Service;
 use groupcast_protocols::rmp::{NackTo, OrderRule, RmpConfig};
 
-use super::{all_have, formed, with_config};
+use super::{formed, with_config};
+use crate::all_have;
 
 const SERVICES: [Service; 5] = [
     Service::Reliable,

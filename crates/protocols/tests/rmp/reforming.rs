@@ -8,7 +8,8 @@ use groupcast_core::{Service, SocketClass};
 use groupcast_protocols::rmp::RmpConfig;
 use groupcast_sim::{Block, Cluster};
 
-use super::{all_have, with_config};
+use super::with_config;
+use crate::all_have;
 
 /// Seed 611 of the swarm. A member that does not hear what another one is ready for cannot forget
 /// what all hold, and its window fills. The others go on until it can take no more; then it had no

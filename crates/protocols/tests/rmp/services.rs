@@ -11,7 +11,8 @@ use groupcast_protocols::rmp::{FAMILY, Rmp};
 use groupcast_sim::Cluster;
 use groupcast_sim::swarm::{Crashes, crash_at_delivery};
 
-use super::{all_have, formed};
+use super::formed;
+use crate::all_have;
 
 /// First byte of the body of a packet of messages.
 const DATA: u8 = 33;
