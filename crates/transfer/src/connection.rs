@@ -421,8 +421,9 @@ pub fn listen(
 /// A connection at a receiver.
 struct Open {
     sender: String,
-    /// What has come of the next message.
-    part: Vec<u8>,
+    /// What has come of the next message. `None`: one was too long, and nothing more is taken; of
+    /// what follows it the protocol may have told already.
+    part: Option<Vec<u8>>,
 }
 
 struct Listener {
@@ -452,7 +453,11 @@ impl Listener {
                 }
                 Notice::Data { id, bytes, .. } => self.take(id, &bytes),
                 Notice::MessageEnded { id, number } => {
-                    if let Some(Open { sender, part }) = self.open.get_mut(&id) {
+                    if let Some(Open {
+                        sender,
+                        part: Some(part),
+                    }) = self.open.get_mut(&id)
+                    {
                         let bytes = &std::mem::take(part);
                         tell(ListenEvent::Message {
                             sender,
@@ -466,22 +471,33 @@ impl Listener {
                     let now = self.host.now();
                     self.host.bulk().conclude(now, id, Ok(()));
                 }
-                Notice::Ended { id } => {
-                    if let Some(Open { sender, .. }) = self.open.remove(&id) {
-                        tell(ListenEvent::Closed { sender: &sender });
-                    }
-                }
-                Notice::Failed { id, failure } => {
-                    if let Some(Open { sender, .. }) = self.open.remove(&id) {
-                        tell(ListenEvent::Broken {
-                            sender: &sender,
-                            reason: &broken_by(&failure),
-                        });
-                    }
-                }
+                Notice::Ended { id } => self.over(id, None, tell),
+                Notice::Failed { id, failure } => self.over(id, Some(failure), tell),
                 _ => {}
             }
         }
+    }
+
+    /// A connection is over: it was closed, or has failed.
+    fn over(
+        &mut self,
+        id: TransferId,
+        failure: Option<Failure>,
+        tell: &mut dyn FnMut(ListenEvent<'_>),
+    ) {
+        let Some(Open { sender, part }) = self.open.remove(&id) else {
+            return;
+        };
+        // Where nobody answers, the end may have come together with the message that was too long.
+        let failure = match part {
+            None => Some(Failure::GivenUp),
+            Some(_) => failure,
+        };
+        let (sender, reason) = (&sender, failure.as_ref().map(broken_by));
+        tell(match &reason {
+            None => ListenEvent::Closed { sender },
+            Some(reason) => ListenEvent::Broken { sender, reason },
+        });
     }
 
     fn announced(&mut self, id: TransferId, about: &[u8]) {
@@ -498,7 +514,7 @@ impl Listener {
         if self.host.bulk().accept(now, id, &acceptance).is_ok() {
             let open = Open {
                 sender: printable(about.host.as_bytes()),
-                part: Vec::new(),
+                part: Some(Vec::new()),
             };
             self.open.insert(id, open);
         }
@@ -511,14 +527,17 @@ impl Listener {
         let Some(open) = self.open.get_mut(&id) else {
             return;
         };
+        let Some(part) = &mut open.part else {
+            return;
+        };
         let most = self.listening.message_max;
-        if open.part.len() + bytes.len() > most {
-            open.part = Vec::new();
+        if part.len() + bytes.len() > most {
+            open.part = None;
             let reason = format!("a message has at most {most} bytes here");
             self.host.bulk().conclude(now, id, Err(&reason));
             return;
         }
-        open.part.extend_from_slice(bytes);
+        part.extend_from_slice(bytes);
     }
 
     /// Stops: the senders are told.
