@@ -8,6 +8,8 @@
 //! transfers, too, and receivers and hosts again and again. What a model loses: any writes and any
 //! names since the last synchronisation, each on its own, but a rename takes place or does not.
 
+mod kept;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, read_link};

@@ -98,6 +98,10 @@ impl ReceivedFiles {
         };
         let resumed = held.clone();
         for index in 0..self.layout.chunks() {
+            // The journal may name chunks that are not held any more: none gets a second record.
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
             let range = self.layout.range(Piece::Chunk(index));
             let after = resumed.partition_point(|held| held.end < range.end);
             if resumed
@@ -136,7 +140,7 @@ impl ReceivedFiles {
     }
 
     /// Takes up what an earlier transfer of this content left. Returns the ranges of the stream
-    /// that are here.
+    /// that are here: after `stop` only those that were checked before. The rest stays, too.
     pub(crate) fn resume(&mut self, stop: &AtomicBool) -> Result<Vec<Range<u64>>, String> {
         if self.layout.chunks() > Journal::CHUNKS_MAX {
             return Err("the content has more chunks than can be kept account of".into());
@@ -155,19 +159,22 @@ impl ReceivedFiles {
         let mut held = vec![self.layout.range(Piece::Manifest)];
         let mut bytes = 0;
         for (index, hash) in said {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            if stage.hash_chunk(index) == Some(hash) {
+            // What is not checked any more is not held, and stays in the journal: the next attempt
+            // checks it.
+            let is_stopped = stop.load(Ordering::Relaxed);
+            if is_stopped || stage.hash_chunk(index) == Some(hash) {
                 let content = self.layout.content_of(index);
                 bytes += content.end - content.start;
-                extend(&mut held, self.layout.range(Piece::Chunk(index)));
                 there.insert(index, hash);
+                if !is_stopped {
+                    extend(&mut held, self.layout.range(Piece::Chunk(index)));
+                }
             }
         }
         stage.close();
         self.reserve(needed.saturating_sub(bytes))?;
-        let journal = self.folder.open_journal(&there).map_err(kept)?;
+        let durable = self.claim.spool().is_durable();
+        let journal = self.folder.open_journal(&there, durable).map_err(kept)?;
         self.writing = Some(Writing { stage, journal });
         Ok(held)
     }
@@ -184,7 +191,8 @@ impl ReceivedFiles {
         let tree = self.folder.tree().map_err(kept)?;
         let stage =
             StagingTree::new(manifest, self.layout, tree).map_err(|error| error.to_string())?;
-        let journal = self.folder.open_journal(&BTreeMap::new()).map_err(kept)?;
+        let none = BTreeMap::new();
+        let journal = self.folder.open_journal(&none, false).map_err(kept)?;
         self.writing = Some(Writing { stage, journal });
         let mut written = 0;
         for (index, chunk) in std::mem::take(&mut self.early) {

@@ -5,14 +5,17 @@
 //!     0123456789abcdef/           one transfer, called by the first bytes of its content id
 //!         manifest                as it was received
 //!         journal                 36 bytes for each chunk that was verified and written: number (4), hash (32)
+//!         journal.new             the next journal, before it takes that name
 //!         tree/                   the staging tree
 //!         publishing              is there while the tree is moved into DIR
 //! ```
 //!
 //! A transfer that breaks off leaves its folder. The next one of the same content begins with the
-//! chunks that the journal names and whose bytes in the tree have the same hash. The journal is not
-//! synchronised with the disk: a chunk that a crash of the machine loses fails its hash and is sent
-//! again. A complete transfer leaves nothing.
+//! chunks that the journal names and whose bytes in the tree have the same hash. It begins its
+//! journal anew, and puts it in the place of the former one in one step: a receiver that is stopped
+//! meanwhile loses nothing of what is kept. What comes after that is not synchronised with the
+//! disk: a chunk that a crash of the machine loses is not in the journal or fails its hash, and is
+//! sent again. A complete transfer leaves nothing.
 //!
 //! First the staging tree is synchronised with the disk, then `publishing`, then the moves; only
 //! then is the transfer complete. So a folder with `publishing` in it holds everything that is not

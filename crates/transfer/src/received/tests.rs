@@ -91,6 +91,40 @@ fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
 }
 
 #[test]
+fn what_is_kept_stays_if_the_receiver_stops_while_it_checks_it() {
+    let (stopped, never) = (AtomicBool::new(true), AtomicBool::new(false));
+    for compares in [false, true] {
+        let scratch = Scratch::new();
+        let mut files = sent(&scratch);
+        {
+            let mut first = receiver(&scratch, &files);
+            first.begin(files.manifest()).unwrap();
+            for index in 0..4 {
+                give(&mut first, &mut files, index);
+            }
+        }
+        let mut second = receiver(&scratch, &files);
+        let checked = match compares {
+            true => {
+                let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
+                second.compare(files.manifest(), &hashes, &stopped)
+            }
+            false => second.resume(&stopped),
+        };
+        let list = files.layout().range(Piece::Manifest);
+        assert_eq!(
+            checked,
+            Ok(vec![list]),
+            "nothing is told that is not checked"
+        );
+        drop(second);
+        let held = receiver(&scratch, &files).resume(&never).unwrap();
+        let kept = 0..files.layout().range(Piece::Chunk(3)).end;
+        assert_eq!(held, std::slice::from_ref(&kept), "compares: {compares}");
+    }
+}
+
+#[test]
 fn what_is_half_in_place_is_finished_as_soon_as_nothing_stops_it() {
     let scratch = Scratch::new();
     let mut files = sent(&scratch);

@@ -16,6 +16,10 @@ use crate::publish::Publication;
 /// The mark that the staging tree is being put in place.
 pub(super) const PUBLISHING: &[u8] = b"publishing";
 
+const JOURNAL: &[u8] = b"journal";
+/// The journal that is begun anew, until it is in the place of the former one.
+const NEW_JOURNAL: &[u8] = b"journal.new";
+
 /// The folder of one transfer, which may not exist.
 #[derive(Debug)]
 pub(crate) struct TransferFolder {
@@ -56,7 +60,7 @@ impl TransferFolder {
     /// Reads the journal: the hashes of the written chunks. A torn last record is ignored.
     pub(crate) fn journal(&self, layout: &Layout) -> io::Result<BTreeMap<u64, blake3::Hash>> {
         let mut bytes = Vec::new();
-        match self.open().and_then(|folder| folder.read(b"journal")) {
+        match self.open().and_then(|folder| folder.read(JOURNAL)) {
             Ok(file) => {
                 // Each chunk has at most one record, so a longer journal is cut off.
                 let max = layout.chunks().saturating_mul(Journal::RECORD as u64);
@@ -76,17 +80,26 @@ impl TransferFolder {
             .collect())
     }
 
-    /// Begins the journal anew with `records`.
+    /// Begins the journal anew with `records`. A crash leaves either the former one or all of them;
+    /// with `durable` a crash of the machine does, too.
     pub(crate) fn open_journal(
         &self,
         records: &BTreeMap<u64, blake3::Hash>,
+        durable: bool,
     ) -> io::Result<Journal> {
-        let mut journal = Journal {
-            file: self.open()?.create(b"journal", 0o600)?,
+        let mut folder = self.open()?;
+        let journal = match Journal::create(&mut folder, NEW_JOURNAL, records) {
+            Err(error) if is_full(&error) => {
+                // There is no room for both.
+                folder.remove(NEW_JOURNAL)?;
+                return Journal::create(&mut folder, JOURNAL, records);
+            }
+            other => other?,
         };
-        for (index, hash) in records {
-            journal.append(*index, hash)?;
+        if durable && !records.is_empty() {
+            sync(&journal.file)?;
         }
+        folder.rename_to(NEW_JOURNAL, &folder, JOURNAL)?;
         Ok(journal)
     }
 
@@ -168,6 +181,12 @@ impl TransferFolder {
     }
 }
 
+/// Whether the disk, or what this user may have of it, is full.
+fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
+}
+
 /// The list of written chunks, for a receiver that resumes the transfer.
 #[derive(Debug)]
 pub(crate) struct Journal {
@@ -179,6 +198,20 @@ impl Journal {
     const RECORD: usize = 4 + HASH as usize;
     /// The most chunks: a record has 4 bytes for the number.
     pub(crate) const CHUNKS_MAX: u64 = 1 << 32;
+
+    fn create(
+        folder: &mut Root,
+        name: &[u8],
+        records: &BTreeMap<u64, blake3::Hash>,
+    ) -> io::Result<Self> {
+        let mut journal = Self {
+            file: folder.create(name, 0o600)?,
+        };
+        for (index, hash) in records {
+            journal.append(*index, hash)?;
+        }
+        Ok(journal)
+    }
 
     /// Notes that chunk `index`, with this hash, is written.
     pub(crate) fn append(&mut self, index: u64, hash: &blake3::Hash) -> io::Result<()> {

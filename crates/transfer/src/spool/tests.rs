@@ -43,7 +43,7 @@ fn a_journal_that_breaks_off_says_what_it_can() {
     folder.begin(b"list").unwrap();
     assert_eq!(folder.manifest(&id, 4).as_deref(), Some(&b"list"[..]));
     let hash = blake3::hash(b"x");
-    let mut journal = folder.open_journal(&BTreeMap::new()).unwrap();
+    let mut journal = folder.open_journal(&BTreeMap::new(), false).unwrap();
     for index in [3, 1, 200] {
         journal.append(index, &hash).unwrap();
     }
@@ -75,7 +75,7 @@ fn what_broke_off_longest_ago_makes_room() {
     for (age, id) in ids.iter().enumerate() {
         let mut folder = spool.folder(id).unwrap();
         folder.begin(b"").unwrap();
-        folder.open_journal(&BTreeMap::new()).unwrap();
+        folder.open_journal(&BTreeMap::new(), false).unwrap();
         let journal = folder.open().unwrap().read(b"journal").unwrap();
         let hour = std::time::Duration::from_secs(3600);
         journal
@@ -140,7 +140,7 @@ fn a_planted_link_is_neither_written_through_nor_read() {
     let planted = scratch.path("out/.groupcast").join(id.short());
     symlink(&victim, planted.join("journal")).unwrap();
     assert!(folder.journal(&LAYOUT).is_err());
-    let mut journal = folder.open_journal(&BTreeMap::new()).unwrap();
+    let mut journal = folder.open_journal(&BTreeMap::new(), false).unwrap();
     journal.append(1, &blake3::hash(b"x")).unwrap();
     fs::remove_file(planted.join("manifest")).unwrap();
     symlink(&victim, planted.join("manifest")).unwrap();
