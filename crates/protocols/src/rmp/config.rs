@@ -113,7 +113,8 @@ groupcast_core::settings! {
         pub timer_max: Duration = Duration::from_millis(50)
             => Spec::interval().rule("not below timer_min"),
             "Too small: needless copies over long delays. Too large: failures are noticed late.";
-        /// How many times a timer may expire before the group is reformed.
+        /// How many times a timer may expire before the group is reformed; for a packet while the
+        /// token moves, a request and a list twice as many.
         pub tries: u32 = 7 => Spec::count("tries", 1, 100),
             "Too small: losses look like failures. Too large: failures are noticed late.";
         /// A member that hears no ACK for this long reforms the group.
