@@ -276,6 +276,33 @@ fn a_full_gossip_keeps_messages_waiting_and_a_bye_waits_for_them() {
     assert_eq!(one.engine.status().input, 0);
 }
 
+/// What other daemons publish takes no more memory for those that do not read than there is for
+/// all.
+#[test]
+fn of_subscribers_for_which_too_much_waits_some_go() {
+    const MAX: usize = 100_000;
+    let config = EngineConfig {
+        output_max: MAX,
+        ..config()
+    };
+    let (mut one, mut two) = (Daemon::new(1, self::config()), Daemon::new(2, config));
+    let al = one.connect("al");
+    let slow = ["a", "b", "c", "d"].map(|name| two.connect(name));
+    for id in slow {
+        two.act(id, |client| client.join("ticks"));
+        two.client(id).reads = false;
+    }
+    for sent in 1..=30 {
+        one.act(al, |client| {
+            client.publish(&["ticks"], Service::Bimodal, &[b'.'; 10_000]);
+        });
+        spread(&mut one, &mut two);
+        // They share the memory of a message.
+        let gone = two.engine.counters().clients_disconnected;
+        assert_eq!(gone > 0, sent * 10_000 >= MAX, "after {sent} messages");
+    }
+}
+
 #[test]
 fn a_slow_subscriber_misses_messages_and_is_told_which_and_nobody_waits_for_it() {
     let config = EngineConfig {

@@ -332,6 +332,7 @@ impl Engine {
         for id in recipients {
             self.hand_over_view(now, id, &bytes);
         }
+        self.check_output(now);
     }
 
     /// Puts a view into a client's output. No publisher is held back for it; a client with too much

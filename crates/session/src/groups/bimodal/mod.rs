@@ -162,6 +162,7 @@ impl Engine {
             Event::Writable => self.bimodal.groups[index].full = false,
             _ => {}
         }
+        self.check_output(now);
     }
 
     /// The error of a message whose service does not fit its destinations: bimodal groups, and only
