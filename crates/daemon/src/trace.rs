@@ -269,16 +269,20 @@ impl TraceFile {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error.into()),
         }
-        match rustix::fs::renameat(&self.directory, &new, &self.directory, &old) {
-            Ok(()) | Err(Errno::NOENT) => {}
+        let is_aside = match rustix::fs::renameat(&self.directory, &new, &self.directory, &old) {
+            Ok(()) => true,
+            Err(Errno::NOENT) => false,
             Err(error) => return Err(error.into()),
-        }
+        };
         // If there is a link at this name by now, this is an error.
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
-        let file = rustix::fs::openat(&self.directory, &new, flags, mode)?;
-        let file = File::from(file);
+        let opened = rustix::fs::openat(&self.directory, &new, flags, mode);
+        if opened.is_err() && is_aside {
+            let _ = rustix::fs::renameat(&self.directory, &old, &self.directory, &new);
+        }
+        let file = File::from(opened?);
         let mut writer = BufWriter::new(Counted { file, len: 0 });
         let mut line = Vec::new();
         self.head.write(&mut line);
