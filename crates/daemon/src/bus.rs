@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use groupcast_session::bus::Bus;
 use groupcast_session::bus::trace::Tracer;
 use groupcast_session::frame::AccessToken;
+use groupcast_session::groups::InputAhead;
 
 use crate::stream::Stream;
 use crate::trace::Traces;
@@ -70,6 +71,15 @@ impl BusStream {
     /// How many traces it began since the last call, with or without success.
     pub(crate) fn take_begins(&mut self) -> usize {
         self.bus.take_begins()
+    }
+
+    /// What has come and is no frame that the engine has read.
+    pub(crate) fn input_ahead(&self) -> InputAhead {
+        let text = self.bus.input_ahead();
+        InputAhead {
+            unfinished: text.unfinished.or(self.socket.input_ahead().unfinished),
+            ..text
+        }
     }
 
     /// Whether text waits for room in the socket.

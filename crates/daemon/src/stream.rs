@@ -3,7 +3,7 @@
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 
-use groupcast_session::groups::Transport;
+use groupcast_session::groups::{InputAhead, Transport};
 use groupcast_tls::TlsStream;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
@@ -82,9 +82,16 @@ impl Stream {
         }
     }
 
-    /// Whether a TLS record has come in part: nothing of it can be read yet.
-    pub(crate) fn is_in_record(&self) -> bool {
-        matches!(self, Self::Tls(stream) if stream.is_in_record())
+    /// What has come and cannot be read yet. A TLS record in part is no more than its buffer.
+    pub(crate) fn input_ahead(&self) -> InputAhead {
+        match self {
+            Self::Unix(_) | Self::Tcp(_) => InputAhead::default(),
+            Self::Tls(stream) => InputAhead {
+                bytes: 0,
+                unfinished: stream.is_in_record().then_some(0),
+            },
+            Self::Bus(stream) => stream.input_ahead(),
+        }
     }
 
     /// Whether written bytes wait for room in the socket.

@@ -59,6 +59,9 @@ impl Clients {
     ) -> ReadShare {
         let begun = Instant::now();
         let mut share = self.read_some(now, id, engine, max);
+        if let Some(stream) = self.streams.get(&id).filter(|stream| !stream.is_plain()) {
+            engine.set_input_ahead(now, id, stream.input_ahead());
+        }
         if share.frames > 0 {
             self.long.remove(&id);
         } else if share.taken >= LONG_PART {
@@ -119,10 +122,7 @@ impl Clients {
                     }
                 }
                 Err(error) => match error.kind() {
-                    ErrorKind::WouldBlock => {
-                        engine.set_in_record(now, id, stream.is_in_record());
-                        return share;
-                    }
+                    ErrorKind::WouldBlock => return share,
                     ErrorKind::Interrupted => {}
                     ErrorKind::InvalidData => {
                         self.forget(id);

@@ -28,11 +28,15 @@ const ONE_CALL: u64 = 64;
 const UNKNOWN: [u8; 5] = [0, 0, 0, 1, 200];
 
 fn engine() -> Engine {
+    engine_of(EngineConfig::default())
+}
+
+fn engine_of(config: EngineConfig) -> Engine {
     let local = MemberId {
         node: NodeId(1),
         incarnation: Incarnation(1),
     };
-    Engine::new(EngineConfig::default(), local, "h").unwrap()
+    Engine::new(config, local, "h").unwrap()
 }
 
 fn hello() -> Vec<u8> {
@@ -369,6 +373,78 @@ fn the_reason_of_an_expulsion_arrives_over_tcp() {
         .expect("the connection ends, it is not reset");
     let text = String::from_utf8_lossy(&all);
     assert!(text.contains("a frame of no bytes"), "{}", all.len());
+}
+
+/// Text of the bus that is no whole message takes memory, as an unfinished frame does.
+#[test]
+fn unfinished_messages_of_the_bus_are_bounded_together_and_in_time() {
+    const MESSAGE: usize = 1 << 20;
+    let directory = std::env::temp_dir().join(format!("gc-unfinished-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let (path, bus_path) = (directory.join("socket"), directory.join("bus"));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let bus = BusAcceptor::open(&BusAddress::Unix(bus_path.clone()), None).unwrap();
+    clients.listen_for_bus(vec![bus], None, None).unwrap();
+    let config = EngineConfig {
+        message_max: MESSAGE,
+        input_max: MESSAGE,
+        ..EngineConfig::default()
+    };
+    let mut engine = engine_of(config);
+    let mut now = Time::ZERO;
+    // The second holds most when all together are too much; the last one types slowly.
+    let begun = [300_000, 600_000, 400_000, 20].map(|len| {
+        let client = StdUnixStream::connect(&bus_path).unwrap();
+        client.set_nonblocking(true).unwrap();
+        let mut text = format!("msg t g {MESSAGE}\n").into_bytes();
+        text.resize(len, b'x');
+        (client, text)
+    });
+    let (sockets, mut texts) = begun.into_iter().unzip::<_, _, Vec<_>, Vec<_>>();
+    let mut told = vec![String::new(); sockets.len()];
+    let mut turns = |clients: &mut Clients, engine: &mut Engine, now: &mut Time, count: usize| {
+        for _ in 0..count {
+            for ((mut socket, text), told) in sockets.iter().zip(&mut texts).zip(&mut told) {
+                let written = socket.write(text).unwrap_or(0);
+                text.drain(..written);
+                let mut bytes = [0; 4096];
+                let read = socket.read(&mut bytes).unwrap_or(0);
+                told.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+            }
+            clients.accept_at = Some(*now);
+            let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+            for id in ids {
+                clients.handle_ready(*now, token_of(id), READABLE);
+            }
+            clients.take_input(*now, engine);
+            engine.handle_timeout(*now);
+            clients.give_output(*now, engine);
+            *now += Duration::from_millis(1);
+        }
+        told.clone()
+    };
+    let told_soon = turns(&mut clients, &mut engine, &mut now, 1_000);
+    let closed = |told: &[String]| -> Vec<bool> {
+        told.iter()
+            .map(|it| it.contains("closed overload"))
+            .collect()
+    };
+    assert_eq!(closed(&told_soon), [false, true, false, false]);
+    assert!(
+        told_soon[1].contains("unfinished message"),
+        "{}",
+        told_soon[1]
+    );
+    now += EngineConfig::default().frame_within;
+    let told_late = turns(&mut clients, &mut engine, &mut now, 5);
+    assert_eq!(closed(&told_late), [true, true, true, false]);
+    assert!(
+        told_late[0].contains("not come whole within"),
+        "{}",
+        told_late[0]
+    );
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 /// Each trace opens files, which may take as long as everything else in a turn.

@@ -93,6 +93,8 @@ pub(super) struct Input {
     state: State,
     /// The length of the item that was given out.
     item: usize,
+    /// How many items were carried out.
+    items: u64,
     /// The message that was given back.
     waiting: Option<(MessageHead, Body)>,
     message_max: u64,
@@ -151,6 +153,11 @@ impl Input {
         self.text.len() - self.start
     }
 
+    /// The number of the next item.
+    pub(super) fn items(&self) -> u64 {
+        self.items
+    }
+
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }
@@ -198,6 +205,7 @@ impl Input {
 
     /// The item that was given out is carried out.
     pub(super) fn done(&mut self) {
+        self.items += 1;
         self.start += std::mem::take(&mut self.item);
         if self.start == self.text.len() {
             self.start = 0;

@@ -35,6 +35,7 @@ use self::settings::Settings;
 use self::trace::{Told, Tracer, Tracing};
 use crate::client::{ClientEvent, Connection};
 use crate::frame::{AccessToken, BusRequest, ClientKind, FrameError};
+use crate::groups::InputAhead;
 
 pub use self::help::USAGES;
 pub use self::script::{Script, ScriptError};
@@ -129,6 +130,17 @@ impl Bus {
             && !self.input.is_ended()
             && !self.is_stalled()
             && !self.input.has_item()
+    }
+
+    /// What has come of the program's text, and is no frame that was taken. A message must come in
+    /// time only once more than [`LINE_MAX`] of it is there: people type slowly.
+    pub fn input_ahead(&self) -> InputAhead {
+        let left = self.input.left();
+        let unfinished = self.wants_text() && left > LINE_MAX;
+        InputAhead {
+            bytes: left + self.connection.outgoing(),
+            unfinished: unfinished.then(|| self.input.items()),
+        }
     }
 
     /// The program wrote `bytes`. They are kept however many they are; what
@@ -336,6 +348,7 @@ impl Bus {
             return;
         }
         self.phase = Phase::Closed;
+        self.input.clear();
         self.say(&["closed", code, &one_line(text)]);
     }
 

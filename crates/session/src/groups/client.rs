@@ -109,6 +109,17 @@ enum Progress {
     Done,
 }
 
+/// What has come of a client's input and is held in front of the engine: text of the bus, a TLS
+/// record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InputAhead {
+    /// Bytes of memory; 0 where a small buffer of fixed size holds it.
+    pub bytes: usize,
+    /// The number of the message or record that cannot be read before its rest has come, if that
+    /// is to come in time; a later one has another number.
+    pub unfinished: Option<u64>,
+}
+
 /// The connection of a client.
 #[derive(Debug)]
 pub(super) struct ClientLink {
@@ -118,8 +129,8 @@ pub(super) struct ClientLink {
     pub(super) closing: bool,
     /// When the unfinished frame began.
     pub(super) frame_since: Option<Time>,
-    /// A part of a TLS record has come, which cannot be read before the rest.
-    pub(super) in_record: bool,
+    /// What has come of its input and not reached the decoder.
+    pub(super) ahead: InputAhead,
     /// The share of this client in the sum of all clients' output memory.
     pub(super) counted: usize,
     /// What it had on a disk when that was last counted.
@@ -150,6 +161,11 @@ pub(super) struct MemoryChange {
 }
 
 impl ClientLink {
+    /// Bytes that have come and are not a frame yet.
+    pub(super) fn unfinished(&self) -> usize {
+        self.decoder.buffered() + self.ahead.bytes
+    }
+
     /// Counts the memory of the output anew. A connection that is closing counts for nothing: its
     /// last output is short, and goes soon.
     pub(super) fn count_memory(&mut self) -> MemoryChange {
@@ -184,7 +200,7 @@ pub(super) struct Client {
     pub(super) group_requests: usize,
     /// Cost of the waiting requests.
     pub(super) queued: usize,
-    /// Bytes of the unfinished frame.
+    /// Bytes that have come and are not a frame yet.
     pub(super) unfinished: usize,
     /// Questions to the daemon that are not answered yet.
     pub(super) questions: usize,
@@ -284,7 +300,7 @@ impl Client {
                 output: Output::new(),
                 closing: false,
                 frame_since: None,
-                in_record: false,
+                ahead: InputAhead::default(),
                 counted: 0,
                 counted_on_disk: 0,
                 taken: 0,

@@ -313,7 +313,7 @@ impl Clients {
             .max_by_key(|(_, on_disk)| *on_disk)
     }
 
-    /// The client with the most bytes of an unfinished frame, and how many; `None` if there are
+    /// The client with the most bytes that are not a frame yet, and how many; `None` if there are
     /// none.
     pub(super) fn largest_unfinished(&self) -> Option<(ClientId, usize)> {
         let holders = self.all.iter().map(|(id, client)| (*id, client.unfinished));
@@ -322,11 +322,11 @@ impl Clients {
             .max_by_key(|(_, unfinished)| *unfinished)
     }
 
-    /// Counts the bytes of the client's unfinished frame as input.
+    /// Counts the bytes of the client that are not a frame yet as input.
     pub(super) fn count_unfinished(&mut self, id: ClientId) {
         if let Some(client) = self.all.get_mut(&id) {
             let link = client.link.as_ref();
-            let unfinished = link.map_or(0, |link| link.decoder.buffered());
+            let unfinished = link.map_or(0, ClientLink::unfinished);
             self.input = self.input - client.unfinished + unfinished;
             client.unfinished = unfinished;
         }

@@ -126,8 +126,8 @@ groupcast_core::settings! {
         /// Members of other daemons that a view of a bimodal group names; more are left out.
         pub bimodal_members_max: usize = 4_096 => Spec::count("members", 0, 65_536),
             "Too small: views leave members out. Too large: memory, and long views.";
-        /// How long a frame of a client may take from its first byte to its last, before the client
-        /// is disconnected.
+        /// How long a frame of a client, or a message of the bus of more than 64 KiB, may take from
+        /// its first byte to its last, before the client is disconnected.
         pub frame_within: Duration = Duration::from_secs(60) => Spec::time(),
             "Too small: long messages over slow links are not possible. Too large: clients that never finish a message \
              hold memory for that long.";

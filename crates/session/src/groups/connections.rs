@@ -3,7 +3,7 @@
 
 use groupcast_core::Time;
 
-use super::client::{Client, ClientOrder, ClientPhase, Pending};
+use super::client::{Client, ClientOrder, ClientPhase, InputAhead, Pending};
 use super::orders::OrderIndex;
 use super::schedule::Timer;
 use super::{ClientId, ClientStatus, Engine, Fact, Transport};
@@ -171,16 +171,20 @@ impl Engine {
         (frames, more)
     }
 
-    /// Tells the engine whether a part of a TLS record of `client` has come, which cannot be read
-    /// before the rest. It counts as an unfinished frame.
-    pub fn set_in_record(&mut self, now: Time, client: ClientId, in_record: bool) {
-        let Some(link) = self.clients.link_mut(client) else {
+    /// Tells the engine what `client`'s host holds of its input, which cannot be read before the
+    /// rest has come, or before the engine lets the client go on. It counts as an unfinished frame.
+    pub fn set_input_ahead(&mut self, now: Time, client: ClientId, ahead: InputAhead) {
+        let Some(link) = self.clients.link_mut(client).filter(|link| !link.closing) else {
             return;
         };
-        if link.in_record != in_record {
-            link.in_record = in_record;
-            self.watch_frame(now, client, false);
+        if link.ahead == ahead {
+            return;
         }
+        let anew = link.ahead.unfinished != ahead.unfinished;
+        link.ahead = ahead;
+        self.clients.count_unfinished(client);
+        self.watch_frame(now, client, anew);
+        self.check_input(now, client);
     }
 
     /// Notes when the unfinished frame began; `anew` if frames before it were just read.
@@ -189,7 +193,7 @@ impl Engine {
         let Some(link) = self.clients.link_mut(id) else {
             return;
         };
-        if link.decoder.buffered() == 0 && !link.in_record {
+        if link.decoder.buffered() == 0 && link.ahead.unfinished.is_none() {
             link.frame_since = None;
         } else if anew || link.frame_since.is_none() {
             link.frame_since = Some(now);
@@ -215,7 +219,7 @@ impl Engine {
             let deadlines = &mut self.schedule.deadlines;
             return deadlines.set(id, Timer::Frame, Some(at));
         }
-        let (len, seconds) = (link.decoder.buffered(), within.as_secs());
+        let (len, seconds) = (link.unfinished(), within.as_secs());
         let text = format!(
             "a frame has not come whole within {seconds} s, only {len} bytes of it: send each message without a pause"
         );
@@ -519,6 +523,7 @@ impl Engine {
             link.closing = true;
             // Nothing more is read, so an unfinished frame only takes memory.
             link.decoder = FrameDecoder::new(FRAME_MAX);
+            link.ahead = InputAhead::default();
         }
         self.clients.count_unfinished(id);
         self.clients.count_output(id);

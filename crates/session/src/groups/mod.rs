@@ -114,7 +114,7 @@ use groupcast_core::{MemberId, Time};
 pub use self::access::{Access, Principal, Right, Rule};
 use self::bimodal::Bimodal;
 pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
-pub use self::client::{ClientId, Transport};
+pub use self::client::{ClientId, InputAhead, Transport};
 use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
 pub use self::connections::Handled;

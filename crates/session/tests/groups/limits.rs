@@ -2,7 +2,7 @@
 
 use groupcast_core::{MemberId, Rng, Service};
 use groupcast_session::frame::{ClientFrame, Disconnect, MAGIC, credit_cost, encode_publish_head};
-use groupcast_session::groups::{Fact, Transport};
+use groupcast_session::groups::{Fact, InputAhead, Transport};
 use groupcast_session::{ClientId, EngineConfig};
 
 use crate::world::client::TestClient;
@@ -141,7 +141,15 @@ fn a_record_that_does_not_come_whole_in_time_ends_its_connection() {
     for (who, at) in [(slow, 0), (whole, 0), (whole, 50)] {
         let now = world.now + std::time::Duration::from_secs(at);
         let engine = &mut world.daemon(who.0).engine;
-        engine.set_in_record(now, who.1, at == 0);
+        let unfinished = (at == 0).then_some(0);
+        engine.set_input_ahead(
+            now,
+            who.1,
+            InputAhead {
+                bytes: 0,
+                unfinished,
+            },
+        );
     }
     pass(&mut world, 59);
     assert_eq!(end(&mut world, slow), None);
@@ -150,6 +158,31 @@ fn a_record_that_does_not_come_whole_in_time_ends_its_connection() {
     assert_eq!(code, Disconnect::Overload);
     assert!(text.contains("not come whole within 60 s"), "{text}");
     assert_eq!(end(&mut world, whole), None);
+}
+
+/// A message of which a part came before the time of the last one was over has a time of its own.
+#[test]
+fn each_record_has_a_time_of_its_own() {
+    let (mut world, _, one) = alone(EngineConfig::default());
+    let steady = (one, world.connect(one, "steady"));
+    for number in 0..3 {
+        let now = world.now;
+        let engine = &mut world.daemon(one).engine;
+        let unfinished = Some(number);
+        engine.set_input_ahead(
+            now,
+            steady.1,
+            InputAhead {
+                bytes: 9,
+                unfinished,
+            },
+        );
+        pass(&mut world, 50);
+        assert_eq!(end(&mut world, steady), None);
+    }
+    pass(&mut world, 11);
+    let (_, text) = end(&mut world, steady).expect("the last one never came whole");
+    assert!(text.contains("only 9 bytes of it"), "{text}");
 }
 
 /// Clients that never read do not take more memory than there is for all, and those that do read
