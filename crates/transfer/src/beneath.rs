@@ -101,17 +101,22 @@ impl Root {
     /// Makes a new file at `path` with permissions `mode`, less the process's mask. Removes what is
     /// there before, unless it is a directory.
     pub(crate) fn create(&mut self, path: &[u8], mode: u16) -> io::Result<File> {
-        let removed = self.in_parent(path, |parent, last| {
-            calls::unlink(parent, last, AtFlags::empty())
-        });
-        match removed {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        self.remove_file(path)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode.into());
         let file = calls::open(&self.directory, name(path), flags, mode, RESOLVE)?;
         Ok(file.into())
+    }
+
+    /// Removes the file or link at `path`, if it exists.
+    pub(crate) fn remove_file(&mut self, path: &[u8]) -> io::Result<()> {
+        let removed = self.in_parent(path, |parent, last| {
+            calls::unlink(parent, last, AtFlags::empty())
+        });
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
     }
 
     /// Makes a new file at `path`, for the owner only, that holds `bytes`.

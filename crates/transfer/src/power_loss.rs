@@ -315,23 +315,34 @@ fn crash(durable: bool, seeds: u64, loses: impl Fn(&mut Rng) -> bool) -> (usize,
     let out = scratch.path("out");
     let before = Model::of(&out);
     let changes = receive(&scratch, &mut files, durable);
-    let (old, new) = (before.seen(&out), Model::of(&out).seen(&out));
+    crash_at_every_moment(&out, &before, &changes, (durable, seeds), loses)
+}
+
+/// The same for the `changes` that a transfer made in `out`, which was as `before` at first.
+fn crash_at_every_moment(
+    out: &Path,
+    before: &Model,
+    changes: &[Change],
+    (durable, seeds): (bool, u64),
+    loses: impl Fn(&mut Rng) -> bool,
+) -> (usize, usize) {
+    let (old, new) = (before.seen(out), Model::of(out).seen(out));
     let told = changes.iter().position(|it| matches!(it, Change::Told));
     let told = told.expect("it was complete");
     let (mut nothing, mut everything) = (0, 0);
     for moment in 0..=changes.len() {
         for seed in 0..seeds {
             let mut rng = Rng::new(seed * 1000 + moment as u64);
-            let left = Model::after(&before, &changes[..moment], || loses(&mut rng));
-            left.restore(&out);
+            let left = Model::after(before, &changes[..moment], || loses(&mut rng));
+            left.restore(out);
             // The receiver that is started may die too, half way through.
-            let again = recorded(|| drop(Spool::open(&out, &Limits::default(), durable).unwrap()));
+            let again = recorded(|| drop(Spool::open(out, &Limits::default(), durable).unwrap()));
             if !again.is_empty() {
                 let cut = rng.below(again.len() as u64) as usize;
-                Model::after(&left, &again[..cut], || loses(&mut rng)).restore(&out);
-                drop(Spool::open(&out, &Limits::default(), false).unwrap());
+                Model::after(&left, &again[..cut], || loses(&mut rng)).restore(out);
+                drop(Spool::open(out, &Limits::default(), false).unwrap());
             }
-            let found = Model::of(&out).seen(&out);
+            let found = Model::of(out).seen(out);
             if found == new {
                 everything += 1;
             } else {

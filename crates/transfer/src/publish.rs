@@ -66,7 +66,8 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// The publication of what a receiver that died has left in `tree`.
+    /// The publication of what a receiver that died has left in `tree`: nothing of a file that was
+    /// kept in the target is in it.
     pub(crate) fn of_remains(manifest: &'a Manifest, tree: &'a mut Root) -> Self {
         Self {
             manifest,

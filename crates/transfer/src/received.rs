@@ -267,8 +267,10 @@ impl ReceivedFiles {
         let mut target = spool.target().map_err(kept)?;
         let plan = stage.prepare(&mut target);
         let plan = plan.map_err(|error| error.to_string())?;
-        // In this order: the staging tree is on the disk, the mark that it is being moved is there,
-        // it is moved.
+        // In this order: the staging tree holds what is to be moved and is on the disk, the mark
+        // that it is being moved is there, it is moved.
+        let removed = stage.remove_kept();
+        removed.map_err(|error| error.to_string())?;
         if durable {
             self.folder.sync().map_err(not_synced)?;
         }

@@ -17,7 +17,8 @@
 //! disk: a chunk that a crash of the machine loses is not in the journal or fails its hash, and is
 //! sent again. A complete transfer leaves nothing.
 //!
-//! First the staging tree is synchronised with the disk, then `publishing`, then the moves; only
+//! First the staging tree loses what it has of files that stay in DIR as they are, and is
+//! synchronised with the disk, then `publishing`, then the moves; only
 //! then is the transfer complete. So a folder with `publishing` in it holds everything that is not
 //! in place yet, and the next receiver moves the rest before it does anything else. A transfer
 //! without `publishing` has changed nothing in DIR.

@@ -169,6 +169,17 @@ impl StagingTree {
         self.publication().plan(target)
     }
 
+    /// Removes what an earlier attempt has written of the files that stay in the target: a receiver
+    /// that finishes this one later moves all that it finds in the tree.
+    pub(crate) fn remove_kept(&mut self) -> Result<(), PlaceError> {
+        for index in self.kept.keys() {
+            let entry = &self.manifest.entries()[*index];
+            let removed = self.tree.remove_file(&entry.path);
+            removed.map_err(failed("remove the parts of", entry))?;
+        }
+        Ok(())
+    }
+
     /// Moves everything into `target` by `plan`.
     pub(crate) fn publish(&mut self, plan: Plan, target: &mut Root) -> Result<(), PlaceError> {
         self.publication().carry_out(plan, target)

@@ -3,6 +3,8 @@
 //!
 //! Goal and method are those of the module above; a transfer is taken up where another one ended.
 
+use std::ops::Range;
+
 use super::*;
 
 /// Makes a file of several chunks at the sender; the transfer with it, in small chunks.
@@ -30,6 +32,41 @@ fn begin(spool: Spool, files: &mut Files, chunks: impl Iterator<Item = u64>) {
     for index in chunks {
         let chunk = files.read_chunk(index).unwrap();
         received.write(index, chunk.to_vec()).unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_stays_is_whole_after_every_crash() {
+    for (durable, loses_half) in [(true, true), (false, false)] {
+        let scratch = Scratch::new();
+        let mut files = with_a_large_file(&scratch);
+        let out = scratch.path("out");
+        let open = || Spool::open(&out, &Limits::default(), durable).unwrap();
+        // Of the large file one chunk has come; then the whole of it by other means.
+        begin(open(), &mut files, 3..4);
+        fs::copy(scratch.path("from").join(LARGE), out.join(LARGE)).unwrap();
+        let before = Model::of(&out);
+        let layout = files.layout();
+        let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
+        let changes = recorded(|| {
+            let mut received = expected(open(), &files);
+            let never = AtomicBool::new(false);
+            let held = received.compare(files.manifest(), &hashes, &never).unwrap();
+            for index in 0..layout.chunks() {
+                let range = layout.range(Piece::Chunk(index));
+                let is_in = |it: &Range<u64>| it.start <= range.start && range.end <= it.end;
+                if !held.iter().any(is_in) {
+                    let chunk = files.read_chunk(index).unwrap();
+                    received.write(index, chunk.to_vec()).unwrap();
+                }
+            }
+            received.publish().unwrap();
+            note(|| Change::Told);
+        });
+        let loses = |rng: &mut Rng| loses_half && rng.below(2) == 0;
+        let (nothing, everything) =
+            crash_at_every_moment(&out, &before, &changes, (durable, 3), loses);
+        assert!(nothing > 10 && everything > 10, "{nothing} {everything}");
     }
 }
 
