@@ -14,7 +14,7 @@ use crate::compare::Found;
 use crate::content::content_id;
 use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
 use crate::moved::Bounds;
-use crate::spool::{Claim, Journal, Spool, TransferFolder};
+use crate::spool::{Claim, Finished, Journal, Spool, TransferFolder};
 use crate::stage::StagingTree;
 
 /// One transfer of files at a receiver. Its errors are told to the sender's user, too.
@@ -227,9 +227,11 @@ impl ReceivedFiles {
         Ok(Some(chunk))
     }
 
-    /// Finishes a publication that an earlier receiver had begun; returns whether there was one.
+    /// Finishes a publication that an earlier receiver had begun; returns whether everything is in
+    /// place thereby. It is not if the list of files of that publication is damaged: the transfer
+    /// begins anew.
     pub(crate) fn finish_publishing(&self) -> Result<bool, String> {
-        if !self.folder.is_publishing() {
+        if !self.folder.is_publishing().map_err(kept)? {
             return Ok(false);
         }
         let spool = self.claim.spool();
@@ -238,9 +240,12 @@ impl ReceivedFiles {
         let finished = self
             .folder
             .finish_publishing(&mut target, &self.limits, durable);
-        finished.map_err(|problem| {
-            format!("an earlier transfer is half in place, and the rest cannot be: {problem}")
-        })
+        match finished {
+            Ok(finished) => Ok(finished == Finished::Moved),
+            Err(problem) => Err(format!(
+                "an earlier transfer is half in place, and the rest cannot be: {problem}"
+            )),
+        }
     }
 
     /// Everything has come: checks that it can be put in place later, and synchronises it with the

@@ -35,9 +35,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use groupcast_core::text::printable;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Stat, flock};
 
-pub(crate) use self::folder::{Journal, TransferFolder};
+pub(crate) use self::folder::{Finished, Journal, TransferFolder};
 use self::room::Room;
 pub(crate) use self::room::{Claim, Reserved};
 use crate::beneath::{FileIdentity, Root, sync};
@@ -140,12 +141,22 @@ impl Spool {
                 spool: self.folder.directory(b".")?,
                 name,
             };
-            if !folder.is_publishing() {
+            if !folder.is_publishing()? {
                 continue;
             }
             let path = self.path.display();
             match folder.finish_publishing(&mut self.target()?, limits, self.durable) {
-                Ok(_) => tracing::info!("a transfer that was half in place in {path} is complete"),
+                Ok(Finished::Moved) => {
+                    tracing::info!("a transfer that was half in place in {path} is complete");
+                }
+                Ok(Finished::WasInPlace) => {
+                    tracing::info!("what a complete transfer had left in {path} is removed");
+                }
+                Ok(Finished::Damaged) => tracing::warn!(
+                    "a transfer is half in place in {path}, and its list of files is damaged: send the \
+                     same files again, or remove .groupcast/{} there",
+                    printable(&folder.name)
+                ),
                 Err(problem) => tracing::warn!(
                     "a transfer is half in place in {path}, and the rest cannot be: {problem}"
                 ),

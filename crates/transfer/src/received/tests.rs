@@ -128,15 +128,7 @@ fn what_is_kept_stays_if_the_receiver_stops_while_it_checks_it() {
 fn what_is_half_in_place_is_finished_as_soon_as_nothing_stops_it() {
     let scratch = Scratch::new();
     let mut files = sent(&scratch);
-    {
-        let mut received = receiver(&scratch, &files);
-        received.begin(files.manifest()).unwrap();
-        for index in 0..files.layout().chunks() {
-            give(&mut received, &mut files, index);
-        }
-        // The receiver dies before the first move.
-        received.folder.begin_publishing(false).unwrap();
-    }
+    die_before_the_first_move(&scratch, &mut files);
     fs::create_dir_all(scratch.path("out/t/large")).unwrap();
     let second = receiver(&scratch, &files);
     let error = second.finish_publishing().unwrap_err();
@@ -150,6 +142,95 @@ fn what_is_half_in_place_is_finished_as_soon_as_nothing_stops_it() {
     assert_eq!(second.finish_publishing(), Ok(false));
     drop(second);
     assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
+}
+
+/// Receives `files` whole, and dies when it has marked that it begins to put them in place.
+fn die_before_the_first_move(scratch: &Scratch, files: &mut Files) {
+    let mut received = receiver(scratch, files);
+    received.begin(files.manifest()).unwrap();
+    for index in 0..files.layout().chunks() {
+        give(&mut received, files, index);
+    }
+    received.folder.begin_publishing(false).unwrap();
+}
+
+#[test]
+fn what_is_half_in_place_stays_until_its_list_of_files_can_be_read() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    die_before_the_first_move(&scratch, &mut files);
+    let folder = scratch
+        .path("out/.groupcast")
+        .join(content_id(files.manifest()).short());
+    let stays = |limits: &Limits| {
+        drop(Spool::open(&scratch.path("out"), limits, false).unwrap());
+        assert!(folder.join("publishing").exists() && folder.join("tree/t/large").exists());
+        assert!(!scratch.path("out/t").exists());
+    };
+    let list = folder.join("manifest");
+    for limits in [
+        Limits {
+            manifest_max: files.manifest().len() - 1,
+            ..Limits::default()
+        },
+        Limits {
+            entries_max: 1,
+            ..Limits::default()
+        },
+    ] {
+        stays(&limits);
+    }
+    fs::rename(&list, scratch.path("list")).unwrap();
+    fs::create_dir(&list).unwrap();
+    stays(&Limits::default());
+    fs::remove_dir(&list).unwrap();
+    fs::rename(scratch.path("list"), &list).unwrap();
+    let tree = folder.join("tree");
+    fs::rename(&tree, scratch.path("tree")).unwrap();
+    fs::write(&tree, "").unwrap();
+    drop(open(&scratch.path("out")).unwrap());
+    assert!(folder.join("publishing").exists());
+    fs::remove_file(&tree).unwrap();
+    fs::rename(scratch.path("tree"), &tree).unwrap();
+    assert!(receiver(&scratch, &files).are_in_place(files.manifest()));
+    assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
+}
+
+#[test]
+fn what_is_half_in_place_with_a_damaged_list_of_files_stays_until_it_is_sent_again() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    die_before_the_first_move(&scratch, &mut files);
+    let folder = scratch
+        .path("out/.groupcast")
+        .join(content_id(files.manifest()).short());
+    fs::write(folder.join("manifest"), "damaged").unwrap();
+    let mut again = receiver(&scratch, &files);
+    assert!(folder.join("tree/t/large").exists(), "it stays");
+    assert_eq!(again.finish_publishing(), Ok(false));
+    assert_eq!(again.resume(&AtomicBool::new(false)), Ok(Vec::new()));
+    again.begin(files.manifest()).unwrap();
+    for index in 0..files.layout().chunks() {
+        give(&mut again, &mut files, index);
+    }
+    again.publish().unwrap();
+    assert!(again.are_in_place(files.manifest()));
+}
+
+#[test]
+fn what_died_while_it_was_removed_is_removed() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    die_before_the_first_move(&scratch, &mut files);
+    let folder = scratch
+        .path("out/.groupcast")
+        .join(content_id(files.manifest()).short());
+    // Everything was moved, and the list of files is what was removed first.
+    fs::rename(folder.join("tree/t"), scratch.path("out/t")).unwrap();
+    fs::remove_file(folder.join("manifest")).unwrap();
+    drop(open(&scratch.path("out")).unwrap());
+    assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
+    assert!(scratch.path("out/t/large").exists());
 }
 
 /// What a receiver finds of `files` in its target.

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 
-use groupcast_core::text::printable;
-
 use crate::about::{HASH, Layout};
 use crate::beneath::{Root, append, sync};
 use crate::content::content_id;
@@ -121,14 +119,16 @@ impl TransferFolder {
     }
 
     /// Whether the mark is there: a receiver began to put it in place and did not finish.
-    pub(crate) fn is_publishing(&self) -> bool {
-        let mark = self.open().and_then(|mut folder| folder.stat(PUBLISHING));
-        mark.is_ok_and(|mark| mark.is_some())
+    pub(crate) fn is_publishing(&self) -> io::Result<bool> {
+        match self.open().and_then(|mut folder| folder.stat(PUBLISHING)) {
+            Ok(mark) => Ok(mark.is_some()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Moves the rest of a publication that was interrupted into `target`, and removes the folder.
-    /// Returns whether the manifest was there; if not, everything was in place, and the receiver
-    /// died while it removed the folder.
+    /// If the list of files is damaged, all stays where it is.
     ///
     /// # Errors
     /// Why the rest cannot be moved, for people; it stays where it is.
@@ -137,47 +137,90 @@ impl TransferFolder {
         target: &mut Root,
         limits: &Limits,
         durable: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<Finished, String> {
         let unreadable = |error: io::Error| format!("cannot read what is left: {error}");
         let folder = self.open().map_err(unreadable)?;
-        let manifest = self.own_manifest(limits);
-        let is_listed = manifest.is_some();
-        if let (Some(manifest), Ok(mut tree)) = (manifest, folder.directory(b"tree")) {
-            let mut publication = Publication::of_remains(&manifest, &mut tree);
-            let plan = publication
-                .plan(target)
-                .map_err(|error| error.to_string())?;
-            let moved = publication.carry_out(plan, target);
-            moved.map_err(|error| error.to_string())?;
-            if durable {
-                let synced = target.sync_file_system();
-                synced.map_err(|error| format!("cannot write it to the disk: {error}"))?;
+        let finished = match self.own_manifest(&folder, limits)? {
+            Listed::Files(manifest) => {
+                match folder.directory(b"tree") {
+                    Ok(tree) => put_in_place(&manifest, tree, target, durable)?,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(unreadable(error)),
+                }
+                Finished::Moved
             }
-        }
-        let removed = self.remove().map(|()| is_listed);
+            Listed::Nothing => Finished::WasInPlace,
+            Listed::Damaged => return Ok(Finished::Damaged),
+        };
+        let removed = self.remove().map(|()| finished);
         removed.map_err(|error| format!("cannot remove what is left: {error}"))
     }
 
-    /// The manifest, if it is the one that the folder is named after.
-    fn own_manifest(&self, limits: &Limits) -> Option<Manifest> {
-        let mut bytes = Vec::new();
-        let file = self.open().ok()?.read(b"manifest").ok()?;
+    /// What the folder's list of files is.
+    fn own_manifest(&self, folder: &Root, limits: &Limits) -> Result<Listed, String> {
+        let unreadable = |error: io::Error| format!("cannot read the list of files: {error}");
+        let file = match folder.read(b"manifest") {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::Nothing),
+            Err(error) => return Err(unreadable(error)),
+        };
+        // One byte more than is taken tells a list that is too long from one that is damaged.
         let max = u64::try_from(limits.manifest_max).unwrap_or(u64::MAX);
-        file.take(max).read_to_end(&mut bytes).ok()?;
-        let is_own = content_id(&bytes).short().as_bytes() == self.name;
-        let manifest = is_own.then(|| Manifest::decode(&bytes, limits))?;
-        match manifest {
-            Ok(manifest) => Some(manifest),
-            Err(error) => {
-                tracing::warn!("the list of files in {} {error}", printable(&self.name));
-                None
-            }
+        let mut bytes = Vec::new();
+        let read = file.take(max.saturating_add(1)).read_to_end(&mut bytes);
+        let is_too_long = read.map_err(unreadable)? > limits.manifest_max;
+        if !is_too_long && content_id(&bytes).short().as_bytes() != self.name {
+            return Ok(Listed::Damaged);
         }
+        let manifest = Manifest::decode(&bytes, limits).map_err(|error| error.to_string())?;
+        Ok(Listed::Files(manifest))
     }
 
     /// Removes the folder.
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.spool.remove(&self.name)
+    }
+}
+
+/// What became of a publication that was interrupted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Finished {
+    /// The rest is in place now.
+    Moved,
+    /// Everything was in place, and the folder is removed: a receiver died while it removed it.
+    WasInPlace,
+    /// The list of files is not what was received, so nobody can tell what is to be moved. A disk
+    /// that was not synchronised before a crash leaves such a list.
+    Damaged,
+}
+
+/// The list of files in the folder of a publication that was interrupted.
+enum Listed {
+    Files(Manifest),
+    /// It was removed with the rest of the folder, which came after all moves.
+    Nothing,
+    /// It is not the one that the folder is named after.
+    Damaged,
+}
+
+/// Moves what is left in `tree` of the files of `manifest` into `target`.
+fn put_in_place(
+    manifest: &Manifest,
+    mut tree: Root,
+    target: &mut Root,
+    durable: bool,
+) -> Result<(), String> {
+    let mut publication = Publication::of_remains(manifest, &mut tree);
+    let plan = publication.plan(target);
+    let plan = plan.map_err(|error| error.to_string())?;
+    let moved = publication.carry_out(plan, target);
+    moved.map_err(|error| error.to_string())?;
+    match durable {
+        true => {
+            let synced = target.sync_file_system();
+            synced.map_err(|error| format!("cannot write it to the disk: {error}"))
+        }
+        false => Ok(()),
     }
 }
 
