@@ -176,6 +176,12 @@ impl Disk {
 
     /// Gives no more jobs. The thread ends when its jobs are done; returns it, to be waited for.
     pub(crate) fn retire(mut self) -> Option<JoinHandle<()>> {
+        self.close()
+    }
+
+    /// The same, for results that are still to be polled. Returns the thread once.
+    pub(crate) fn close(&mut self) -> Option<JoinHandle<()>> {
+        self.jobs = None;
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take()
     }
@@ -188,9 +194,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        self.jobs = None;
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.close() {
             // A thread reports its error before it ends.
             let _ = thread.join();
         }

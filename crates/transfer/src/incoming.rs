@@ -36,6 +36,8 @@ pub(crate) enum State {
     Preparing,
     /// Bytes arrive.
     Receiving,
+    /// Everything is here, and the disk puts it in place: only the disk says how it ends.
+    Publishing,
     /// It has ended here; its sender does not know yet.
     Concluded,
 }

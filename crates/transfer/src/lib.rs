@@ -16,6 +16,8 @@
 //! - `spool.rs`, `stage.rs`, `publish.rs`, `beneath.rs`: what is kept for resuming, the staging
 //!   tree, the moves into place, paths that lead nowhere else.
 //! - `arrival.rs`: the command that a receiver runs then.
+//! - `receive.rs`, `receive/`: the loop of a receiver; `receive/ending.rs`: how transfers end
+//!   there.
 //! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management, too.
 //! - [`relay`](fn@relay): from one group into another, with every receiver in the sender's account.
 //! - [`census`](fn@census): who is there to receive.

@@ -1,8 +1,11 @@
 //! Receiving: a service that takes any number of transfers into a directory, or one pipe to the
 //! standard output.
 
+mod ending;
 mod event;
 mod lists;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -15,16 +18,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::text::printable;
-use groupcast_protocols::bulk::{
-    Acceptance, DeliverTo, Failure, Notice, Order, STOPPED, TransferId,
-};
+use groupcast_protocols::bulk::{Acceptance, DeliverTo, Notice, Order, TransferId};
 use groupcast_protocols::xgm::Subgroups;
 
 pub use self::event::{Described, ReceiveEvent, Received};
 use self::lists::Lists;
 use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
 use crate::arrival::{ArrivalCommand, OnArrival};
-use crate::disk::{Disk, Done, Expected, Job, Target};
+use crate::disk::{Disk, Done, Expected, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
@@ -69,7 +70,8 @@ pub struct Receiving {
 }
 
 /// Receives until `stop` is set, or, with [`once`](Receiving::once), until the first transfer has
-/// ended. `tell` gets the events.
+/// ended. `tell` gets the events. What is being put in place when `stop` is set is finished and
+/// told first; what comes then is refused.
 ///
 /// # Errors
 /// If the target or the network cannot be used.
@@ -78,48 +80,9 @@ pub fn receive(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(ReceiveEvent<'_>),
 ) -> Result<Received, TransferError> {
-    let spool = match &receiving.output {
-        Output::Directory(path) => Some(Arc::new(Spool::open(
-            path,
-            &receiving.limits,
-            receiving.durable,
-        )?)),
-        Output::Stdout => None,
-    };
-    let mut host = BulkHost::open(&receiving.link)?;
-    host.join(receiving.subgroups);
-    let mut service = Service {
-        host,
-        spool,
-        receiving,
-        transfers: BTreeMap::new(),
-        retired: Vec::new(),
-        lists: Lists::default(),
-        placed: VecDeque::new(),
-        totals: Received::default(),
-    };
+    let service = Service::new(receiving)?;
     tell(ReceiveEvent::Listening);
-    while !service.is_over() {
-        if stop.load(Ordering::Relaxed) {
-            service.give_up(tell);
-            break;
-        }
-        service.host.turn(Service::PATIENCE)?;
-        while let Some(stranger) = service.host.poll_stranger() {
-            tell(ReceiveEvent::Stranger(stranger));
-        }
-        service.take_notices(tell);
-        service.take_done(tell);
-        service.take_compared();
-    }
-    // The next turn sends the last datagrams to the senders.
-    service.host.turn(Duration::ZERO)?;
-    service.retired.extend(service.lists.end_all());
-    for (_, thread) in service.retired.drain(..) {
-        // Waits until everything is written. A thread reports its error before it ends.
-        let _ = thread.join();
-    }
-    Ok(service.totals)
+    service.run(stop, tell)
 }
 
 struct Service {
@@ -127,6 +90,8 @@ struct Service {
     spool: Option<Arc<Spool>>,
     receiving: Receiving,
     transfers: BTreeMap<TransferId, Incoming>,
+    /// Transfers that have ended while they were put in place: the disk says how.
+    ending: Vec<Incoming>,
     /// The disks' threads of transfers that have ended, while they still write.
     retired: Vec<(Option<ContentId>, JoinHandle<()>)>,
     /// Lists of files that are about to be sent, and the results of comparing.
@@ -135,6 +100,8 @@ struct Service {
     /// send them again.
     placed: VecDeque<(ContentId, Bytes)>,
     totals: Received,
+    /// Whether the user has stopped it.
+    is_stopped: bool,
 }
 
 impl Service {
@@ -148,8 +115,80 @@ impl Service {
     /// `buffer_max`.
     const TRANSFERS_MAX: usize = 16;
 
+    fn new(receiving: Receiving) -> Result<Self, TransferError> {
+        let spool = match &receiving.output {
+            Output::Directory(path) => Some(Arc::new(Spool::open(
+                path,
+                &receiving.limits,
+                receiving.durable,
+            )?)),
+            Output::Stdout => None,
+        };
+        let mut host = BulkHost::open(&receiving.link)?;
+        host.join(receiving.subgroups);
+        Ok(Self {
+            host,
+            spool,
+            receiving,
+            transfers: BTreeMap::new(),
+            ending: Vec::new(),
+            retired: Vec::new(),
+            lists: Lists::default(),
+            placed: VecDeque::new(),
+            totals: Received::default(),
+            is_stopped: false,
+        })
+    }
+
+    fn run(
+        mut self,
+        stop: &AtomicBool,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) -> Result<Received, TransferError> {
+        loop {
+            if stop.load(Ordering::Relaxed) && !self.is_stopped {
+                self.give_up(tell);
+            }
+            if self.is_over() {
+                break;
+            }
+            self.turn(Self::PATIENCE, tell)?;
+        }
+        // The next turn sends the last datagrams to the senders.
+        self.host.turn(Duration::ZERO)?;
+        self.retired.extend(self.lists.end_all());
+        for (_, thread) in self.retired.drain(..) {
+            // Waits until everything is written. A thread reports its error before it ends.
+            let _ = thread.join();
+        }
+        Ok(self.totals)
+    }
+
+    /// One turn of the loop; it waits for at most `patience`.
+    fn turn(
+        &mut self,
+        patience: Duration,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) -> Result<(), TransferError> {
+        self.host.turn(patience)?;
+        while let Some(stranger) = self.host.poll_stranger() {
+            tell(ReceiveEvent::Stranger(stranger));
+        }
+        self.take_notices(tell);
+        self.take_done(tell);
+        self.take_compared();
+        Ok(())
+    }
+
     fn is_over(&self) -> bool {
-        self.receiving.once && self.ended() > 0 && self.transfers.is_empty()
+        match self.is_stopped {
+            true => !self.puts_in_place(),
+            false => self.receiving.once && self.ended() > 0 && self.is_idle(),
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.transfers.is_empty() && self.ending.is_empty()
     }
 
     /// How many transfers have ended.
@@ -173,20 +212,11 @@ impl Service {
                     self.retired.extend(thread);
                 }
                 Notice::Data { id, offset, bytes } => self.data(id, offset, bytes, tell),
-                Notice::Received { id, .. } => {
-                    let deliver_to = self.host.bulk().deliver_to(id);
-                    if let Some(incoming) = self.transfers.get(&id) {
-                        incoming.disk.ask(match deliver_to {
-                            Some(DeliverTo::Aside) => Job::Verify,
-                            _ => Job::Publish,
-                        });
-                    }
-                }
-                Notice::AllHold { id } => {
-                    if let Some(incoming) = self.transfers.get(&id) {
-                        incoming.disk.ask(Job::Publish);
-                    }
-                }
+                Notice::Received { id, .. } => match self.host.bulk().deliver_to(id) {
+                    Some(DeliverTo::Aside) => self.verify(id),
+                    _ => self.publish(id),
+                },
+                Notice::AllHold { id } => self.publish(id),
                 Notice::Outrun { id, receiver: None } => {
                     if let Some(incoming) = self.transfers.get(&id) {
                         let transfer = &incoming.described;
@@ -194,7 +224,7 @@ impl Service {
                     }
                 }
                 Notice::Failed { id, failure } => self.broke_off(id, &failure, tell),
-                Notice::Ended { id } => self.retire(id),
+                Notice::Ended { id } => self.ended_well(id),
                 _ => {}
             }
         }
@@ -229,10 +259,15 @@ impl Service {
             sender: printable(about.host.as_bytes()),
             length,
         };
+        if self.is_stopped {
+            let name = self.receiving.link.name.as_bytes();
+            let now = self.host.now();
+            return self.host.bulk().refuse(now, id, ending::STOPPED_HERE, name);
+        }
         if let Content::List { .. } = about.content {
             return self.list_announced(&described, &about);
         }
-        let is_busy = self.ended() > 0 || !self.transfers.is_empty();
+        let is_busy = self.ended() > 0 || !self.is_idle();
         if self.receiving.once && is_busy {
             let reason = "this receiver takes one transfer only";
             return self.turn_away(&described, reason, tell);
@@ -283,19 +318,11 @@ impl Service {
         })
     }
 
-    /// Forgets a transfer. Its disk's thread ends by itself.
-    fn retire(&mut self, id: TransferId) {
-        if let Some(incoming) = self.transfers.remove(&id) {
-            let content = incoming.content_id();
-            let thread = incoming.disk.retire();
-            self.retired.extend(thread.map(|thread| (content, thread)));
-        }
-    }
-
     /// The target of a transfer, or why it is refused.
     fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
         self.retired.retain(|(_, thread)| !thread.is_finished());
-        let under_way = self.transfers.len() + self.lists.len() + self.retired.len();
+        let ending = self.ending.len() + self.retired.len();
+        let under_way = self.transfers.len() + self.lists.len() + ending;
         if under_way >= Self::TRANSFERS_MAX {
             return Err("this receiver takes no more transfers at once");
         }
@@ -303,10 +330,13 @@ impl Service {
         match (about.content, spool) {
             (Content::List { .. }, None) => Err("this receiver takes a stream only"),
             (Content::Files { .. }, None) => Err("this receiver takes a stream only"),
-            (Content::Pipe, None) if !self.transfers.is_empty() => {
+            (Content::Pipe, None) if !self.is_idle() => {
                 Err("this receiver takes one stream at a time")
             }
             (Content::Pipe, None) => Ok(Target::PipeToStdout),
+            (Content::Pipe, Some(_)) if self.ending.iter().any(|it| it.described.id == id) => {
+                Err("the stream is being put in place already")
+            }
             (Content::Pipe, Some(spool)) => {
                 let temporary = format!("stream-{}-{}", id.sender, id.number);
                 Ok(Target::PipeToFile {
@@ -323,18 +353,8 @@ impl Service {
                 },
                 Some(spool),
             ) => {
-                // The sender was restarted: the new transfer takes over what the former one has
-                // brought.
-                let former = self.transfers.iter().find_map(|(former, incoming)| {
-                    (incoming.content_id() == Some(content)).then_some(*former)
-                });
-                if let Some(former) = former {
-                    let now = self.host.now();
-                    let reason = "the same content is sent anew";
-                    self.host.bulk().conclude(now, former, Err(reason));
-                    self.retire(former);
-                }
-                let expected = self.expected(spool, content, layout)?;
+                self.make_way(content);
+                let expected = self.expected(spool, (content, layout), true)?;
                 Ok(Target::Files(expected))
             }
             (
@@ -346,31 +366,34 @@ impl Service {
                 },
                 Some(spool),
             ) => {
-                let is_same = |one: &Incoming| one.content_id() == Some(content);
-                if hashed && self.transfers.values().any(is_same) {
+                let comes = |one: &Incoming| {
+                    one.content_id() == Some(content) && one.state != State::Publishing
+                };
+                if hashed && self.transfers.values().any(comes) {
                     return Err("the same content is under way");
                 }
-                let expected = self.expected(spool, content, layout)?;
+                let expected = self.expected(spool, (content, layout), hashed)?;
                 Ok(Target::List { expected, hashed })
             }
         }
     }
 
-    /// The files of `content`, for the disk's thread.
+    /// The files of `content`, for the disk's thread. If it `writes`, it waits for former threads.
     fn expected(
         &mut self,
         spool: Arc<Spool>,
-        content: ContentId,
-        layout: Layout,
+        (content, layout): (ContentId, Layout),
+        writes: bool,
     ) -> Result<Expected, &'static str> {
         let listed: usize = self.transfers.values().map(Incoming::manifest_len).sum();
         let listed = listed + self.lists.manifests_len();
         if listed + layout.manifest as usize > self.receiving.limits.manifest_max {
             return Err("the lists of files of all transfers under way are too long");
         }
-        let is_former = |retired: &mut (Option<ContentId>, _)| retired.0 == Some(content);
-        let former = self.retired.extract_if(.., is_former);
-        let former = former.map(|(_, thread)| thread).collect();
+        let former = match writes {
+            true => self.former(content),
+            false => Vec::new(),
+        };
         let placed = self.placed.iter().find(|(id, _)| *id == content);
         Ok(Expected {
             placed: placed.map(|(_, manifest)| manifest.clone()),
@@ -447,6 +470,7 @@ impl Service {
                 }
             }
         }
+        self.take_outcomes(tell);
     }
 
     /// Bytes of a pipe, or chunks that came before the manifest, are written.
@@ -490,117 +514,7 @@ impl Service {
                 held: incoming.held,
             }),
             // Its sender has gone meanwhile.
-            Err(_) => self.retire(id),
-        }
-    }
-
-    fn published(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
-        let now = self.host.now();
-        self.host.bulk().conclude(now, id, Ok(()));
-        // If all had to hold it first, the sender waits for this.
-        self.host.bulk().in_place(now, id);
-        let Some(incoming) = self.transfers.get_mut(&id) else {
-            return;
-        };
-        incoming.state = State::Concluded;
-        self.totals.complete += 1;
-        tell(ReceiveEvent::Complete {
-            transfer: &incoming.described,
-            received: incoming.received,
-            took: incoming.since.elapsed(),
-        });
-        if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take()) {
-            self.placed.retain(|(id, _)| *id != content);
-            self.placed.truncate(Self::PLACED_MAX - 1);
-            self.placed.push_front((content, manifest));
-        }
-    }
-
-    /// This receiver cannot go on with a transfer.
-    fn failed(
-        &mut self,
-        id: TransferId,
-        reason: &str,
-        kept: bool,
-        tell: &mut dyn FnMut(ReceiveEvent<'_>),
-    ) {
-        let now = self.host.now();
-        let Some(incoming) = self.transfers.get_mut(&id) else {
-            return;
-        };
-        if incoming.state == State::Preparing {
-            let name = self.receiving.link.name.as_bytes();
-            self.host.bulk().refuse(now, id, reason, name);
-        } else {
-            self.host.bulk().conclude(now, id, Err(reason));
-        }
-        self.totals.failed += 1;
-        tell(ReceiveEvent::Failed {
-            transfer: &incoming.described,
-            reason,
-            kept,
-        });
-        self.retire(id);
-    }
-
-    /// The protocol has ended the transfer.
-    fn broke_off(
-        &mut self,
-        id: TransferId,
-        failure: &Failure,
-        tell: &mut dyn FnMut(ReceiveEvent<'_>),
-    ) {
-        let Some(incoming) = self.transfers.get(&id) else {
-            return;
-        };
-        if incoming.state == State::Concluded {
-            return self.retire(id);
-        }
-        // If the sender was stopped, the transfer can be resumed; if it gave up for another reason,
-        // its content does not exist any more.
-        let is_gone = matches!(failure, Failure::Cancelled(reason) if !reason.starts_with(STOPPED));
-        if is_gone {
-            incoming.disk.ask(Job::Discard);
-        }
-        let reason = match failure {
-            Failure::Cancelled(reason) => {
-                format!("its sender gave up: {}", printable(reason.as_bytes()))
-            }
-            Failure::Lost => "its sender is not heard any more".into(),
-            Failure::Dropped => "its sender gave this receiver up: too slow, or too late".into(),
-            Failure::Outrun => {
-                "its sender has released what this receiver missed, and cannot send it again".into()
-            }
-            Failure::Full => {
-                "the sender has as many receivers as it takes: this one was one too many".into()
-            }
-            Failure::Excluded => "its sender sends it to other receivers".into(),
-            Failure::SameName => {
-                let name = printable(self.receiving.link.name.as_bytes());
-                format!("another receiver is called {name} too: each needs a name of its own")
-            }
-            Failure::GivenUp => "this receiver gave it up".into(),
-            _ => "it came to nothing".into(),
-        };
-        // A transfer that is for other receivers has not failed here.
-        self.totals.failed += usize::from(*failure != Failure::Excluded);
-        tell(ReceiveEvent::Failed {
-            transfer: &incoming.described,
-            reason: &reason,
-            kept: !is_gone && incoming.is_kept,
-        });
-        self.retire(id);
-    }
-
-    /// Stops, and tells the senders.
-    fn give_up(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
-        let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
-        for id in ids {
-            let under_way = self.transfers.get(&id);
-            if let Some(incoming) = under_way.filter(|one| one.state != State::Concluded) {
-                let kept = incoming.is_kept;
-                self.failed(id, "the receiver was stopped", kept, tell);
-            }
+            Err(_) => self.forget(id),
         }
     }
 }

@@ -40,6 +40,30 @@ struct SlowDisk {
 
 static DISKS: Mutex<Vec<SlowDisk>> = Mutex::new(Vec::new());
 
+/// A slow disk, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Slow(PathBuf);
+
+impl Slow {
+    /// What lies below `path` is on a disk that takes `rate` bytes a second, and as many as `cache`
+    /// at once.
+    pub(crate) fn new(path: PathBuf, rate: u64, cache: u64) -> Self {
+        DISKS.lock().unwrap().push(SlowDisk {
+            path: path.clone(),
+            rate,
+            cache,
+            done: Instant::now(),
+        });
+        Self(path)
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        DISKS.lock().unwrap().retain(|disk| disk.path != self.0);
+    }
+}
+
 /// Whether any disk is slow.
 pub(crate) fn is_any() -> bool {
     !DISKS.lock().unwrap().is_empty()
@@ -109,12 +133,7 @@ fn a_slow_disk_slows_only_its_own_receiver() {
     let mut bytes = vec![0; SIZE];
     noise.fill(&mut bytes);
     fs::write(scratch.path("file"), &bytes).unwrap();
-    DISKS.lock().unwrap().push(SlowDisk {
-        path: scratch.path("slow"),
-        rate: RATE,
-        cache: 1 << 20,
-        done: Instant::now(),
-    });
+    let disk = Slow::new(scratch.path("slow"), RATE, 1 << 20);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = socket.local_addr().unwrap().port();
     let listening = AtomicUsize::new(0);
@@ -153,7 +172,7 @@ fn a_slow_disk_slows_only_its_own_receiver() {
         let complete = receivers.map(|receiver| receiver.join().unwrap());
         (report, complete)
     });
-    DISKS.lock().unwrap().clear();
+    drop(disk);
     for name in NAMES {
         let received = fs::read(scratch.path(name).join("file")).unwrap();
         assert!(received == bytes, "{name}");

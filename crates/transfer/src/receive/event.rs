@@ -62,6 +62,8 @@ pub enum ReceiveEvent<'a> {
     },
     /// A transfer broke off: nothing was put in place. If a move into place itself failed, `reason`
     /// says so; the rest follows when the receiver is started again, or the same content is sent.
+    /// If the [command](crate::Receiving::on_arrival) failed, everything is in place, and `reason`
+    /// says that.
     Failed {
         /// The transfer.
         transfer: &'a Described,

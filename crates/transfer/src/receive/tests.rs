@@ -1,0 +1,327 @@
+//! What a receiver tells of a transfer is what is found in its target, and what its sender is told.
+//!
+//! Goal: whatever becomes of the sender and of the receiver's user while a transfer is put in
+//! place, the event, the totals, the sender's account and the target agree. Method: real sockets
+//! on loopback and a slow disk; the sender is a bare instance of the protocol, so that it can
+//! vanish without a word.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
+
+use groupcast_protocols::bulk::{BulkConfig, Outcome, STOPPED, Transfer, Wanted};
+
+use super::*;
+use crate::LinkReach;
+use crate::content::Files;
+use crate::manifest::Scan;
+use crate::scratch::Scratch;
+use crate::slow_disk::Slow;
+
+/// How long a turn waits.
+const TURN: Duration = Duration::from_millis(2);
+
+/// A directory for files and targets, and the port of a group.
+struct Bed {
+    scratch: Scratch,
+    port: u16,
+}
+
+impl Bed {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self {
+            scratch: Scratch::new(),
+            port: socket.local_addr().unwrap().port(),
+        }
+    }
+
+    fn link(&self, name: &str) -> TransferLink {
+        TransferLink {
+            name: name.into(),
+            interface: Ipv4Addr::LOCALHOST,
+            group: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 85), self.port),
+            ttl: 1,
+            dscp: 0,
+            reach: LinkReach::default(),
+            key: None,
+            bulk: BulkConfig {
+                vanish_after: Duration::from_secs(2),
+                rto_max: Duration::from_millis(500),
+                ..BulkConfig::lan()
+            },
+            fit_packet: true,
+        }
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.scratch.path("out").join(name)
+    }
+
+    /// A receiver with the target `out`, which runs `command` for what is in place.
+    fn service(&self, once: bool, command: Option<&[&str]>) -> Service {
+        let on_arrival = command.map(|words| OnArrival {
+            command: words.iter().map(Into::into).collect(),
+            limit: Duration::from_secs(60),
+        });
+        Service::new(Receiving {
+            output: Output::Directory(self.scratch.path("out")),
+            once,
+            link: self.link("receiver"),
+            limits: Limits::default(),
+            partials_max: 8,
+            durable: true,
+            on_arrival,
+            subgroups: None,
+        })
+        .unwrap()
+    }
+
+    /// Syncing the target takes at least so long after `len` bytes.
+    fn slow(&self, len: usize, seconds: u64) -> Slow {
+        Slow::new(
+            self.scratch.path("out"),
+            len as u64 / seconds,
+            u64::MAX >> 8,
+        )
+    }
+
+    /// The file `name` with so many bytes, to be sent.
+    fn file(&self, name: &str, len: usize) -> Files {
+        let bytes: Vec<u8> = (0..len).map(|at| (at % 253) as u8).collect();
+        fs::write(self.scratch.path(name), bytes).unwrap();
+        self.again(name)
+    }
+
+    /// The same file, unchanged.
+    fn again(&self, name: &str) -> Files {
+        Files::new(Scan::of(&[self.scratch.path(name)]).unwrap())
+    }
+}
+
+/// A sender of one transfer.
+struct Source {
+    host: BulkHost,
+    id: TransferId,
+    stream: Bytes,
+    outcome: Option<Outcome>,
+}
+
+impl Source {
+    fn begin(bed: &Bed, content: Content, stream: Vec<u8>) -> Self {
+        let mut host = BulkHost::open(&bed.link("sender")).unwrap();
+        let about = About {
+            host: "sender".into(),
+            label: "label".into(),
+            content,
+        };
+        let transfer = Transfer {
+            about: about.encode(),
+            length: Some(stream.len() as u64),
+            rewindable: true,
+            receivers: Wanted::Count(1),
+            subgroups: Subgroups::ALL,
+            confirm: true,
+            deliver_to: DeliverTo::AtOnce,
+            replies: false,
+            strict: false,
+        };
+        let now = host.now();
+        let id = host.bulk().send(now, transfer).unwrap();
+        Self {
+            host,
+            id,
+            stream: stream.into(),
+            outcome: None,
+        }
+    }
+
+    /// A sender of `files`.
+    fn of(bed: &Bed, files: &mut Files) -> Self {
+        let mut stream = files.manifest().to_vec();
+        for index in 0..files.layout().chunks() {
+            stream.extend_from_slice(&files.read_chunk(index).unwrap());
+        }
+        Self::begin(bed, files.content(), stream)
+    }
+
+    fn turn(&mut self) {
+        let now = self.host.now();
+        while let Some(wanted) = self.host.bulk().wanted(self.id) {
+            let len = self.stream.len() as u64;
+            let part = wanted.start.min(len) as usize..wanted.end.min(len) as usize;
+            let part = self.stream.slice(part);
+            if part.is_empty() || self.host.bulk().offer(now, self.id, part).is_err() {
+                break;
+            }
+        }
+        self.host.turn(TURN).unwrap();
+        while let Some(notice) = self.host.poll_event() {
+            if let Notice::Settled { outcome, .. } = notice {
+                self.outcome = Some(outcome);
+            }
+        }
+    }
+
+    /// Goes on until it knows what became of the receiver.
+    fn settle(mut self) -> Outcome {
+        loop {
+            self.turn();
+            if let Some(outcome) = self.outcome.take() {
+                return outcome;
+            }
+        }
+    }
+}
+
+/// What the user was told of transfers that have ended.
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl Told {
+    fn take(&mut self, event: &ReceiveEvent<'_>) {
+        match event {
+            ReceiveEvent::Complete { .. } => self.0.push("complete".into()),
+            ReceiveEvent::Failed { reason, .. } => self.0.push(format!("failed: {reason}")),
+            ReceiveEvent::Refused { reason, .. } => self.0.push(format!("refused: {reason}")),
+            _ => {}
+        }
+    }
+}
+
+/// Runs the receiver and senders until `is_done`.
+fn until(
+    service: &mut Service,
+    sources: &mut [&mut Source],
+    told: &mut Told,
+    mut is_done: impl FnMut(&Service) -> bool,
+) {
+    let begun = Instant::now();
+    while !is_done(service) {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", told.0);
+        service.turn(TURN, &mut |event| told.take(&event)).unwrap();
+        for source in &mut *sources {
+            source.turn();
+        }
+    }
+}
+
+/// Whether anything is being put in place, and its sender is there.
+fn is_publishing(service: &Service) -> bool {
+    let mut transfers = service.transfers.values();
+    transfers.any(|it| it.state == State::Publishing)
+}
+
+const LEN: usize = 400_000;
+
+#[test]
+fn a_transfer_whose_sender_vanishes_after_the_last_byte_is_told_as_the_disk_ends_it() {
+    for (command, expected) in [
+        (None, "complete"),
+        (
+            Some(&["false"][..]),
+            "failed: it is in place, but the command failed: exit status: 1",
+        ),
+    ] {
+        let bed = Bed::new();
+        let _slow = bed.slow(LEN, 4);
+        let mut service = bed.service(true, command);
+        let mut told = Told::default();
+        let mut source = Source::of(&bed, &mut bed.file("file", LEN));
+        until(&mut service, &mut [&mut source], &mut told, is_publishing);
+        drop(source);
+        until(&mut service, &mut [], &mut told, |it| {
+            it.transfers.is_empty()
+        });
+        assert_eq!(told.0, [""; 0], "the disk has not ended it");
+        assert!(!service.is_over());
+        until(&mut service, &mut [], &mut told, Service::is_over);
+        assert_eq!(told.0, [expected]);
+        let ended = (service.totals.complete, service.totals.failed);
+        assert_eq!(ended, if command.is_none() { (1, 0) } else { (0, 1) });
+        assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
+    }
+}
+
+/// Stops a receiver of `len` bytes once `is_time`: its totals, what it told, and what its sender
+/// was told.
+fn stop_when(
+    bed: &Bed,
+    len: usize,
+    is_time: fn(&Service) -> bool,
+) -> (Received, Vec<String>, Outcome) {
+    let mut told = Told::default();
+    thread::scope(|scope| {
+        let mut service = bed.service(true, None);
+        let source = scope.spawn(|| Source::of(bed, &mut bed.file("file", len)).settle());
+        until(&mut service, &mut [], &mut told, is_time);
+        let stop = AtomicBool::new(true);
+        let totals = service.run(&stop, &mut |event| told.take(&event)).unwrap();
+        (totals, told.0, source.join().unwrap())
+    })
+}
+
+#[test]
+fn a_receiver_that_is_stopped_while_it_puts_a_transfer_in_place_finishes_and_says_so() {
+    let bed = Bed::new();
+    let _slow = bed.slow(LEN, 3);
+    let (totals, told, outcome) = stop_when(&bed, LEN, is_publishing);
+    assert_eq!((totals.complete, totals.failed), (1, 0));
+    assert_eq!(told, ["complete"]);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
+}
+
+#[test]
+fn a_receiver_that_is_stopped_before_has_nothing_in_place() {
+    let bed = Bed::new();
+    let (totals, told, outcome) = stop_when(&bed, 20_000_000, |service| {
+        let mut transfers = service.transfers.values();
+        transfers.any(|it| it.state == State::Receiving && it.received > 100_000)
+    });
+    assert_eq!((totals.complete, totals.failed), (0, 1));
+    assert_eq!(told, ["failed: the receiver was stopped"]);
+    assert_eq!(outcome, Outcome::Failed("the receiver was stopped".into()));
+    assert!(!bed.out("file").exists());
+}
+
+#[test]
+fn a_sender_that_is_stopped_while_the_last_byte_is_put_in_place_stops_nothing() {
+    let bed = Bed::new();
+    let _slow = bed.slow(LEN, 2);
+    let mut service = bed.service(true, None);
+    let mut told = Told::default();
+    let mut source = Source::of(&bed, &mut bed.file("file", LEN));
+    until(&mut service, &mut [&mut source], &mut told, is_publishing);
+    let now = source.host.now();
+    source.host.bulk().cancel(now, source.id, STOPPED);
+    until(
+        &mut service,
+        &mut [&mut source],
+        &mut told,
+        Service::is_over,
+    );
+    assert_eq!(told.0, ["complete"]);
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
+}
+
+#[test]
+fn the_same_content_sent_anew_while_it_is_put_in_place_is_put_there_after_that() {
+    let bed = Bed::new();
+    let _slow = bed.slow(LEN, 2);
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut first = Source::of(&bed, &mut bed.file("file", LEN));
+    until(&mut service, &mut [&mut first], &mut told, is_publishing);
+    let mut second = Source::of(&bed, &mut bed.again("file"));
+    until(
+        &mut service,
+        &mut [&mut first, &mut second],
+        &mut told,
+        |it| it.totals.complete == 2,
+    );
+    assert_eq!(told.0, ["complete"; 2]);
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
+}
