@@ -11,7 +11,7 @@ mod calls;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -309,6 +309,9 @@ impl Root {
 
     /// Sets permissions and modification time of the file or directory at `path`, which must have
     /// this `identity`.
+    ///
+    /// # Errors
+    /// Those of the system; also if this user may not read it and `/proc` is not mounted.
     pub(crate) fn set_metadata(
         &mut self,
         path: &[u8],
@@ -316,16 +319,40 @@ impl Root {
         modified: Timestamp,
         identity: FileIdentity,
     ) -> io::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let (mode, times) = (Mode::from_raw_mode(mode.into()), timestamps(modified));
+        match self.open_itself(path, OFlags::RDONLY | OFlags::NONBLOCK, identity) {
+            Ok(opened) => {
+                rustix::fs::fchmod(&opened, mode)?;
+                rustix::fs::futimens(&opened, &times)?;
+            }
+            // Its owner may change what he may not read. A descriptor that stands for a place only
+            // takes no changes; the name that the system has for it leads to the same file.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let opened = self.open_itself(path, OFlags::PATH, identity)?;
+                let itself = format!("/proc/self/fd/{}", opened.as_raw_fd());
+                rustix::fs::chmod(&itself, mode)?;
+                rustix::fs::utimensat(CWD, &itself, &times, AtFlags::empty())?;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Opens the file or directory at `path`, which must have this `identity`.
+    fn open_itself(
+        &mut self,
+        path: &[u8],
+        flags: OFlags,
+        identity: FileIdentity,
+    ) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = self.in_parent(path, |parent, last| {
             rustix::fs::openat(parent, last, flags, Mode::empty())
         })?;
-        if FileIdentity::of(&rustix::fs::fstat(&opened)?) != identity {
-            return Err(io::Error::other("something else has taken its place"));
+        match FileIdentity::of(&rustix::fs::fstat(&opened)?) == identity {
+            true => Ok(opened),
+            false => Err(io::Error::other("something else has taken its place")),
         }
-        rustix::fs::fchmod(&opened, Mode::from_raw_mode(mode.into()))?;
-        rustix::fs::futimens(&opened, &timestamps(modified))?;
-        Ok(())
     }
 
     /// Sets the modification time of the link at `path`, not of what it points to.

@@ -9,6 +9,7 @@
 //! made for the rest.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use groupcast_core::text::printable;
 use rustix::fs::{FileType, Stat};
@@ -87,8 +88,8 @@ impl<'a> Publication<'a> {
         let mut directories = Vec::new();
         // New directories: what lies in one moves with it.
         let mut carried: BTreeSet<&[u8]> = BTreeSet::new();
-        // Directories that were moved before and have been removed since: what lay in one is not
-        // looked for.
+        // Directories that were moved before, and have been removed since or cannot be looked into:
+        // what lay in one is not looked for.
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
         for (index, entry) in self.manifest.entries().iter().enumerate() {
             let path = &entry.path[..];
@@ -105,18 +106,27 @@ impl<'a> Publication<'a> {
                 true => self.tree.stat(path).map_err(failed("look at", entry))?,
                 false => None,
             };
-            let there = match is_carried {
+            let was_moved = self.remains && staged.is_none();
+            let there = match is_carried || was_moved && !is_directory {
                 true => None,
-                false => look(target, entry)?,
+                false => match look(target, entry) {
+                    // The directory above has its mode already, and so has all that is in it.
+                    Err(PlaceError::Io { source, .. })
+                        if was_moved && source.kind() == io::ErrorKind::PermissionDenied =>
+                    {
+                        None
+                    }
+                    other => other?,
+                },
             };
             if let Some(stamp) = self.kept.and_then(|kept| kept.get(&index)) {
                 let stat = still_there(entry, stamp, there.as_ref())?;
                 directories.extend(stat.map(|stat| (index, FileIdentity::of(stat))));
                 continue;
             }
-            if self.remains && staged.is_none() {
-                // It was moved before, by itself or with its directory.
-                match there.filter(|_| is_directory).filter(is_a_directory) {
+            if was_moved {
+                // Before, by itself or with its directory.
+                match there.filter(is_a_directory) {
                     Some(stat) => directories.push((index, FileIdentity::of(&stat))),
                     None if is_directory => _ = gone.insert(path),
                     None => {}

@@ -1,12 +1,15 @@
 //! Transfers that break off, are resumed, are refused, and share a disk.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
+use groupcast_core::text::printable;
+
 use super::*;
 use crate::content::Files;
-use crate::manifest::Scan;
+use crate::manifest::{Scan, Timestamp};
 use crate::scratch::Scratch;
 use crate::spool::{Reserved, Spool, SpoolError};
 
@@ -231,6 +234,119 @@ fn what_died_while_it_was_removed_is_removed() {
     drop(open(&scratch.path("out")).unwrap());
     assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
     assert!(scratch.path("out/t/large").exists());
+}
+
+/// Runs `act` as a user who may not read what he may not read: another one, if this is root.
+fn as_a_plain_user(act: impl FnOnce() + Send) {
+    let act = || {
+        let nobody = rustix::process::Uid::from_raw(65_534);
+        // The call changes this thread alone.
+        if rustix::process::geteuid().is_root()
+            && let Err(error) = rustix::thread::set_thread_res_uid(None, nobody, None)
+        {
+            eprintln!("skipped: root cannot become another user here: {error}");
+            return;
+        }
+        act();
+    };
+    let ended = std::thread::scope(|scope| scope.spawn(act).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// A tree with files and a directory that their owner may not read, from someone who may.
+fn unreadable_tree() -> Manifest {
+    let entry = |path: &str, mode, kind| Entry {
+        path: path.into(),
+        mode,
+        modified: Timestamp {
+            seconds: 1_000_000_000,
+            nanoseconds: 7,
+        },
+        kind,
+    };
+    let file = |size| Kind::File {
+        size,
+        fingerprint: 0,
+    };
+    let entries = vec![
+        entry("t", 0o755, Kind::Directory),
+        entry("t/closed", 0o000, Kind::Directory),
+        entry("t/closed/in", 0o300, Kind::Directory),
+        entry("t/closed/in/f", 0o644, file(3)),
+        entry("t/secret", 0o000, file(4)),
+        entry("t/write-only", 0o200, file(5)),
+    ];
+    Manifest::new(entries).unwrap()
+}
+
+/// A receiver that has all of the tree above.
+fn with_an_unreadable_tree(scratch: &Scratch) -> ReceivedFiles {
+    let manifest = unreadable_tree();
+    let encoded = manifest.encode();
+    let layout = Layout {
+        manifest: encoded.len() as u32,
+        content: manifest.content_len(),
+        chunk: Layout::CHUNK,
+    };
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
+    let id = content_id(&encoded);
+    let claim = Claim::new(&spool, id.short().into_bytes());
+    let mut received = ReceivedFiles::new(claim, id, layout, Limits::default()).unwrap();
+    received.begin(&encoded).unwrap();
+    let content = b"abcdefghijkl";
+    let hash = blake3::hash(content);
+    let chunk = [&content[..], hash.as_bytes()].concat();
+    received.write(0, chunk).unwrap();
+    received
+}
+
+/// Checks that the tree above is in place, and lets it be removed.
+fn unreadable_tree_is_in_place(scratch: &Scratch) {
+    assert!(!scratch.path("out/.groupcast").exists(), "it is complete");
+    for entry in unreadable_tree().entries() {
+        let path = scratch.path("out").join(printable(&entry.path));
+        let there = fs::symlink_metadata(&path).unwrap();
+        assert_eq!(there.mode() & 0o777, u32::from(entry.mode), "{path:?}");
+        assert_eq!(there.mtime(), entry.modified.seconds, "{path:?}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn files_that_their_owner_may_not_read_are_put_in_place_after_an_interruption() {
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        {
+            let mut received = with_an_unreadable_tree(&scratch);
+            let mut target = received.claim.spool().target().unwrap();
+            let stage = &mut received.writing.as_mut().unwrap().stage;
+            let plan = stage.prepare(&mut target).unwrap();
+            received.folder.begin_publishing(false).unwrap();
+            // The first move fails, after modes and times are set.
+            fs::create_dir_all(scratch.path("out/t/closed")).unwrap();
+            stage.publish(plan, &mut target).unwrap_err();
+        }
+        fs::remove_dir_all(scratch.path("out/t")).unwrap();
+        drop(open(&scratch.path("out")).unwrap());
+        unreadable_tree_is_in_place(&scratch);
+    });
+}
+
+#[test]
+fn a_tree_that_its_owner_may_not_read_is_complete_after_an_interruption_at_the_end() {
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        {
+            let mut received = with_an_unreadable_tree(&scratch);
+            let mut target = received.claim.spool().target().unwrap();
+            let stage = &mut received.writing.as_mut().unwrap().stage;
+            let plan = stage.prepare(&mut target).unwrap();
+            received.folder.begin_publishing(false).unwrap();
+            stage.publish(plan, &mut target).unwrap();
+        }
+        drop(open(&scratch.path("out")).unwrap());
+        unreadable_tree_is_in_place(&scratch);
+    });
 }
 
 /// What a receiver finds of `files` in its target.
