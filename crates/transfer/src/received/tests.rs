@@ -459,24 +459,23 @@ fn a_file_that_changes_after_it_was_compared_is_not_taken_for_what_it_was() {
 
 #[test]
 fn a_directory_that_cannot_be_written_stops_everything_before_anything_is_moved() {
-    if rustix::process::geteuid().is_root() {
-        return;
-    }
-    let scratch = Scratch::new();
-    let mut files = sent(&scratch);
-    let target = scratch.path("out/t");
-    fs::create_dir_all(&target).unwrap();
-    let mut received = receiver(&scratch, &files);
-    received.begin(files.manifest()).unwrap();
-    for index in 0..files.layout().chunks() {
-        give(&mut received, &mut files, index);
-    }
-    let mode = std::os::unix::fs::PermissionsExt::from_mode;
-    fs::set_permissions(&target, mode(0o555)).unwrap();
-    let error = received.publish().unwrap_err();
-    fs::set_permissions(&target, mode(0o755)).unwrap();
-    assert!(error.contains("directory cannot be written to"), "{error}");
-    assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        let mut files = sent(&scratch);
+        let target = scratch.path("out/t");
+        fs::create_dir_all(&target).unwrap();
+        let mut received = receiver(&scratch, &files);
+        received.begin(files.manifest()).unwrap();
+        for index in 0..files.layout().chunks() {
+            give(&mut received, &mut files, index);
+        }
+        let mode = fs::Permissions::from_mode;
+        fs::set_permissions(&target, mode(0o555)).unwrap();
+        let error = received.publish().unwrap_err();
+        fs::set_permissions(&target, mode(0o755)).unwrap();
+        assert!(error.contains("directory cannot be written to"), "{error}");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    });
 }
 
 #[test]
