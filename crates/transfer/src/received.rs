@@ -145,7 +145,8 @@ impl ReceivedFiles {
         if self.layout.chunks() > Journal::CHUNKS_MAX {
             return Err("the content has more chunks than can be kept account of".into());
         }
-        let Some(manifest) = self.folder.manifest(&self.id, self.layout.manifest) else {
+        let manifest = self.folder.manifest(&self.id, self.layout.manifest);
+        let Some(manifest) = manifest.map_err(kept)? else {
             self.reserve(self.layout.content)?;
             return Ok(Vec::new());
         };

@@ -128,6 +128,31 @@ fn what_is_kept_stays_if_the_receiver_stops_while_it_checks_it() {
 }
 
 #[test]
+fn what_is_kept_stays_if_its_list_of_files_cannot_be_read() {
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        let mut files = sent(&scratch);
+        let mut first = receiver(&scratch, &files);
+        first.begin(files.manifest()).unwrap();
+        give(&mut first, &mut files, 0);
+        drop(first);
+        let list = scratch
+            .path("out/.groupcast")
+            .join(content_id(files.manifest()).short())
+            .join("manifest");
+        let mode = |mode| fs::set_permissions(&list, fs::Permissions::from_mode(mode)).unwrap();
+        mode(0o000);
+        let never = AtomicBool::new(false);
+        let error = receiver(&scratch, &files).resume(&never).unwrap_err();
+        assert!(error.contains("cannot keep what arrives"), "{error}");
+        mode(0o600);
+        let held = receiver(&scratch, &files).resume(&never).unwrap();
+        let kept = 0..files.layout().range(Piece::Chunk(0)).end;
+        assert_eq!(held, [kept]);
+    });
+}
+
+#[test]
 fn what_is_half_in_place_is_finished_as_soon_as_nothing_stops_it() {
     let scratch = Scratch::new();
     let mut files = sent(&scratch);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use rustix::io::Errno;
+
 use crate::about::{HASH, Layout};
 use crate::beneath::{Root, append, sync};
 use crate::content::content_id;
@@ -30,12 +32,20 @@ impl TransferFolder {
         self.spool.directory(&self.name)
     }
 
-    /// The manifest, if it was received whole and is the one of `id`.
-    pub(crate) fn manifest(&self, id: &ContentId, len: u32) -> Option<Vec<u8>> {
+    /// The manifest, if it was received whole and is the one of `id`; `None` if the transfer has to
+    /// begin anew.
+    ///
+    /// # Errors
+    /// If it cannot be read: it may be there.
+    pub(crate) fn manifest(&self, id: &ContentId, len: u32) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
-        let file = self.open().ok()?.read(b"manifest").ok()?;
-        file.take(u64::from(len) + 1).read_to_end(&mut bytes).ok()?;
-        (content_id(&bytes) == *id).then_some(bytes)
+        let file = match self.open().and_then(|folder| folder.read(b"manifest")) {
+            Ok(file) => file,
+            Err(error) if is_none_of_ours(&error) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        file.take(u64::from(len) + 1).read_to_end(&mut bytes)?;
+        Ok((content_id(&bytes) == *id).then_some(bytes))
     }
 
     /// Begins anew with `manifest`.
@@ -180,6 +190,13 @@ impl TransferFolder {
     pub(crate) fn remove(&self) -> io::Result<()> {
         self.spool.remove(&self.name)
     }
+}
+
+/// Whether an error of opening a file says that this user's receiver has none there: there is
+/// nothing, or a link, or what is no file of this user alone.
+fn is_none_of_ours(error: &io::Error) -> bool {
+    let is_absent = error.kind() == io::ErrorKind::NotFound;
+    is_absent || matches!(Errno::from_io_error(error), None | Some(Errno::LOOP))
 }
 
 /// What became of a publication that was interrupted.
