@@ -105,7 +105,8 @@ pub(crate) struct Expected {
     pub(crate) id: ContentId,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
-    /// The manifest of the same content, if this process has put it in place before.
+    /// The manifest of the same content, if this process has put it in place before, and its
+    /// command has not failed.
     pub(crate) placed: Option<Bytes>,
 }
 
@@ -255,8 +256,7 @@ impl Worker {
         let is_finished = files.finish_publishing()?;
         if is_finished || placed.is_some_and(|manifest| files.are_in_place(&manifest)) {
             self.tell.tell(Done::Prepared(files.everything()));
-            self.leave_in_place();
-            return Ok(());
+            return self.leave_in_place(is_finished);
         }
         let held = files.resume(&self.stop)?;
         self.tell.tell(Done::Prepared(held));
@@ -316,21 +316,27 @@ impl Worker {
             held: Some(held),
         });
         if is_finished {
-            self.leave_in_place();
-            return Ok(());
+            return self.leave_in_place(true);
         }
         self.receive_files(files)
     }
 
-    /// Everything is in place already: answers the jobs and does nothing.
-    fn leave_in_place(&self) {
+    /// Everything is in place already: answers the jobs, and runs the command if it has only just
+    /// come there, and does nothing else.
+    fn leave_in_place(&self, has_come: bool) -> Result<(), String> {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Verify => self.tell.tell(Done::Verified),
-                Job::Publish => self.tell.tell(Done::Published),
+                Job::Publish => {
+                    if has_come {
+                        self.arrived()?;
+                    }
+                    self.tell.tell(Done::Published);
+                }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     fn receive_files(&self, mut files: ReceivedFiles) -> Result<(), String> {

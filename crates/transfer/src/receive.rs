@@ -4,10 +4,11 @@
 mod ending;
 mod event;
 mod lists;
+mod placed;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use groupcast_protocols::xgm::Subgroups;
 
 pub use self::event::{Described, ReceiveEvent, Received};
 use self::lists::Lists;
+use self::placed::Placed;
 use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
 use crate::arrival::{ArrivalCommand, OnArrival};
 use crate::disk::{Disk, Done, Expected, Target};
@@ -96,9 +98,7 @@ struct Service {
     retired: Vec<(Option<ContentId>, JoinHandle<()>)>,
     /// Lists of files that are about to be sent, and the results of comparing.
     lists: Lists,
-    /// Manifests of the contents that were put in place last: a sender that did not hear of it may
-    /// send them again.
-    placed: VecDeque<(ContentId, Bytes)>,
+    placed: Placed,
     totals: Received,
     /// Whether the user has stopped it.
     is_stopped: bool,
@@ -109,8 +109,6 @@ impl Service {
     const PATIENCE: Duration = Duration::from_millis(100);
     /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
-    /// The most manifests that are remembered.
-    const PLACED_MAX: usize = 4;
     /// The most transfers at once; more are refused. Each may hold two times the protocol's
     /// `buffer_max`.
     const TRANSFERS_MAX: usize = 16;
@@ -134,7 +132,7 @@ impl Service {
             ending: Vec::new(),
             retired: Vec::new(),
             lists: Lists::default(),
-            placed: VecDeque::new(),
+            placed: Placed::default(),
             totals: Received::default(),
             is_stopped: false,
         })
@@ -394,9 +392,8 @@ impl Service {
             true => self.former(content),
             false => Vec::new(),
         };
-        let placed = self.placed.iter().find(|(id, _)| *id == content);
         Ok(Expected {
-            placed: placed.map(|(_, manifest)| manifest.clone()),
+            placed: self.placed.get(content),
             spool,
             partials_max: self.receiving.partials_max,
             former,

@@ -31,6 +31,10 @@ impl Service {
     pub(super) fn publish(&mut self, id: TransferId) {
         if let Some(incoming) = self.transfers.get_mut(&id) {
             incoming.state = State::Publishing;
+            // It counts as placed again when the disk has said so: the command may fail this time.
+            let content = incoming.content_id();
+            let placed = content.and_then(|content| self.placed.take(content));
+            incoming.manifest = incoming.manifest.take().or(placed);
             incoming.disk.ask(Job::Publish);
         }
     }
@@ -57,9 +61,7 @@ impl Service {
             took: incoming.since.elapsed(),
         });
         if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take()) {
-            self.placed.retain(|(id, _)| *id != content);
-            self.placed.truncate(Self::PLACED_MAX - 1);
-            self.placed.push_front((content, manifest));
+            self.placed.put(content, manifest);
         }
     }
 

@@ -15,10 +15,12 @@ use groupcast_protocols::bulk::{BulkConfig, Outcome, STOPPED, Transfer, Wanted};
 
 use super::*;
 use crate::LinkReach;
-use crate::content::Files;
+use crate::content::{Files, content_id};
 use crate::manifest::Scan;
+use crate::received::ReceivedFiles;
 use crate::scratch::Scratch;
 use crate::slow_disk::Slow;
+use crate::spool::Claim;
 
 /// How long a turn waits.
 const TURN: Duration = Duration::from_millis(2);
@@ -208,6 +210,20 @@ fn until(
     }
 }
 
+/// A command that adds a line to the file `runs`, and fails if the file `fails` is there.
+const COUNTS: &[&str] = &["sh", "-c", "echo >> ../runs; test ! -e ../fails"];
+
+/// Sends `file` once more; what the user is told, and how often the command has run in all.
+fn send_again(bed: &Bed, service: &mut Service) -> (String, usize) {
+    let mut told = Told::default();
+    let mut source = Source::of(bed, &mut bed.again("file"));
+    let before = service.ended();
+    let is_over = |it: &Service| it.ended() > before && it.transfers.is_empty();
+    until(service, &mut [&mut source], &mut told, is_over);
+    let runs = fs::read_to_string(bed.scratch.path("runs")).unwrap_or_default();
+    (told.0.concat(), runs.len())
+}
+
 /// Whether anything is being put in place, and its sender is there.
 fn is_publishing(service: &Service) -> bool {
     let mut transfers = service.transfers.values();
@@ -324,4 +340,51 @@ fn the_same_content_sent_anew_while_it_is_put_in_place_is_put_there_after_that()
     );
     assert_eq!(told.0, ["complete"; 2]);
     assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
+}
+
+const FAILED: &str = "failed: it is in place, but the command failed: exit status: 1";
+
+#[test]
+fn the_command_runs_again_after_it_has_failed_for_content_that_was_in_place_before() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, Some(COUNTS));
+    bed.file("file", LEN);
+    assert_eq!(send_again(&bed, &mut service), ("complete".into(), 1));
+    assert_eq!(
+        send_again(&bed, &mut service),
+        ("complete".into(), 1),
+        "it is there, and the command has run"
+    );
+    fs::write(bed.out("file"), "changed").unwrap();
+    fs::write(bed.scratch.path("fails"), "").unwrap();
+    assert_eq!(send_again(&bed, &mut service), (FAILED.into(), 2));
+    fs::remove_file(bed.scratch.path("fails")).unwrap();
+    assert_eq!(send_again(&bed, &mut service), ("complete".into(), 3));
+    assert_eq!(send_again(&bed, &mut service), ("complete".into(), 3));
+}
+
+#[test]
+fn the_command_runs_for_what_was_half_in_place_before() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, Some(COUNTS));
+    let mut files = bed.file("file", LEN);
+    let spool = service.spool.clone().unwrap();
+    let id = content_id(files.manifest());
+    {
+        let claim = Claim::new(&spool, id.short().into_bytes());
+        let limits = Limits::default();
+        let mut received = ReceivedFiles::new(claim, id, files.layout(), limits).unwrap();
+        received.begin(files.manifest()).unwrap();
+        for index in 0..files.layout().chunks() {
+            let chunk = files.read_chunk(index).unwrap();
+            received.write(index, chunk.to_vec()).unwrap();
+        }
+        // A move has failed.
+        spool.folder(&id).unwrap().begin_publishing(true).unwrap();
+    }
+    fs::write(bed.scratch.path("fails"), "").unwrap();
+    assert_eq!(send_again(&bed, &mut service), (FAILED.into(), 1));
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
+    fs::remove_file(bed.scratch.path("fails")).unwrap();
+    assert_eq!(send_again(&bed, &mut service), ("complete".into(), 2));
 }
