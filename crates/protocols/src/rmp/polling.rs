@@ -199,6 +199,7 @@ impl Rmp {
                 }
                 let evidence = poll.heard.iter().any(|it| members.contains(it));
                 match self.peers.stranger(now, from, evidence, members) {
+                    Stranger::LetIn if !self.has_room(poll.wanted.iter().copied()) => {}
                     // It may ask to be let in, when it hears that it is heard.
                     Stranger::LetIn if !poll.wanted.iter().any(|it| members.contains(it)) => {
                         self.answer_stranger(now);
@@ -246,14 +247,15 @@ impl Rmp {
     }
 
     /// Whether a poll of `from` concerns this member, which is in no configuration now: it was with
-    /// it, or there is evidence that it hears one of us.
+    /// it, or there is evidence that it hears one of us, and room for it.
     fn is_trusted(&self, now: Time, from: MemberId, poll: &Poll) -> bool {
         let known = self.state.knows(from);
         let evidence = || {
             let mut heard = poll.heard.iter();
             heard.any(|member| *member == self.local || self.state.knows(*member))
         };
-        known || !self.peers.is_quarantined(now, from) && evidence()
+        let room = || self.has_room(poll.wanted.iter().copied());
+        known || !self.peers.is_quarantined(now, from) && evidence() && room()
     }
 
     /// Another member has given this one up: so does this one.

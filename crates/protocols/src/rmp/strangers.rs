@@ -1,10 +1,12 @@
 //! How groups that can reach each other find each other, how a member leaves, and what two
 //! processes of one name do.
 
+use alloc::collections::BTreeSet;
+
 use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
-use groupcast_core::{Event, MemberId, Time};
+use groupcast_core::{Event, MemberId, NodeId, Time};
 
 use super::polling::Polling;
 use super::wire::{Announcement, Message};
@@ -61,6 +63,7 @@ impl Rmp {
             return;
         }
         self.peers.note_heard(now, from);
+        let room = self.has_room(announcement.members.iter().copied().chain([from]));
         match &mut self.state {
             State::Operational(operational) => {
                 let members = &operational.order.members;
@@ -69,6 +72,7 @@ impl Rmp {
                 }
                 let evidence = announcement.heard.iter().any(|it| members.contains(it));
                 match self.peers.stranger(now, from, evidence, members) {
+                    Stranger::LetIn if !room => {}
                     Stranger::LetIn if self.join_by_list(now, &announcement) => {}
                     // It may ask to be let in.
                     Stranger::LetIn if announcement.members.len() == 1 && self.has_company() => {
@@ -88,7 +92,7 @@ impl Rmp {
                 let namesake = polling.wanted.iter().any(|it| it.node == from.node);
                 let mut heard = announcement.heard.iter();
                 let hears_us = heard.any(|it| *it == self.local || polling.wanted.contains(it));
-                if !namesake && hears_us && !self.join_by_list(now, &announcement) {
+                if room && !namesake && hears_us && !self.join_by_list(now, &announcement) {
                     let mut seed = Polling::default();
                     seed.wanted.insert(from);
                     seed.wanted.extend(announcement.members);
@@ -224,6 +228,14 @@ impl Rmp {
             State::Operational(_) | State::Left(_) => {}
         }
         members
+    }
+
+    /// Whether `others` may be in a configuration with those that this member was together with, or
+    /// is about to be. Lives of one node count once: the old one goes.
+    pub(super) fn has_room(&self, others: impl Iterator<Item = MemberId>) -> bool {
+        let together = self.together().into_iter().chain([self.local]);
+        let nodes: BTreeSet<NodeId> = together.chain(others).map(|it| it.node).collect();
+        nodes.len() <= self.config.members_max
     }
 
     /// Whether this member no longer listens, because it is leaving.

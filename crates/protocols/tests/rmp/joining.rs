@@ -9,6 +9,8 @@ use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::host::config::Effect;
 use groupcast_sim::{Cluster, ClusterConfig};
 
+use super::{not_started, with_started};
+
 /// `old` of `hosts` members in one configuration.
 fn group(hosts: usize, old: usize, seed: u64) -> Cluster<Rmp> {
     let one_way = Duration::from_micros(30);
@@ -284,6 +286,62 @@ fn the_second_of_a_join_is_at_most_twice_as_slow_as_the_one_before() {
             assert_eq!(lists_of(&cluster), made + lists);
             assert!(with_join.0 <= before.0 * 2 || lists == 0);
             cluster.check();
+        }
+    }
+}
+
+/// A full group goes on as it is beside a process for which it has no room, which is alone.
+#[test]
+fn who_finds_no_room_does_not_disturb_a_full_group() {
+    for (hosts, seed) in [2, 3, 5].into_iter().flat_map(|it| [(it, 1), (it, 2)]) {
+        let config = RmpConfig {
+            members_max: hosts - 1,
+            ..RmpConfig::lan()
+        };
+        let full = 0..hosts - 1;
+        let mut cluster = with_started(hosts, full.clone(), seed, config);
+        let before = full.clone().map(|host| cluster.configurations(host).len());
+        let before: Vec<usize> = before.collect();
+        cluster.start(hosts - 1);
+        cluster.run_for(Duration::from_secs(10));
+        let after = full.map(|host| cluster.configurations(host).len());
+        assert_eq!(
+            after.collect::<Vec<_>>(),
+            before,
+            "{hosts} hosts, seed {seed}"
+        );
+        let alone = cluster.configurations(hosts - 1);
+        assert_eq!(alone.len(), 1, "{hosts} hosts, seed {seed}");
+    }
+}
+
+/// Of more processes than a group may have, that start together, each works in a configuration soon
+/// and stays there.
+#[test]
+fn of_too_many_that_start_together_each_has_a_configuration() {
+    for (hosts, seed) in [2, 3, 5]
+        .into_iter()
+        .flat_map(|it| [(it, 1), (it, 2), (it, 3)])
+    {
+        let config = RmpConfig {
+            members_max: hosts - 1,
+            ..RmpConfig::lan()
+        };
+        let mut cluster = not_started(hosts, seed, config);
+        for host in 0..hosts {
+            cluster.start(host);
+        }
+        cluster.run_for(Duration::from_secs(5));
+        let count = |cluster: &Cluster<Rmp>| -> Vec<usize> {
+            let counts = (0..hosts).map(|host| cluster.configurations(host).len());
+            counts.collect()
+        };
+        let settled = count(&cluster);
+        cluster.run_for(Duration::from_secs(10));
+        assert_eq!(count(&cluster), settled, "{hosts} hosts, seed {seed}");
+        for host in 0..hosts {
+            let now = cluster.current_configuration(host).expect("it works");
+            assert!(now.members.len() < hosts, "{hosts} hosts, seed {seed}");
         }
     }
 }

@@ -20,8 +20,8 @@ use groupcast_core::{Instrumented, MemberId, Rng, Time};
 use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
-/// Of `hosts` hosts those of `started` run with these settings, in one configuration.
-fn with_started(hosts: usize, started: Range<usize>, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+/// `hosts` hosts with these settings, of which none runs.
+fn not_started(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
     let build = move |member, rng, now| {
         Rmp::new(config.clone(), member, rng, now).expect("the settings are valid")
     };
@@ -29,7 +29,12 @@ fn with_started(hosts: usize, started: Range<usize>, seed: u64, config: RmpConfi
         contract: FAMILY.contract,
         ..ClusterConfig::new(hosts, seed)
     };
-    let mut cluster = Cluster::new(judged, build);
+    Cluster::new(judged, build)
+}
+
+/// Of `hosts` hosts those of `started` run with these settings, in one configuration.
+fn with_started(hosts: usize, started: Range<usize>, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+    let mut cluster = not_started(hosts, seed, config);
     for host in started {
         cluster.start(host);
     }
