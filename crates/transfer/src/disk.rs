@@ -101,7 +101,7 @@ pub(crate) struct Expected {
     /// The most transfers that broke off and are kept, this one included.
     pub(crate) partials_max: usize,
     /// The threads of former transfers of the same content.
-    pub(crate) former: Vec<JoinHandle<()>>,
+    pub(crate) former: Former,
     pub(crate) id: ContentId,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
@@ -110,14 +110,39 @@ pub(crate) struct Expected {
     pub(crate) placed: Option<Bytes>,
 }
 
-impl Expected {
-    /// Opens the files, once no other thread writes to their folder.
-    fn open(&mut self) -> Result<ReceivedFiles, String> {
-        // Waits for the former threads, to take over what they have written.
-        for thread in self.former.drain(..) {
+/// Threads of former transfers of the same content. The thread that has them does not end before
+/// them, whatever it does: so whoever waits for it has waited for all, and no two threads write to
+/// one folder.
+#[derive(Debug, Default)]
+pub(crate) struct Former(Vec<JoinHandle<()>>);
+
+impl Former {
+    /// Waits for their end.
+    fn wait(&mut self) {
+        for thread in self.0.drain(..) {
             // A thread reports its error before it ends.
             let _ = thread.join();
         }
+    }
+}
+
+impl FromIterator<JoinHandle<()>> for Former {
+    fn from_iter<T: IntoIterator<Item = JoinHandle<()>>>(threads: T) -> Self {
+        Self(threads.into_iter().collect())
+    }
+}
+
+impl Drop for Former {
+    fn drop(&mut self) {
+        self.wait();
+    }
+}
+
+impl Expected {
+    /// Opens the files, once no other thread writes to their folder.
+    fn open(&mut self) -> Result<ReceivedFiles, String> {
+        // What they have written is taken over.
+        self.former.wait();
         // The claim keeps what is here of this content, whatever is removed to make room.
         let claim = Claim::new(&self.spool, self.id.short().into_bytes());
         if let Err(error) = self.spool.trim(self.partials_max) {

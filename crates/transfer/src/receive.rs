@@ -27,7 +27,7 @@ use self::lists::Lists;
 use self::placed::Placed;
 use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
 use crate::arrival::{ArrivalCommand, OnArrival};
-use crate::disk::{Disk, Done, Expected, Target};
+use crate::disk::{Disk, Done, Expected, Former, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
@@ -99,6 +99,8 @@ struct Service {
     /// Lists of files that are about to be sent, and the results of comparing.
     lists: Lists,
     placed: Placed,
+    /// How many streams were to go into a file.
+    streams: u64,
     totals: Received,
     /// Whether the user has stopped it.
     is_stopped: bool,
@@ -133,6 +135,7 @@ impl Service {
             retired: Vec::new(),
             lists: Lists::default(),
             placed: Placed::default(),
+            streams: 0,
             totals: Received::default(),
             is_stopped: false,
         })
@@ -336,7 +339,10 @@ impl Service {
                 Err("the stream is being put in place already")
             }
             (Content::Pipe, Some(spool)) => {
-                let temporary = format!("stream-{}-{}", id.sender, id.number);
+                // A sender that comes back may offer its stream again, while what came of it before
+                // is still removed.
+                self.streams += 1;
+                let temporary = format!("stream-{}-{}-{}", id.sender, id.number, self.streams);
                 Ok(Target::PipeToFile {
                     name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
                     spool,
@@ -367,8 +373,11 @@ impl Service {
                 let comes = |one: &Incoming| {
                     one.content_id() == Some(content) && one.state != State::Publishing
                 };
-                if hashed && self.transfers.values().any(comes) {
-                    return Err("the same content is under way");
+                if hashed {
+                    if self.transfers.values().any(comes) {
+                        return Err("the same content is under way");
+                    }
+                    self.make_way(content);
                 }
                 let expected = self.expected(spool, (content, layout), hashed)?;
                 Ok(Target::List { expected, hashed })
@@ -390,7 +399,7 @@ impl Service {
         }
         let former = match writes {
             true => self.former(content),
-            false => Vec::new(),
+            false => Former::default(),
         };
         Ok(Expected {
             placed: self.placed.get(content),

@@ -248,6 +248,12 @@ impl Spool {
         Ok(folders.into_iter().map(|(_, name)| name).collect())
     }
 
+    /// Whether a transfer of `id` is under way.
+    #[cfg(test)]
+    pub(crate) fn is_claimed(&self, id: &ContentId) -> bool {
+        self.room().is_claimed(id.short().as_bytes())
+    }
+
     /// Pretends that the disk has `bytes` for this folder.
     #[cfg(test)]
     pub(crate) fn pretend_disk(&self, bytes: u64) {

@@ -5,14 +5,12 @@
 //! is not heard any more, or the user stops the receiver. So the outcome is told when the disk has
 //! answered, and is the one that is found in the target.
 
-use std::thread::JoinHandle;
-
 use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Failure, STOPPED, TransferId};
 
 use super::event::ReceiveEvent;
 use super::{Output, Service};
-use crate::disk::{Done, Job};
+use crate::disk::{Done, Former, Job};
 use crate::incoming::{Incoming, State};
 use crate::manifest::ContentId;
 
@@ -192,16 +190,18 @@ impl Service {
         }
     }
 
-    /// `content` is announced anew, as by a sender that was restarted: the new transfer takes over
-    /// what former ones have brought. What is being put in place comes to its end first.
+    /// `content` is announced anew, as by a sender that was restarted: the new transfer, or list,
+    /// takes over what former ones have brought. What is being put in place comes to its end first.
     pub(super) fn make_way(&mut self, content: ContentId) {
         let former = self
             .transfers
             .iter()
             .filter(|(_, one)| one.content_id() == Some(content) && one.state != State::Publishing);
         let former: Vec<TransferId> = former.map(|(id, _)| *id).collect();
-        for id in former {
-            let now = self.host.now();
+        let (lists, threads) = self.lists.supersede(content);
+        self.retired.extend(threads);
+        let now = self.host.now();
+        for id in lists.into_iter().chain(former) {
             let reason = "the same content is sent anew";
             self.host.bulk().conclude(now, id, Err(reason));
             self.forget(id);
@@ -209,7 +209,7 @@ impl Service {
     }
 
     /// The threads that still work on `content`, for the next one to wait for.
-    pub(super) fn former(&mut self, content: ContentId) -> Vec<JoinHandle<()>> {
+    pub(super) fn former(&mut self, content: ContentId) -> Former {
         let is_former = |retired: &mut (Option<ContentId>, _)| retired.0 == Some(content);
         let retired = self.retired.extract_if(.., is_former);
         let retired = retired.map(|(_, thread)| thread);

@@ -108,20 +108,31 @@ impl Lists {
         self.under_way.get(&id)?.disk.as_ref()
     }
 
-    /// Removes expired results: of files that did not come in time, and former ones of `content`.
-    /// Returns their threads.
-    fn expire(&mut self, now: Time, content: Option<ContentId>) -> Vec<Retired> {
+    /// Removes the results for files that did not come in time. Returns their threads.
+    fn expire(&mut self, now: Time) -> Vec<Retired> {
         for ready in &mut self.ready {
             if self.under_way.contains_key(&ready.list) {
                 ready.since = now;
             }
         }
-        let is_over = |ready: &mut Ready| {
-            let is_former = content.is_some() && ready.files.content_id() == content;
-            is_former || now - ready.since > Self::KEPT
-        };
+        let is_over = |ready: &mut Ready| now - ready.since > Self::KEPT;
         let over = self.ready.extract_if(.., is_over);
         over.filter_map(Ready::retire).collect()
+    }
+
+    /// `content` is announced anew, and another thread is to work on it: ends its hashed lists that
+    /// are under way, and forgets what was found of it. Returns these lists, and all threads.
+    pub(super) fn supersede(&mut self, content: ContentId) -> (Vec<TransferId>, Vec<Retired>) {
+        let of_content = |files: &About| files.content_id() == Some(content);
+        let works =
+            |list: &List| list.disk.is_some() && list.files.as_ref().is_some_and(of_content);
+        let lists = self.under_way.iter().filter(|(_, list)| works(list));
+        let lists: Vec<TransferId> = lists.map(|(id, _)| *id).collect();
+        let ended = lists.iter().filter_map(|id| self.end(*id));
+        let mut threads: Vec<Retired> = ended.collect();
+        let found = self.ready.extract_if(.., |ready| of_content(&ready.files));
+        threads.extend(found.filter_map(Ready::retire));
+        (lists, threads)
     }
 }
 
@@ -152,8 +163,6 @@ impl Service {
             ..about.clone()
         });
         let now = self.host.now();
-        let over = self.lists.expire(now, hashed.then_some(content));
-        self.retired.extend(over);
         // The thread will go on with the stream of the files, so the command gets its length.
         let command = self.command(&Described {
             length: Some(layout.len()),
@@ -190,7 +199,7 @@ impl Service {
     /// Takes the results of the lists' disks.
     pub(super) fn take_compared(&mut self) {
         let now = self.host.now();
-        let over = self.lists.expire(now, None);
+        let over = self.lists.expire(now);
         self.retired.extend(over);
         let ids: Vec<TransferId> = self.lists.under_way.keys().copied().collect();
         for id in ids {
@@ -292,11 +301,11 @@ mod tests {
         let (list, about) = list();
         let mut lists = found(list, &about);
         let hour = Time::ZERO + Duration::from_secs(3600);
-        assert!(lists.expire(hour, None).is_empty() && lists.ready.len() == 1);
+        assert!(lists.expire(hour).is_empty() && lists.ready.len() == 1);
         lists.end(list);
-        lists.expire(hour + Lists::KEPT, None);
+        lists.expire(hour + Lists::KEPT);
         assert_eq!(lists.ready.len(), 1);
-        lists.expire(hour + Lists::KEPT + Duration::from_millis(1), None);
+        lists.expire(hour + Lists::KEPT + Duration::from_millis(1));
         assert!(lists.ready.is_empty());
     }
 

@@ -112,11 +112,11 @@ struct Source {
 }
 
 impl Source {
-    fn begin(bed: &Bed, content: Content, stream: Vec<u8>) -> Self {
+    fn begin(bed: &Bed, content: Content, stream: Vec<u8>, label: &str) -> Self {
         let mut host = BulkHost::open(&bed.link("sender")).unwrap();
         let about = About {
             host: "sender".into(),
-            label: "label".into(),
+            label: label.into(),
             content,
         };
         let transfer = Transfer {
@@ -142,11 +142,36 @@ impl Source {
 
     /// A sender of `files`.
     fn of(bed: &Bed, files: &mut Files) -> Self {
+        Self::labelled(bed, files, "label")
+    }
+
+    fn labelled(bed: &Bed, files: &mut Files, label: &str) -> Self {
         let mut stream = files.manifest().to_vec();
         for index in 0..files.layout().chunks() {
             stream.extend_from_slice(&files.read_chunk(index).unwrap());
         }
-        Self::begin(bed, files.content(), stream)
+        Self::begin(bed, files.content(), stream, label)
+    }
+
+    /// A sender of the list of `files`, with their hashes.
+    fn of_list(bed: &Bed, files: &mut Files) -> Self {
+        let Content::Files {
+            id,
+            layout,
+            entries,
+        } = files.content()
+        else {
+            panic!("they are files");
+        };
+        let list = Content::List {
+            id,
+            layout,
+            entries,
+            hashed: true,
+        };
+        let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
+        let stream = [&files.manifest()[..], &hashes].concat();
+        Self::begin(bed, list, stream, "label")
     }
 
     fn turn(&mut self) {
@@ -207,6 +232,19 @@ fn until(
         for source in &mut *sources {
             source.turn();
         }
+    }
+}
+
+/// Runs the receiver and a sender until that knows what became of the receiver.
+fn until_settled(service: &mut Service, source: &mut Source, told: &mut Told) -> Outcome {
+    let begun = Instant::now();
+    loop {
+        if let Some(outcome) = source.outcome.take() {
+            return outcome;
+        }
+        service.turn(TURN, &mut |event| told.take(&event)).unwrap();
+        source.turn();
+        assert!(begun.elapsed() < Duration::from_secs(60));
     }
 }
 
@@ -387,4 +425,114 @@ fn the_command_runs_for_what_was_half_in_place_before() {
     assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN);
     fs::remove_file(bed.scratch.path("fails")).unwrap();
     assert_eq!(send_again(&bed, &mut service), ("complete".into(), 2));
+}
+
+/// Blocks of the file that lies in the target in part; all but one are there.
+const BLOCKS: usize = 8;
+
+/// A receiver whose target has `file` in part, on a disk that takes a few seconds for it; and the
+/// file as it is sent.
+fn with_a_part(bed: &Bed) -> (Service, Files, ContentId, Slow) {
+    let len = BLOCKS * Layout::CHUNK as usize;
+    let files = bed.file("file", len);
+    let service = bed.service(false, None);
+    let mut there = fs::read(bed.scratch.path("file")).unwrap();
+    there[len / 2] ^= 1;
+    fs::write(bed.out("file"), there).unwrap();
+    let slow = Slow::new(bed.scratch.path("out"), len as u64 / 3, 0);
+    let id = content_id(files.manifest());
+    (service, files, id, slow)
+}
+
+fn is_claimed(service: &Service, id: &ContentId) -> bool {
+    service.spool.as_ref().unwrap().is_claimed(id)
+}
+
+/// Sends the content and waits until it is in place; meanwhile its folder counts as in use.
+fn receive_claimed(bed: &Bed, service: &mut Service, source: &mut Source, id: &ContentId) {
+    let mut told = Told::default();
+    until(service, &mut [source], &mut told, |it| {
+        for incoming in it.transfers.values() {
+            let works = incoming.state == State::Receiving;
+            assert!(!works || is_claimed(it, id), "its folder counts as left");
+        }
+        it.totals.complete == 1
+    });
+    let sent = fs::read(bed.scratch.path("file")).unwrap();
+    assert!(fs::read(bed.out("file")).unwrap() == sent);
+}
+
+#[test]
+fn a_list_that_is_sent_anew_while_the_target_is_compared_is_looked_at_after_that() {
+    let bed = Bed::new();
+    let (mut service, mut files, id, _slow) = with_a_part(&bed);
+    let mut told = Told::default();
+    let mut first = Source::of_list(&bed, &mut files);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        is_claimed(it, &id)
+    });
+    assert_eq!(first.outcome, None, "it compares");
+    // Its sender is killed, and started again.
+    drop(first);
+    let mut second = Source::of_list(&bed, &mut files);
+    let answer = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(answer, Outcome::Complete);
+    let begun = Instant::now();
+    until(&mut service, &mut [], &mut told, |_| {
+        // The first one would be found silent in this time.
+        begun.elapsed() > Duration::from_secs(3)
+    });
+    assert!(is_claimed(&service, &id), "the second one goes on with it");
+    let mut source = Source::of(&bed, &mut files);
+    receive_claimed(&bed, &mut service, &mut source, &id);
+}
+
+#[test]
+fn files_that_another_sender_brings_while_the_target_is_compared_come_after_that() {
+    let bed = Bed::new();
+    let (mut service, mut files, id, _slow) = with_a_part(&bed);
+    let mut told = Told::default();
+    let mut list = Source::of_list(&bed, &mut files);
+    until(&mut service, &mut [&mut list], &mut told, |it| {
+        is_claimed(it, &id)
+    });
+    let mut source = Source::labelled(&bed, &mut files, "another");
+    receive_claimed(&bed, &mut service, &mut source, &id);
+}
+
+#[test]
+fn files_that_another_sender_brings_after_a_list_of_them_come_after_its_thread() {
+    let bed = Bed::new();
+    let (mut service, mut files, id, _slow) = with_a_part(&bed);
+    let mut told = Told::default();
+    let mut list = Source::of_list(&bed, &mut files);
+    let answer = until_settled(&mut service, &mut list, &mut told);
+    assert_eq!(answer, Outcome::Complete);
+    let mut source = Source::labelled(&bed, &mut files, "another");
+    receive_claimed(&bed, &mut service, &mut source, &id);
+}
+
+#[test]
+fn a_list_that_ends_early_is_not_forgotten_with_what_it_waits_for() {
+    let bed = Bed::new();
+    let _slow = bed.slow(LEN, 3);
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut first = Source::of(&bed, &mut bed.file("file", LEN));
+    until(&mut service, &mut [&mut first], &mut told, is_publishing);
+    // Its list has not come whole when its sender is stopped.
+    let mut list = Source::of_list(&bed, &mut bed.again("file"));
+    list.stream = Bytes::new();
+    let has_list = |it: &Service| it.lists.len() == 1;
+    until(&mut service, &mut [&mut list], &mut told, has_list);
+    let now = list.host.now();
+    list.host.bulk().cancel(now, list.id, STOPPED);
+    let has_ended = |it: &Service| it.lists.len() == 0;
+    until(&mut service, &mut [&mut list], &mut told, has_ended);
+    assert!(is_publishing(&service));
+    let mut second = Source::of(&bed, &mut bed.again("file"));
+    let sources = &mut [&mut first, &mut second];
+    let are_complete = |it: &Service| it.totals.complete == 2;
+    until(&mut service, sources, &mut told, are_complete);
+    assert_eq!(told.0, ["complete"; 2]);
 }

@@ -69,7 +69,8 @@ pub(crate) struct Claim {
 impl Claim {
     /// Claims `name`, which no other transfer under way has.
     pub(crate) fn new(spool: &Arc<Spool>, name: Vec<u8>) -> Self {
-        spool.room().promised.insert(name.clone(), 0);
+        let before = spool.room().promised.insert(name.clone(), 0);
+        debug_assert!(before.is_none(), "two transfers work in one folder");
         Self {
             spool: Arc::clone(spool),
             name,
