@@ -49,6 +49,10 @@ const SETTLING: u32 = 8;
 /// long.
 const CAUTION: u32 = 64;
 
+/// The token is sent again after this part of the least token-loss time-out at the latest, unless
+/// `token_retransmit_min` is longer.
+const RETRANSMIT_PART: u32 = 5;
+
 /// Flow control of one member.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -202,7 +206,9 @@ impl Flow {
     /// When to send a token again. The mean rotation is no measure for it: it grows with every
     /// token that is lost, and so would the time-out that makes up for it.
     pub(super) fn token_retransmit(&self, config: &RingConfig) -> Duration {
-        (self.undisturbed.value() * 2).clamp(config.token_retransmit_min, config.token_loss_min / 5)
+        let undisturbed = self.undisturbed.value() * 2;
+        let most = config.token_loss_min / RETRANSMIT_PART;
+        undisturbed.min(most).max(config.token_retransmit_min)
     }
 }
 
@@ -230,6 +236,24 @@ mod tests {
         assert_eq!(after(&mut flow, CAUTION, 0), PERSONAL_MIN * 3 / 4);
         assert_eq!(after(&mut flow, 10, 100), PERSONAL_LEAST);
         assert!(after(&mut flow, 20 * CAUTION, 0) > 10 * PERSONAL_MIN);
+    }
+
+    /// The least retransmission time-out may be above the longest that rotations lead to.
+    #[test]
+    fn every_retransmission_time_out_that_is_valid_is_kept() {
+        let lan = RingConfig::lan();
+        for token_retransmit_min in [Duration::ZERO, lan.token_loss_min / 4] {
+            let config = RingConfig {
+                token_retransmit_min,
+                ..lan.clone()
+            };
+            assert_eq!(config.validate(), Ok(()));
+            let mut flow = Flow::new(&config);
+            assert_eq!(flow.token_retransmit(&config), token_retransmit_min);
+            after(&mut flow, 40, 1_000);
+            let most = token_retransmit_min.max(lan.token_loss_min / RETRANSMIT_PART);
+            assert_eq!(flow.token_retransmit(&config), most);
+        }
     }
 
     #[test]

@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use groupcast_protocols::ring::RingConfig;
+use groupcast_sim::Cluster;
 
 use super::calls::far_apart;
+use super::with_config;
 
 #[test]
 fn time_outs_that_do_not_fit_the_network_are_counted() {
@@ -20,4 +22,21 @@ fn time_outs_that_do_not_fit_the_network_are_counted() {
     };
     assert_eq!(slow(50), 0);
     assert!(slow(11_000) > 0);
+}
+
+/// The longest that it may be is above the time-out that rotations lead to.
+#[test]
+fn a_ring_forms_with_the_longest_retransmission_of_the_token() {
+    let lan = RingConfig::lan();
+    let config = RingConfig {
+        token_retransmit_min: lan.token_loss_min / 4,
+        ..lan
+    };
+    let mut cluster = with_config(2, 6, config);
+    cluster.must(
+        "one ring",
+        Cluster::all_in_one_configuration,
+        Duration::from_secs(2),
+    );
+    cluster.check();
 }
