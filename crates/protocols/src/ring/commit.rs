@@ -12,7 +12,7 @@ use super::numbers::{Hop, Seq};
 use super::ordering::Ordering;
 use super::passing::{Errand, Sent};
 use super::recovery::Recovery;
-use super::wire::{Commit, CommitMember, Message};
+use super::wire::{Commit, CommitMember, LEFT_MAX, Message};
 use super::{Ring, State, Timer};
 
 /// A member that has declared what it holds.
@@ -59,7 +59,7 @@ impl Ring {
             holding: None,
         };
         let members: Vec<CommitMember> = gather.members().map(part).collect();
-        let left = gather.left.iter().copied().collect();
+        let left = gather.left.iter().copied().take(LEFT_MAX).collect();
         let mut commit = Commit {
             hop: Hop::default(),
             ring,

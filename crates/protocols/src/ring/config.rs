@@ -14,6 +14,10 @@ use super::planted::Planted;
 
 /// The least that [`RingConfig::body_max`] may be.
 pub(super) const BODY_LEAST: usize = 256;
+/// The most that it may be.
+pub(super) const BODY_MOST: usize = 65_000;
+/// The most that [`RingConfig::seq_gap_max`] may be.
+pub(super) const SEQ_GAP_MOST: u32 = 1 << 20;
 
 /// When the token gets its high priority back (002 III-C).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +39,7 @@ groupcast_core::settings! {
     pub struct RingConfig {
         /// The most bytes of a datagram's body, the ring's headers included. 1431 makes one
         /// Ethernet frame (a UDP payload of 1472) with all headers.
-        pub body_max: usize = 1431 => Spec::size(BODY_LEAST as u64, 65_000),
+        pub body_max: usize = 1431 => Spec::size(BODY_LEAST as u64, BODY_MOST as u64),
             "Above one frame (MTU less 69): the loss of one fragment loses the whole datagram, and offload is not \
              possible. Too small: more packets for the same bytes.";
         /// The most bytes of a message.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::mech::peers::{Peers, Stranger};
-use groupcast_core::{MemberId, Time};
+use groupcast_core::{MemberId, NodeId, Time};
 
 use super::numbers::{Attempt, Seq};
 use super::ordering::Ordering;
@@ -72,8 +72,20 @@ impl Gather {
         self.joins.get(&member).map(|opinion| opinion.attempt)
     }
 
+    /// Whether `others` fit into one ring with the members that it would have without them.
+    fn has_room(&self, others: impl Iterator<Item = MemberId>, most: usize) -> bool {
+        self.proc.len() < Peers::MAX && fit(self.members().chain(others), most)
+    }
+
+    /// Another candidate says who has left: that matters of those who are given up.
+    fn note_left(&mut self, left: &[MemberId]) {
+        let given_up = left.iter().filter(|member| self.fail.contains(member));
+        let room = Peers::MAX.saturating_sub(self.left.len());
+        self.left.extend(given_up.take(room));
+    }
+
     /// Adds candidates as far as there is room.
-    fn admit(&mut self, members: impl IntoIterator<Item = MemberId>, most: usize) {
+    pub(super) fn admit(&mut self, members: impl IntoIterator<Item = MemberId>, most: usize) {
         // Not a difference of lengths: members may be given up that never were candidates.
         let mut room = most.saturating_sub(self.members().count());
         for member in members {
@@ -84,6 +96,13 @@ impl Gather {
             room -= usize::from(new && !self.fail.contains(&member));
         }
     }
+}
+
+/// Whether all of `members` fit into one ring of at most `most`. Of two lives of one process one is
+/// over.
+pub(super) fn fit(members: impl Iterator<Item = MemberId>, most: usize) -> bool {
+    let nodes: BTreeSet<NodeId> = members.map(|member| member.node).collect();
+    nodes.len() <= most
 }
 
 /// All candidates talk but disagree for this many time-outs: those who disagree are given up.
@@ -278,15 +297,17 @@ impl Ring {
         }
         let (peers, members) = (&mut self.peers, &ring.members);
         let evidence = peers.evidence(now, from, &join.heard, self.local, members);
+        let both = members.iter().copied().chain(join.wanted(from));
+        let room = fit(both, self.config.members_max);
         match self.peers.stranger(now, from, evidence, &ring.members) {
-            Stranger::Ignore => {}
             Stranger::Answer => self.answer_stranger(now),
-            Stranger::LetIn => {
+            Stranger::LetIn if room => {
                 let mut gather = Gather::default();
                 gather.proc.insert(from);
                 self.gather(now, "stranger joins", gather);
                 self.gather_join(now, from, join);
             }
+            Stranger::Ignore | Stranger::LetIn => {}
         }
     }
 
@@ -318,6 +339,10 @@ impl Ring {
             self.join_soon(now);
             return;
         }
+        let most = self.config.members_max;
+        if stranger && !gather.has_room(join.wanted(from), most) {
+            return;
+        }
         let before = (gather.proc.len(), gather.fail.len());
         let namesake = gather
             .proc
@@ -330,7 +355,6 @@ impl Ring {
             }
             gather.fail.insert(old);
         }
-        let most = self.config.members_max;
         gather.admit([from], most);
         gather.admit(join.proc.iter().copied(), most);
         let room = Peers::MAX.saturating_sub(gather.fail.len());
@@ -338,7 +362,7 @@ impl Ring {
         gather.fail.extend(given_up.take(room));
         let given_up = &gather.fail;
         gather.accusers.retain(|member| !given_up.contains(member));
-        gather.left.extend(join.left.iter().copied());
+        gather.note_left(&join.left);
         let opinion = Opinion {
             attempt: join.attempt,
             proc: join.proc.iter().copied().collect(),
@@ -399,9 +423,12 @@ impl Ring {
         if gather.proc.iter().any(|other| other.node == from.node) {
             return;
         }
-        let before = gather.proc.len();
-        gather.admit([from], self.config.members_max);
-        gather.admit(members.iter().copied(), self.config.members_max);
+        let (before, most) = (gather.proc.len(), self.config.members_max);
+        if !gather.has_room(members.iter().copied().chain([from]), most) {
+            return;
+        }
+        gather.admit([from], most);
+        gather.admit(members.iter().copied(), most);
         if gather.proc.len() != before {
             self.change_mind(now);
         }
@@ -504,7 +531,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, NodeId};
+    use groupcast_core::Incarnation;
 
     use super::*;
 

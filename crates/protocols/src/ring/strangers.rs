@@ -5,7 +5,7 @@ use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
 use groupcast_core::{Event, MemberId, Time};
 
-use super::gather::Gather;
+use super::gather::{Gather, fit};
 use super::operational::Operational;
 use super::wire::{Announcement, Message};
 use super::{Ring, State, Timer};
@@ -61,15 +61,19 @@ impl Ring {
                 let heard = &announcement.heard;
                 let (peers, members) = (&mut self.peers, &ring.members);
                 let evidence = peers.evidence(now, from, heard, self.local, members);
+                let both = members.iter().chain(&announcement.members).copied();
+                let most = self.config.members_max;
+                let room = fit(both.chain([from]), most);
                 match self.peers.stranger(now, from, evidence, &ring.members) {
-                    Stranger::Ignore => {}
                     Stranger::Answer => self.answer_stranger(now),
-                    Stranger::LetIn => {
+                    Stranger::LetIn if room => {
                         let mut gather = Gather::default();
-                        gather.proc.insert(from);
-                        gather.proc.extend(announcement.members);
+                        gather.proc.extend(members.iter().copied());
+                        gather.admit([from], most);
+                        gather.admit(announcement.members, most);
                         self.gather(now, "another ring", gather);
                     }
+                    Stranger::Ignore | Stranger::LetIn => {}
                 }
             }
             State::Gather(gather) if !gather.proc.contains(&from) => {

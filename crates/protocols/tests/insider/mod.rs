@@ -152,7 +152,7 @@ fn group(
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// All who live are in one configuration, and take messages for a majority and for all.
-fn works(group: &mut Group, what: &str) {
+pub(crate) fn works(group: &mut Group, what: &str) {
     group.must(
         "one configuration",
         Cluster::all_in_one_configuration,

@@ -1,10 +1,11 @@
-//! Goal: rings form, whatever the order of start; a group of one is a ring too. Method: start hosts
+//! Goal: rings form, whatever the order of start; a group of one is a ring too; no more come in
+//! than may. Method: start hosts
 //! together, one after another, one alone; look at configurations and deliveries.
 
 use std::time::Duration;
 
-use groupcast_protocols::ring::FAMILY;
-use groupcast_sim::Cluster;
+use groupcast_protocols::ring::{FAMILY, Ring, RingConfig};
+use groupcast_sim::{Cluster, ClusterConfig};
 
 use super::{cluster, formed};
 
@@ -45,4 +46,82 @@ fn members_that_start_together_form_one_ring_at_once() {
         }
         cluster.check();
     }
+}
+
+/// Hosts of which none is started yet, with rings of at most `most` members.
+fn at_most(most: usize, hosts: usize, seed: u64) -> Cluster<Ring> {
+    let config = RingConfig {
+        members_max: most,
+        ..RingConfig::lan()
+    };
+    Cluster::new(ClusterConfig::new(hosts, seed), move |member, rng, now| {
+        Ring::new(config.clone(), member, rng, now).expect("the settings are valid")
+    })
+}
+
+/// No configuration changes any more, and none has more than `most` members.
+fn stays(cluster: &mut Cluster<Ring>, most: usize) {
+    let changes = |cluster: &Cluster<Ring>| -> Vec<usize> {
+        let hosts = 0..cluster.hosts();
+        hosts.map(|it| cluster.configurations(it).len()).collect()
+    };
+    let before = changes(cluster);
+    cluster.run_for(Duration::from_secs(20));
+    assert_eq!(changes(cluster), before);
+    for host in 0..cluster.hosts() {
+        let members = |cluster: &Cluster<Ring>| {
+            let configuration = cluster.current_configuration(host);
+            configuration.map_or(0, |it| it.members.len())
+        };
+        assert!((1..=most).contains(&members(cluster)), "host {host}");
+    }
+    cluster.check();
+}
+
+#[test]
+fn one_member_too_many_leaves_a_full_ring_as_it_is() {
+    for (most, seed) in [(2, 40), (3, 41), (3, 42), (5, 43)] {
+        for late in [0, most] {
+            let mut cluster = at_most(most, most + 1, seed);
+            let first: Vec<usize> = (0..=most).filter(|it| *it != late).collect();
+            for host in &first {
+                cluster.start(*host);
+            }
+            cluster.run_for(Duration::from_secs(1));
+            let full = cluster.configurations(first[0]).len();
+            cluster.start(late);
+            cluster.run_for(Duration::from_secs(5));
+            for host in first {
+                assert_eq!(cluster.configurations(host).len(), full, "host {host}");
+            }
+            stays(&mut cluster, most);
+        }
+    }
+}
+
+#[test]
+fn too_many_that_start_together_form_rings_that_stay() {
+    for seed in 0..10 {
+        let mut cluster = at_most(3, 4, seed);
+        for host in 0..4 {
+            cluster.start(host);
+        }
+        cluster.run_for(Duration::from_secs(5));
+        stays(&mut cluster, 3);
+    }
+}
+
+#[test]
+fn rings_that_have_no_room_for_each_other_stay_apart() {
+    let mut cluster = at_most(3, 4, 44);
+    cluster.partition(&[&[0, 1], &[2, 3]]);
+    for host in 0..4 {
+        cluster.start(host);
+    }
+    cluster.run_for(Duration::from_secs(1));
+    let before = cluster.configurations(0).len();
+    cluster.heal();
+    cluster.run_for(Duration::from_secs(5));
+    assert_eq!(cluster.configurations(0).len(), before);
+    stays(&mut cluster, 3);
 }

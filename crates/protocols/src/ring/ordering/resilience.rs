@@ -58,6 +58,7 @@ impl Ordering {
             return;
         }
         let marks = self.marks.as_slice();
+        let room = OldMarks::room(declared);
         match declared.iter_mut().find(|old| old.ring == self.id) {
             Some(old) if old.marks.len() == marks.len() => {
                 for (known, mark) in old.marks.iter_mut().zip(marks) {
@@ -66,6 +67,8 @@ impl Ordering {
                 old.max_n = old.max_n.max(own as u16).min(most as u16);
             }
             Some(_) => {}
+            // What others wrote leaves no room: they do without, all alike.
+            None if room < marks.len() => {}
             None => declared.push(OldMarks {
                 ring: self.id,
                 max_n: own as u16,

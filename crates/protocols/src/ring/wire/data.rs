@@ -5,6 +5,7 @@ use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader};
 
 use super::{FLAGS_SHIFT, Kind, Message, RingTag, tag};
+use crate::ring::config::BODY_MOST;
 use crate::ring::numbers::{Index, Round, Seq};
 
 /// Bytes of a data packet before its body.
@@ -162,6 +163,10 @@ pub(super) fn data(
     let mut body = bytes.slice(reader.position()..);
     if flags & FLAG_PADDED != 0 {
         body = unpadded(&reader, body)?;
+    }
+    // One that is larger could not be sent on when it is recovered.
+    if body.len() > BODY_MOST - DATA_HEADER - RECOVERED_HEADER {
+        return Err(reader.invalid("body", body.len() as u64));
     }
     let packet = Packet {
         origin,

@@ -1,9 +1,11 @@
 //! What forms a ring: joins, announcements, the commit token.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
+use groupcast_core::mech::peers::Peers;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
@@ -17,6 +19,12 @@ const SEQ_LIMIT: u64 = 1 << 47;
 /// Counters of rings that none of ours reaches, whatever it hears
 /// (`core::mech::peers::Peers::next_counter`).
 const COUNTER_LIMIT: u64 = 1 << 62;
+
+/// The most members that a commit token tells to have left.
+pub(in crate::ring) const LEFT_MAX: usize = Peers::MAX;
+/// The most marks of a commit token, those of all old rings together: with as many members as a
+/// ring may have, as many old rings, and all that left, the token is still a datagram.
+pub(in crate::ring) const MARKS_MAX: usize = 4096;
 
 /// A member's view of who is there (Totem's join message).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -42,6 +50,15 @@ pub(in crate::ring) struct Join {
     pub(in crate::ring) max_n: u16,
 }
 
+impl Join {
+    /// Those that `from`, which sent it, wants in the next ring with it.
+    pub(in crate::ring) fn wanted(&self, from: MemberId) -> impl Iterator<Item = MemberId> {
+        let given_up: BTreeSet<&MemberId> = self.fail.iter().collect();
+        let wanted = self.proc.iter().filter(move |it| !given_up.contains(it));
+        wanted.copied().chain([from])
+    }
+}
+
 /// The commit token: the next ring's members, and what each holds of its old ring.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct Commit {
@@ -62,6 +79,17 @@ pub(in crate::ring) struct OldMarks {
     pub(in crate::ring) max_n: u16,
     /// By the index of the member in that ring.
     pub(in crate::ring) marks: Vec<Seq>,
+}
+
+impl OldMarks {
+    /// How many more marks a commit token takes that has these.
+    pub(in crate::ring) fn room(all: &[Self]) -> usize {
+        let marks: usize = all.iter().map(|old| old.marks.len()).sum();
+        match all.len() < Indices::MAX {
+            true => MARKS_MAX.saturating_sub(marks),
+            false => 0,
+        }
+    }
 }
 
 /// One member's part of the commit token.
@@ -146,7 +174,13 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
     let hop = Hop(reader.u64("hop")?);
     let ring = ring_id(reader)?;
     let left = members(reader, "left")?;
+    if left.len() > LEFT_MAX {
+        return Err(reader.invalid("left", left.len() as u64));
+    }
     let count = reader.count("members", 16 + 8 + 1 + 2 + 24 + 24 + 16)?;
+    if count > Indices::MAX {
+        return Err(reader.invalid("members", count as u64));
+    }
     let mut parts: Vec<CommitMember> = Vec::with_capacity(count);
     for _ in 0..count {
         let member = reader.member("member")?;
@@ -181,10 +215,7 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
         });
     }
     let marks = if reader.remaining() > 0 {
-        let count = reader.count("old rings", 24 + 2 + 2)?;
-        (0..count)
-            .map(|_| old_marks(reader))
-            .collect::<Result<_, _>>()?
+        all_marks(reader)?
     } else {
         Vec::new()
     };
@@ -195,6 +226,23 @@ pub(super) fn commit(reader: &mut Reader<'_>) -> Result<Commit, DecodeError> {
         members: parts,
         marks,
     })
+}
+
+/// The marks of each old ring.
+fn all_marks(reader: &mut Reader<'_>) -> Result<Vec<OldMarks>, DecodeError> {
+    let count = reader.count("old rings", 24 + 2 + 2)?;
+    if count > Indices::MAX {
+        return Err(reader.invalid("old rings", count as u64));
+    }
+    let mut all: Vec<OldMarks> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let old = old_marks(reader)?;
+        if old.marks.len() > OldMarks::room(&all) {
+            return Err(reader.invalid("marks", old.marks.len() as u64));
+        }
+        all.push(old);
+    }
+    Ok(all)
 }
 
 fn old_marks(reader: &mut Reader<'_>) -> Result<OldMarks, DecodeError> {

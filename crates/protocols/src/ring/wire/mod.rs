@@ -31,7 +31,9 @@
 //! not passed on. Type 1, while `k-resilient` or `majority` messages are about: the last packet
 //! that has a part of one (8), and for each member how far the mark up to which it holds all is
 //! below seq (4; all ones if nothing is known). The commit token then ends with a list of old
-//! rings: ring 24, MaxN 2, list of marks (8 each) of its members.
+//! rings: ring 24, MaxN 2, list of marks (8 each) of its members. It names at most 512 members that
+//! have left, 128 members, and 128 old rings with 4096 marks together, so that it stays a datagram
+//! whatever its members add to it.
 
 mod data;
 mod membership;
@@ -50,7 +52,7 @@ pub(super) use self::data::{
     DATA_HEADER, Data, DataHeader, PADDING_MAX, Packet, PaddingEnd, RECOVERED_HEADER, Recovered,
     is_again,
 };
-pub(super) use self::membership::{Announcement, Commit, CommitMember, Join, OldMarks};
+pub(super) use self::membership::{Announcement, Commit, CommitMember, Join, LEFT_MAX, OldMarks};
 pub(super) use self::token::{RTR_RUNS_MAX, Resilience, Token};
 use super::numbers::{Hop, Index};
 
