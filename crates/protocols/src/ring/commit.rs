@@ -144,7 +144,7 @@ impl Ring {
 
     pub(super) fn handle_commit(&mut self, now: Time, from: MemberId, commit: Commit) {
         let members = commit.members.len();
-        let last = Hop(2 * members as u64);
+        let last = Hop::last_of_commit(members);
         let Some(me) = commit
             .members
             .iter()

@@ -69,6 +69,13 @@ impl Run {
 pub(super) struct Hop(pub(super) u64);
 
 impl Hop {
+    /// The last hop of a commit token of `members`, which goes round twice. The hops of the ring's
+    /// own tokens begin there: what acknowledges the one acknowledges none of the others, however
+    /// late.
+    pub(super) fn last_of_commit(members: usize) -> Self {
+        Self(2 * members as u64)
+    }
+
     /// The hop `hops` further.
     pub(super) fn plus(self, hops: u16) -> Self {
         Self(self.0.saturating_add(u64::from(hops)))

@@ -118,6 +118,7 @@ impl Ordering {
     ) -> Self {
         let max_n = members.len();
         let marks = Marks::new(max_n, start);
+        let round = Hop::last_of_commit(max_n).round(max_n);
         let streams = Streams::new(members.len(), config.message_max);
         Self {
             id,
@@ -132,7 +133,7 @@ impl Ordering {
             resilient_until: start,
             max_n,
             own_max_n: max_n,
-            round: Round::default(),
+            round,
             hop: Hop::default(),
             requestable: start,
             aru_sent: start,
@@ -195,7 +196,7 @@ impl Ordering {
     pub(super) fn first_token(&self) -> Token {
         Token {
             ring: self.key(),
-            hop: Hop::default(),
+            hop: Hop::last_of_commit(self.members.len()),
             seq: self.safe,
             aru: self.safe,
             aru_by: None,

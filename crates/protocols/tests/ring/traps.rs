@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use groupcast_core::{ConfigurationKind, Service};
-use groupcast_protocols::ring::Ring;
-use groupcast_sim::Cluster;
+use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_sim::{Cluster, ClusterConfig};
 
 use super::{cluster, formed};
 
@@ -214,5 +214,35 @@ fn places_grow_over_many_configurations() {
         .filter_map(|delivery| Some(delivery.place?.seq))
         .collect();
     assert!(places.len() > 60 && places.is_sorted_by(|a, b| a < b));
+    cluster.check();
+}
+
+/// The acknowledgements of commit tokens that were sent again come when the ring has its first
+/// token: they say nothing of that one.
+#[test]
+fn late_acknowledgements_of_the_commit_token_are_none_of_the_first_token() {
+    const TOKEN: u8 = 2;
+    let mut config = ClusterConfig::new(2, 34);
+    config.network.latency = Duration::from_millis(100);
+    let mut cluster = Cluster::started(config, |member, rng, now| {
+        Ring::new(RingConfig::wan(), member, rng, now).expect("the settings are valid")
+    });
+    // It is sent once, and again both ways.
+    let mut lost = 3;
+    cluster.drop_all(move |info| {
+        let first = lost > 0 && info.from == 0 && info.body().first() == Some(&TOKEN);
+        lost -= u32::from(first);
+        first
+    });
+    let forming = |cluster: &Cluster<Ring>| {
+        let status = cluster.protocol(1).expect("runs").status();
+        status.state == "recovery"
+    };
+    cluster.must("it forms", forming, Duration::from_secs(10));
+    cluster.must(
+        "one ring",
+        Cluster::all_in_one_configuration,
+        Duration::from_millis(1_200),
+    );
     cluster.check();
 }
