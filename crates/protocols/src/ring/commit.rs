@@ -8,7 +8,7 @@ use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::gather::Gather;
-use super::numbers::{Hop, Seq};
+use super::numbers::{Attempt, Hop, Seq};
 use super::ordering::Ordering;
 use super::passing::{Errand, Sent};
 use super::recovery::Recovery;
@@ -36,6 +36,12 @@ impl CommitState {
     /// Whether `member` is of the forming ring.
     pub(super) fn has(&self, member: MemberId) -> bool {
         self.members().any(|other| other == member)
+    }
+
+    /// Whether the ring forms by this attempt of `member`, or a later one.
+    pub(super) fn is_formed_by(&self, member: MemberId, attempt: Attempt) -> bool {
+        let mut parts = self.commit.members.iter();
+        parts.any(|part| part.member == member && attempt <= part.attempt)
     }
 
     pub(super) fn members(&self) -> impl Iterator<Item = MemberId> {
@@ -202,24 +208,11 @@ impl Ring {
 
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
         self.peers.note_counter(commit.ring.counter);
-        self.note_attempts(now, &commit);
         self.quarantine_excluded(now);
         self.declare(&mut commit, me);
         self.timers.cancel_all_but(&[Timer::Leave, Timer::Probe]);
         self.transition("commit token", |gather| CommitState::after(gather, commit));
         self.pass_commit(now);
-    }
-
-    /// The ring is formed by these attempts: a join of one of them that is still to be read says
-    /// nothing new. A slow host may find it behind the commit token.
-    fn note_attempts(&mut self, now: Time, commit: &Commit) {
-        for part in &commit.members {
-            if part.member != self.local {
-                let of_ring = |member| commit.members.iter().any(|part| part.member == member);
-                self.peers
-                    .note_attempt(now, part.member, part.attempt, of_ring);
-            }
-        }
     }
 
     fn second_pass(&mut self, now: Time, commit: Commit) {

@@ -231,6 +231,7 @@ impl Ring {
             self.counters.joins_stale += 1;
             return;
         };
+        let fresh = fresh && !self.state.is_formed_by(from, join.attempt);
         self.peers.note_counter(join.counter);
         if join.leaving {
             self.handle_goodbye(now, from);

@@ -9,6 +9,7 @@
 mod requests;
 mod resilience;
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use groupcast_core::{ConfigId, MemberId, Time};
 
 use super::config::RingConfig;
 use super::delivery::Streams;
-use super::numbers::{Claimed, Hop, Index, REPRESENTATIVE, Round, Seq, Window};
+use super::numbers::{Attempt, Claimed, Hop, Index, REPRESENTATIVE, Round, Seq, Window};
 use super::packet_size::PacketSize;
 use super::planted::Plants;
 use super::wire::{Data, Packet, Recovered, RingKey, RingTag, Token};
@@ -32,6 +33,8 @@ pub(super) struct Ordering {
     pub(super) id: ConfigId,
     /// Ascending; the token goes from each to the next.
     pub(super) members: Vec<MemberId>,
+    /// The attempts of the members that the ring was formed by, as the representative told them.
+    pub(super) attempts: Vec<Attempt>,
     /// This member's place among them.
     pub(super) me: Index,
     pub(super) packet_size: PacketSize,
@@ -122,6 +125,7 @@ impl Ordering {
         let streams = Streams::new(members.len(), config.message_max);
         Self {
             id,
+            attempts: vec![Attempt::default(); max_n],
             members,
             me,
             packet_size,
@@ -151,6 +155,13 @@ impl Ordering {
     /// Whether `member` is of this ring.
     pub(super) fn has(&self, member: MemberId) -> bool {
         self.members.binary_search(&member).is_ok()
+    }
+
+    /// Whether the ring was formed by this attempt of `member`, or a later one.
+    pub(super) fn is_formed_by(&self, member: MemberId, attempt: Attempt) -> bool {
+        let place = self.members.binary_search(&member).ok();
+        let formed = place.and_then(|place| self.attempts.get(place));
+        formed.is_some_and(|formed| attempt <= *formed)
     }
 
     pub(super) fn key(&self) -> RingKey {

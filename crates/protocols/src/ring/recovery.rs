@@ -86,6 +86,9 @@ impl Recovery {
             packet_size,
             config,
         );
+        let parts = commit.members.iter();
+        let declared = parts.filter(|part| part.holding.is_some());
+        ordering.attempts = declared.map(|part| part.attempt).collect();
         (ordering.max_n, ordering.own_max_n) = commit.max_n(claims, &holdings, local, old.as_ref());
         let mut of_old = commit.marks.iter();
         let of_old = of_old.find(|it| old.as_ref().is_some_and(|old| old.id == it.ring));

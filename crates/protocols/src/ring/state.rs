@@ -6,6 +6,7 @@ use groupcast_core::MemberId;
 
 use super::commit::CommitState;
 use super::gather::Gather;
+use super::numbers::Attempt;
 use super::operational::Operational;
 use super::ordering::Ordering;
 use super::recovery::Recovery;
@@ -65,6 +66,19 @@ impl State {
             Self::Recovery(recovery) => recovery.old,
             Self::Operational(operational) => Some(operational.ordering),
             Self::Left(old) => old,
+        }
+    }
+
+    /// Whether the ring that forms, or that is there, is formed by this attempt of `member`, or a
+    /// later one: a join of it that is still to be read says nothing new. A slow host may find it
+    /// behind the commit token. What the commit token tells counts for its ring only, since its
+    /// first member could write any attempt.
+    pub(super) fn is_formed_by(&self, member: MemberId, attempt: Attempt) -> bool {
+        match self {
+            Self::Commit(commit) => commit.is_formed_by(member, attempt),
+            Self::Recovery(recovery) => recovery.ordering.is_formed_by(member, attempt),
+            Self::Operational(operational) => operational.ordering.is_formed_by(member, attempt),
+            Self::Gather(_) | Self::Left(_) => false,
         }
     }
 

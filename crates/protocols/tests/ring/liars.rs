@@ -11,8 +11,11 @@ use crate::insider::mutating::is_outlived;
 const COMMIT: u8 = 11;
 /// Bytes of what a commit token begins with, up to the members that have left.
 const HEAD: usize = 1 + 8 + 24;
+/// Where the ring's counter in it ends.
+const COUNTER_END: usize = 1 + 8 + 8;
 /// Bytes of a member of it, and where its fields begin.
 const PART: usize = 16 + 8 + 1 + 2 + 24 + 24 + 16;
+const ATTEMPT: usize = 16;
 const FILLED: usize = 16 + 8;
 const OLD_RING: usize = FILLED + 1 + 2;
 const HIGH: usize = OLD_RING + 24 + 8;
@@ -97,6 +100,19 @@ fn a_false_position_is_over_when_its_teller_is_gone() {
             }
         }),
     ];
+    each_is_over(honest, FAMILY.contract, lies);
+}
+
+#[test]
+fn a_false_attempt_is_over_when_its_teller_is_gone() {
+    // Of each second ring only: who refuses two in a row is given up, and that lasts.
+    let lies: &[(&str, Lie)] = &[("of the last member", |body| {
+        if body[0] == COMMIT && body[COUNTER_END - 1] % 2 == 0 {
+            let members = HEAD + 2 + 16 * number(body, HEAD);
+            let last = number(body, members) - 1;
+            write(body, members + 2 + PART * last + ATTEMPT, &[u8::MAX; 8]);
+        }
+    })];
     each_is_over(honest, FAMILY.contract, lies);
 }
 
