@@ -76,7 +76,7 @@ groupcast_core::settings! {
             "Too small: the token waits for data. Too large: more requests for packets that are on their way.";
         /// The most packets between what every member holds and the newest (Max_seq_gap). Bounds
         /// the memory of the receive window: twice this many packets.
-        pub seq_gap_max: u32 = 4096 => Spec::count("packets", 64, 1 << 20),
+        pub seq_gap_max: u32 = 4096 => Spec::count("packets", 64, SEQ_GAP_MOST),
             "Too small: one slow member stops the others early. Too large: memory.";
         /// When the token is read before data again: `first` method, on any data of the
         /// predecessor's next round, or `second`, on data that it sent after its token.

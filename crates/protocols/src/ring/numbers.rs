@@ -150,13 +150,14 @@ impl Window {
         Seq(self.0.base() - 1)
     }
 
-    pub(super) fn capacity(&self) -> usize {
-        self.0.capacity()
-    }
-
     /// How many numbers above `seq` there is room for.
     pub(super) fn room_above(&self, seq: Seq) -> u64 {
         (self.0.capacity() as u64).saturating_sub(seq.above(self.discarded()))
+    }
+
+    /// The highest number that there is room for.
+    pub(super) fn end(&self) -> Seq {
+        Seq(self.discarded().0.saturating_add(self.0.capacity() as u64))
     }
 
     pub(super) fn missing(&self, limit: Seq) -> impl Iterator<Item = Seq> {

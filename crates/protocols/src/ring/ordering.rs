@@ -19,7 +19,7 @@ use groupcast_core::mech::marks::Marks;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{ConfigId, MemberId, Time};
 
-use super::config::RingConfig;
+use super::config::{RingConfig, SEQ_GAP_MOST};
 use super::delivery::Streams;
 use super::numbers::{Attempt, Claimed, Hop, Index, REPRESENTATIVE, Round, Seq, Window};
 use super::packet_size::PacketSize;
@@ -88,6 +88,11 @@ struct Contribution {
     retransmissions: u32,
     backlog: u32,
 }
+
+/// Sequence numbers that may be in use above what is safe: the largest gap that a member's settings
+/// allow, which may know of one round less. Where members have different ones, this member's own
+/// says nothing of what others claim.
+const CLAIMED_MOST: u64 = 2 * SEQ_GAP_MOST as u64;
 
 /// What a visit may send (002 III-A.1).
 #[derive(Clone, Copy, Debug)]
@@ -230,7 +235,7 @@ impl Ordering {
         // not ours.
         token.hop.member(self.members.len()) == self.me.at()
             && token.seq >= self.requestable
-            && token.seq.above(self.safe) <= self.window_span()
+            && token.seq.above(self.safe) <= CLAIMED_MOST
             && token.aru >= self.safe
             && token
                 .aru_by
@@ -239,12 +244,6 @@ impl Ordering {
                 .resilience
                 .as_ref()
                 .is_none_or(|known| known.marks.len() == self.members.len())
-    }
-
-    /// Sequence numbers that may be in use above what is safe: the gap of every member's rule,
-    /// which may know of one round less.
-    fn window_span(&self) -> u64 {
-        self.window.capacity() as u64
     }
 
     /// A data packet arrived.

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use groupcast_core::{Service, SocketClass};
-use groupcast_protocols::ring::RingConfig;
-use groupcast_sim::Cluster;
+use groupcast_core::{MemberId, Service, SocketClass};
+use groupcast_protocols::ring::{Ring, RingConfig};
+use groupcast_sim::{Cluster, ClusterConfig};
 
 use super::with_config;
 
@@ -54,4 +54,40 @@ fn what_is_recovered_leaves_room_for_what_follows() {
         );
         cluster.check();
     }
+}
+
+/// Each counts with the gap that others have, not with its own.
+#[test]
+fn a_member_with_a_small_gap_stays_with_others_that_have_a_large_one() {
+    let factory = |member: MemberId, rng, now| {
+        let small = member.node.0 == 2;
+        let lan = RingConfig::lan();
+        let config = RingConfig {
+            seq_gap_max: if small { 64 } else { lan.seq_gap_max },
+            ..lan
+        };
+        Ring::new(config, member, rng, now).expect("the settings are valid")
+    };
+    let mut cluster = Cluster::started(ClusterConfig::new(3, 11), factory);
+    cluster.must(
+        "one ring",
+        Cluster::all_in_one_configuration,
+        Duration::from_secs(2),
+    );
+    // Its windows grow while it takes little.
+    for _ in 0..3 {
+        for number in 0..60 {
+            cluster
+                .submit(number % 3, Service::Agreed, vec![1; 60_000])
+                .expect("there is room");
+        }
+        cluster.run_for(Duration::from_millis(300));
+    }
+    let changes = |cluster: &Cluster<Ring>| cluster.configurations(0).len();
+    let before = changes(&cluster);
+    assert_eq!(before, 1);
+    let all = |cluster: &Cluster<Ring>| (0..3).all(|it| cluster.deliveries(it).len() == 180);
+    cluster.must("everything is delivered", all, Duration::from_secs(10));
+    assert_eq!(changes(&cluster), before);
+    cluster.check();
 }

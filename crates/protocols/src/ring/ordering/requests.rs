@@ -52,10 +52,9 @@ impl Ordering {
     /// Adds what is missing here. Only up to the seq of the round before: what was claimed since
     /// may not have been sent yet (002 III-A.2).
     pub(super) fn make_requests(&self, token: &mut Token) {
-        let missing = self
-            .window
-            .missing(self.requestable.min(token.seq))
-            .take(RTR_RUNS_MAX * 64);
+        // What it has no room for it could not keep.
+        let last = self.requestable.min(token.seq).min(self.window.end());
+        let missing = self.window.missing(last).take(RTR_RUNS_MAX * 64);
         if token.rtr.is_empty() {
             token.rtr = runs(missing);
         } else {
