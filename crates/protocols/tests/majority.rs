@@ -113,3 +113,26 @@ fn members_that_leave_are_not_missed() {
         group.check();
     }
 }
+
+/// What one of two had under way when the other left is held by all that are left.
+#[test]
+fn what_is_under_way_when_another_leaves_is_not_lost() {
+    for seed in 304..312 {
+        for mut group in groups(2, seed) {
+            let (from, mut ids) = (group.now(), Vec::new());
+            for millisecond in 0..40 {
+                if millisecond == 20 {
+                    group.leave(1);
+                }
+                let submitted = group.submit(0, Service::Majority, "under way");
+                ids.push(submitted.expect("there is room"));
+                group.run_for(Duration::from_micros(700 + 40 * (seed - 303)));
+            }
+            together(&mut group, &[0]);
+            group.run_for(Duration::from_secs(1));
+            assert_eq!(group.gaps(0), [], "seed {seed}, from {from:?} on");
+            assert!(ids.iter().all(|id| group.has_delivered(0, *id)));
+            group.check();
+        }
+    }
+}

@@ -129,16 +129,18 @@ impl Ordering {
     }
 
     /// The messages of the transitional configuration, which has `along` members: behind a gap only
-    /// those of members in `bound`, and none that a majority must hold if they are none.
+    /// those of members in `bound`, and none that a majority must hold if they are none of those
+    /// that have not `left`.
     pub(super) fn deliver_transitional(
         &mut self,
         mut bound: Indices,
         along: usize,
+        left: &[MemberId],
         emit: &mut impl FnMut(Event),
     ) {
         self.plants.bound_behind_gap(&mut bound);
         let high = self.window.high();
-        let minority = along < majority(self.max_n);
+        let minority = along < majority(self.without(self.max_n, left));
         let (cursor, _, mut packets) = self.packets(minority, emit);
         cursor.deliver_transitional(&mut packets, bound, high);
     }

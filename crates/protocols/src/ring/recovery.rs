@@ -250,7 +250,7 @@ impl Ring {
                 left: recovery.left.clone(),
             }));
             let along = recovery.closing.members.len();
-            old.deliver_transitional(recovery.closing.bound, along, &mut emit);
+            old.deliver_transitional(recovery.closing.bound, along, &recovery.left, &mut emit);
             old.plants.old_ring_finished(events);
         }
         events.push_back(Event::Configuration(Configuration {

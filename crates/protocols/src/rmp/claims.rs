@@ -45,7 +45,11 @@ pub(super) fn max_n_after(
 
 impl Order {
     /// What is left of `max_n` where those of `left` have left this configuration.
-    fn without<'a>(&self, max_n: usize, left: impl Iterator<Item = &'a MemberId>) -> usize {
+    pub(super) fn without<'a>(
+        &self,
+        max_n: usize,
+        left: impl Iterator<Item = &'a MemberId>,
+    ) -> usize {
         max_n.saturating_sub(left.filter(|it| self.members.contains(it)).count())
     }
 }

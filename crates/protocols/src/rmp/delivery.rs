@@ -287,16 +287,18 @@ impl Order {
     }
 
     /// The messages of the transitional configuration: behind the first gap only those of the
-    /// members that are bound; then what came early to one of those that go along.
+    /// members that are bound; then what came early to one of those that go along. Nobody waits for
+    /// a majority of those that have `left`.
     pub(super) fn deliver_transitional(
         &mut self,
         together: &Together,
         closing: &Closing,
+        left: &[MemberId],
         emit: &mut dyn FnMut(Event),
     ) {
         let mut bound = closing.bound;
         self.plants.bound_behind_gap(&mut bound);
-        let minority = closing.members.len() < majority(self.max_n);
+        let minority = closing.members.len() < majority(self.without(self.max_n, left.iter()));
         self.walk(Bound::Together(together), minority, emit, |cursor, view| {
             view.any_version = true;
             cursor.deliver_transitional(view, bound, closing.high);

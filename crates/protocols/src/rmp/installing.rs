@@ -37,7 +37,7 @@ impl Recovering {
             members: closing.members.clone(),
             left: self.proposal.left.clone(),
         }));
-        old.deliver_transitional(together, closing, emit);
+        old.deliver_transitional(together, closing, &self.proposal.left, emit);
         own_early
     }
 
