@@ -1,6 +1,7 @@
 //! The two-phase anti-entropy protocol (004 3.6.2): who misses something asks, who has it answers,
 //! within limits.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use groupcast_core::{Destination, MemberId, MessageId};
@@ -38,7 +39,12 @@ impl Gossip {
             self.view.beat(*member, *heartbeat, self.round.number);
         }
         let limit = self.config.limit_requests;
+        let mut origins = BTreeSet::new();
         for holding in &gossip.digest {
+            // A sender is in a digest once; what is said again costs time and tells nothing.
+            if !origins.insert(holding.origin) {
+                continue;
+            }
             let left = limit.saturating_sub(self.round.requests) as usize;
             let (missing, shared) = self.compare(from, holding, left);
             for id in missing {
@@ -85,11 +91,7 @@ impl Gossip {
             if sender != self.local {
                 stream.claimed(run.first, run.last, round);
             }
-            for number in &run.flagged {
-                if let Some(slot) = stream.slot_mut(*number) {
-                    slot.flagged = slot.flagged.saturating_add(1);
-                }
-            }
+            stream.flag(run);
         }
         // The source holds all that is recent; who reaches further back than this member was there
         // before.

@@ -175,11 +175,7 @@ impl Gossip {
                 gaps: Vec::new(),
             };
             if gaps {
-                let holes = stream.holes().map(|(first, last)| Run {
-                    first,
-                    last,
-                    flagged: Vec::new(),
-                });
+                let holes = stream.holes().map(|(first, last)| Run::of(first, last));
                 let holes = holes.take(HOLDING_RUNS_MAX).collect();
                 holding.gaps = within(holes, false, &mut budget);
             }
@@ -342,23 +338,23 @@ impl Gossip {
 fn runs(numbers: impl Iterator<Item = (u64, bool)>, budget: &mut usize) -> Vec<Run> {
     let mut numbers = numbers.peekable();
     let runs = core::iter::from_fn(|| {
-        let (last, flagged) = numbers.next()?;
-        let mut run = Run {
-            first: last,
-            last,
-            flagged: flagged.then_some(last).into_iter().collect(),
-        };
-        while let Some((number, flagged)) = numbers.next_if(|(number, _)| number + 1 == run.first) {
+        let (last, repaired) = numbers.next()?;
+        let mut run = Run::of(last, last);
+        if repaired {
+            run.set_repaired(last);
+        }
+        while let Some((number, repaired)) = numbers.next_if(|(number, _)| number + 1 == run.first)
+        {
             run.first = number;
-            if flagged {
-                run.flagged.push(number);
+            if repaired {
+                run.set_repaired(number);
             }
         }
         Some(run)
     });
     let runs: Vec<Run> = runs.take(HOLDING_RUNS_MAX).collect();
     // Without a single flag the bits are not written.
-    let bits = runs.iter().any(|run| !run.flagged.is_empty());
+    let bits = runs.iter().any(|run| !run.repaired.is_empty());
     within(runs, bits, budget)
 }
 

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use groupcast_core::MemberId;
 
 use super::round::RoundNumber;
+use super::wire::Run;
 
 /// What is kept of a message besides its bytes is taken to cost this many.
 pub(super) const SLOT_COST: usize = 128;
@@ -297,6 +298,22 @@ impl Stream {
     /// The entry of a message.
     pub(super) fn slot_mut(&mut self, number: u64) -> Option<&mut Slot> {
         self.slots.get_mut(&number)
+    }
+
+    /// Another member says which messages of `run` it has repaired. Returns how many entries were
+    /// looked at: those that are held there, however many numbers it names.
+    pub(super) fn flag(&mut self, run: &Run) -> usize {
+        let Some((first, last)) = run.repaired_within() else {
+            return 0;
+        };
+        let mut looked_at = 0;
+        for (number, slot) in self.slots.range_mut(first..=last) {
+            looked_at += 1;
+            if run.is_repaired(*number) {
+                slot.flagged = slot.flagged.saturating_add(1);
+            }
+        }
+        looked_at
     }
 
     /// The entry of a message.

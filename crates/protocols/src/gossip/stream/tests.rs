@@ -55,6 +55,22 @@ fn a_claim_moves_the_stream_by_its_window_at_most() {
 }
 
 #[test]
+fn what_another_has_repaired_is_looked_for_among_what_is_held() {
+    let mut stream = Stream::from(0, 8192);
+    for number in 1..=5 {
+        put(&mut stream, number * 10, 0);
+    }
+    let mut run = Run::of(1, 500_000);
+    (1..=500_000).for_each(|number| run.set_repaired(number));
+    assert_eq!(stream.flag(&run), 5);
+    let mut run = Run::of(15, 45);
+    run.set_repaired(30);
+    assert_eq!(stream.flag(&run), 2, "30 and 40");
+    let flagged = stream.slots().map(|(_, slot)| slot.flagged);
+    assert_eq!(flagged.collect::<Vec<_>>(), [1, 1, 2, 1, 1]);
+}
+
+#[test]
 fn a_message_beyond_the_window_leaves_the_old_ones_behind() {
     let mut stream = Stream::from(0, 64);
     put(&mut stream, 2, 0);

@@ -23,11 +23,7 @@ fn stranger(number: u64) -> MemberId {
 }
 
 fn digest(origin: MemberId, first: u64, last: u64) -> Message {
-    let run = Run {
-        first,
-        last,
-        flagged: Vec::new(),
-    };
+    let run = Run::of(first, last);
     Message::Gossip(Digest {
         round: RoundNumber(1),
         about: SelfDescription {

@@ -204,8 +204,11 @@ fn describe(body: &Bytes) -> String {
             for holding in &gossip.digest {
                 for run in holding.runs.iter().rev() {
                     text += &format!(" {}{}..{}", name(holding.origin), run.first, run.last);
-                    for number in &run.flagged {
-                        text += &format!(" !{number}");
+                    let repaired = run.repaired_within().map(|(first, last)| first..=last);
+                    for number in repaired.into_iter().flatten().rev() {
+                        if run.is_repaired(number) {
+                            text += &format!(" !{number}");
+                        }
                     }
                 }
                 for gap in holding.gaps.iter().rev() {

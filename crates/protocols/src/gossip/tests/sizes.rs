@@ -62,11 +62,8 @@ impl Asked {
     /// Yet another one gossips that it has repaired the message.
     fn hears_of_a_repair(&mut self) {
         let number = self.id.number;
-        let run = Run {
-            first: number,
-            last: number,
-            flagged: alloc::vec![number],
-        };
+        let mut run = Run::of(number, number);
+        run.set_repaired(number);
         let about = SelfDescription {
             heartbeat: Heartbeat(1),
             zone: 0,

@@ -13,11 +13,9 @@ fn member(node: u64) -> MemberId {
 }
 
 fn run(first: u64, last: u64, flagged: &[u64]) -> Run {
-    Run {
-        first,
-        last,
-        flagged: flagged.to_vec(),
-    }
+    let mut run = Run::of(first, last);
+    flagged.iter().for_each(|number| run.set_repaired(*number));
+    run
 }
 
 fn all() -> Vec<Message> {
