@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use groupcast_core::mech::bookmarks::Bookmarks;
 use groupcast_core::{MemberId, NodeId, Rng};
 
-use super::round::RoundNumber;
+use super::round::{RoundNumber, Steps};
 use super::wire::{Heartbeat, SelfDescription};
 
 /// What is known of a member.
@@ -20,6 +20,8 @@ use super::wire::{Heartbeat, SelfDescription};
 pub(super) struct Peer {
     pub(super) member: MemberId,
     heartbeat: Heartbeat,
+    /// Its own word: its heartbeat, and when it said so.
+    own_word: Option<(Heartbeat, Steps)>,
     /// The round in which it last gave a sign of life.
     heard: RoundNumber,
     /// What it said of itself last.
@@ -87,6 +89,7 @@ impl View {
                 let peer = Peer {
                     member,
                     heartbeat: Heartbeat::default(),
+                    own_word: None,
                     heard: round,
                     about: None,
                     before: None,
@@ -105,10 +108,11 @@ impl View {
         member: MemberId,
         about: SelfDescription,
         floor: Option<u64>,
+        now: Steps,
     ) {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
-            peer.heartbeat = peer.heartbeat.max(about.heartbeat);
+            peer.said(about.heartbeat, now);
             let forgotten = self.forgotten.take(member);
             let first = forgotten.or(floor.map(|floor| about.sent.max(floor)));
             peer.before = peer.before.or(first);
@@ -116,11 +120,18 @@ impl View {
         }
     }
 
-    /// Somebody says that `member`'s heart has beaten so often.
-    pub(super) fn beat(&mut self, member: MemberId, heartbeat: Heartbeat, round: RoundNumber) {
+    /// Somebody says that `member`'s heart has beaten so often. More often than it can have is no
+    /// sign of life.
+    pub(super) fn beat(
+        &mut self,
+        member: MemberId,
+        heartbeat: Heartbeat,
+        round: RoundNumber,
+        now: Steps,
+    ) {
         if let Ok(index) = self.find(member) {
             let peer = &mut self.peers[index];
-            if heartbeat > peer.heartbeat {
+            if heartbeat > peer.heartbeat && peer.may_have(heartbeat, now) {
                 peer.heartbeat = heartbeat;
                 peer.heard = round;
             }
@@ -263,6 +274,31 @@ impl View {
 }
 
 impl Peer {
+    /// Heartbeats by which a member may be ahead of its own word for what that took on its way.
+    const ON_ITS_WAY: u64 = 16;
+
+    /// It says itself how often its heart has beaten: that counts, whatever others have said. A
+    /// word that is older than another of it tells nothing.
+    fn said(&mut self, heartbeat: Heartbeat, now: Steps) {
+        if self.own_word.is_none_or(|(last, _)| last <= heartbeat) {
+            self.own_word = Some((heartbeat, now));
+            self.heartbeat = heartbeat;
+        }
+    }
+
+    /// Whether its heart can have beaten so often since its own word: its rounds last as long as
+    /// this member's, or half as long at least.
+    fn may_have(&self, heartbeat: Heartbeat, now: Steps) -> bool {
+        self.own_word.is_none_or(|(last, then)| {
+            let beats = now.0.saturating_sub(then.0).saturating_mul(2);
+            let most = last
+                .0
+                .saturating_add(beats)
+                .saturating_add(Self::ON_ITS_WAY);
+            heartbeat.0 <= most
+        })
+    }
+
     /// It is forgotten, but for how many messages it had sent when it was first heard of.
     fn note_in(&self, forgotten: &mut Bookmarks) {
         if let Some(before) = self.before {
@@ -327,7 +363,7 @@ mod tests {
         let mut view = View::new(member(0), 2, Rng::new(1));
         for node in 1..=40 {
             view.heard(member(node), RoundNumber(0));
-            view.described(member(node), about(node), Some(0));
+            view.described(member(node), about(node), Some(0), Steps(0));
         }
         let known = |node: &u64| view.sent_before(member(*node)).is_some();
         assert_eq!((1..=40).filter(known).count(), 2 + 32, "there, remembered");
@@ -336,7 +372,7 @@ mod tests {
         assert_eq!(view.expire(RoundNumber(200), 100), 2);
         assert_eq!(view.sent_before(member(30)), Some(35));
         view.heard(member(30), RoundNumber(200));
-        view.described(member(30), about(50), Some(0));
+        view.described(member(30), about(50), Some(0), Steps(0));
         assert_eq!(view.sent_before(member(30)), Some(35));
     }
 
@@ -349,12 +385,12 @@ mod tests {
             sent,
         };
         let mut view = view(8, 3);
-        view.described(member(1), about(7), None);
+        view.described(member(1), about(7), None, Steps(0));
         assert_eq!(view.sent_before(member(1)), None);
         view.proved(member(1), 9);
-        view.described(member(1), about(12), None);
+        view.described(member(1), about(12), None, Steps(0));
         assert_eq!(view.sent_before(member(1)), Some(9));
-        view.described(member(2), about(7), Some(20));
+        view.described(member(2), about(7), Some(20), Steps(0));
         assert_eq!(
             view.sent_before(member(2)),
             Some(20),
@@ -381,12 +417,41 @@ mod tests {
     #[test]
     fn who_gives_no_sign_of_life_is_forgotten_and_hearsay_counts_if_it_is_new() {
         let mut view = view(64, 3);
-        view.beat(member(1), Heartbeat(5), RoundNumber(90));
-        view.beat(member(1), Heartbeat(5), RoundNumber(95));
+        view.beat(member(1), Heartbeat(5), RoundNumber(90), Steps(90));
+        view.beat(member(1), Heartbeat(5), RoundNumber(95), Steps(95));
         view.heard(member(2), RoundNumber(80));
         assert_eq!(view.expire(RoundNumber(101), 100), 1);
         assert_eq!(view.expire(RoundNumber(185), 100), 1);
         assert_eq!(view.members().collect::<Vec<_>>(), [member(1)]);
         assert_eq!(view.expire(RoundNumber(191), 100), 1);
+    }
+
+    #[test]
+    fn a_members_own_word_counts_and_hearsay_only_as_far_as_its_heart_can_have_beaten() {
+        let about = |heartbeat| SelfDescription {
+            heartbeat: Heartbeat(heartbeat),
+            zone: 0,
+            link: false,
+            sent: 0,
+        };
+        let mut view = view(8, 1);
+        let mut heartbeat = |own: Option<u64>, said: &[u64], now| {
+            if let Some(own) = own {
+                view.described(member(1), about(own), None, Steps(now));
+            }
+            for said in said {
+                view.beat(member(1), Heartbeat(*said), RoundNumber(now), Steps(now));
+            }
+            view.peers[0].heartbeat.0
+        };
+        // As long as it has said nothing itself, whatever others say is believed.
+        assert_eq!(heartbeat(None, &[u64::MAX], 10), u64::MAX);
+        assert_eq!(heartbeat(Some(500), &[], 11), 500);
+        assert_eq!(heartbeat(None, &[u64::MAX, 700, 505], 11), 505);
+        assert_eq!(heartbeat(None, &[701, 700], 103), 700);
+        // Its own word, which was on its way for some rounds; then one that is older than that.
+        assert_eq!(heartbeat(Some(690), &[], 104), 690);
+        assert_eq!(heartbeat(Some(689), &[], 105), 690);
+        assert_eq!(heartbeat(Some(u64::MAX), &[], 106), u64::MAX);
     }
 }

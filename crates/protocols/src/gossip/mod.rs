@@ -306,6 +306,8 @@ impl Protocol for Gossip {
         if !self.participation.has_left() && self.round.due <= now {
             // Rounds that a pause has swallowed are not made up for.
             let step = self.config.step_interval;
+            let late = (now - self.round.due).as_nanos() / step.as_nanos();
+            self.round.steps.0 += 1 + late as u64;
             let next = self.round.due + step;
             self.round.due = if next > now { next } else { now + step };
             self.begin_round();

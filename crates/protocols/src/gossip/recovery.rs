@@ -36,7 +36,9 @@ impl Gossip {
     pub(super) fn handle_gossip(&mut self, from: MemberId, gossip: &wire::Gossip) {
         self.described(from, gossip.about);
         for (member, heartbeat) in &gossip.alive {
-            self.view.beat(*member, *heartbeat, self.round.number);
+            let round = &self.round;
+            self.view
+                .beat(*member, *heartbeat, round.number, round.steps);
         }
         let limit = self.config.limit_requests;
         let mut origins = BTreeSet::new();

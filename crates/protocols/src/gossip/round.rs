@@ -28,10 +28,16 @@ impl RoundNumber {
     }
 }
 
+/// How often a round has become due since the start: with those that a pause has swallowed, unlike
+/// the numbers of rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Steps(pub(super) u64);
+
 /// The round that a member is in.
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) number: RoundNumber,
+    pub(super) steps: Steps,
     /// When the next one begins.
     pub(super) due: Time,
     /// Requests sent in this one.
@@ -49,6 +55,7 @@ impl Round {
     pub(super) fn new(due: Time) -> Self {
         Self {
             number: RoundNumber::default(),
+            steps: Steps::default(),
             due,
             requests: 0,
             searches: 0,
@@ -61,6 +68,7 @@ impl Round {
     fn advance(&mut self) {
         *self = Self {
             number: RoundNumber(self.number.0 + 1),
+            steps: self.steps,
             ..Self::new(self.due)
         };
     }
@@ -283,7 +291,7 @@ impl Gossip {
         // Who may have been followed before begins where it proves that it has come to.
         let accounted = self.bookmarks.get(from).unwrap_or_default();
         let floor = (!self.must_prove(from)).then_some(accounted);
-        self.view.described(from, about, floor);
+        self.view.described(from, about, floor, self.round.steps);
         if floor.is_none() {
             self.ask_for_proof(from);
         }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use groupcast_core::{Event, NodeId, Ordered, Protocol, Service, SubmitError, Time};
 
 use super::super::round::RoundNumber;
+use super::super::wire::{Gossip as Digest, Heartbeat, Message, SelfDescription};
 use super::super::{Dissemination, GossipConfig, Hierarchy, Variant};
 use super::script::{Script, id, message};
 
@@ -36,7 +37,7 @@ fn what_nobody_can_repair_is_a_gap_one_round_after_it_is_stable_and_a_late_copy_
     assert_eq!(script.told('B'), ["gap A2..2", "A3"]);
     assert_eq!(script.member('B').counters().gaps, 1);
     assert!(script.members[&'A'].holds(message('A', 2)));
-    let late = super::super::wire::Message::Request {
+    let late = Message::Request {
         round: RoundNumber(0),
         id: message('A', 2),
     };
@@ -186,6 +187,51 @@ fn who_is_silent_for_long_has_failed_unless_others_hear_it() {
     }
     assert_eq!(script.members[&'A'].view().collect::<Vec<_>>(), [id('B')]);
     assert_eq!(script.member('A').counters().failed, 1);
+}
+
+/// How many members each of twelve took for failed in ten minutes, the one that crashed after the
+/// first six seconds among them, if that one told another one `lie` of everybody else's heartbeat.
+fn failed_after(lie: Option<Heartbeat>, fail_rounds: u32) -> Vec<u64> {
+    let names = "ABCDEFGHIJKL";
+    let mut script = Script::new(names, |_| GossipConfig {
+        fail_rounds,
+        ..quiet()
+    });
+    for _ in 0..60 {
+        script.round_of_all();
+    }
+    if let Some(heartbeat) = lie {
+        let others = names.chars().filter(|name| !"BL".contains(*name));
+        let about = SelfDescription {
+            heartbeat: Heartbeat(61),
+            zone: 0,
+            link: false,
+            sent: 0,
+        };
+        let gossip = Message::Gossip(Digest {
+            round: RoundNumber(61),
+            about,
+            alive: others.map(|name| (id(name), heartbeat)).collect(),
+            digest: Vec::new(),
+        });
+        script.forge('L', 'B', &gossip);
+    }
+    script.members.remove(&'L');
+    for _ in 0..6_000 {
+        script.round_of_all();
+        script.said();
+    }
+    let members = script.members.values();
+    members.map(|member| member.counters().failed).collect()
+}
+
+/// Without what others say, each of the twelve would miss another one for so long about once in
+/// fifty spans.
+#[test]
+fn one_false_word_of_anothers_heartbeat_does_not_make_members_that_live_look_dead() {
+    for lie in [None, Some(Heartbeat(u64::MAX)), Some(Heartbeat(100))] {
+        assert_eq!(failed_after(lie, 40), [1; 11], "{lie:?}");
+    }
 }
 
 #[test]
