@@ -138,6 +138,11 @@ impl View {
         }
     }
 
+    /// Whether `member` is in the view.
+    pub(super) fn knows(&self, member: MemberId) -> bool {
+        self.find(member).is_ok()
+    }
+
     /// Forgets `member`.
     pub(super) fn remove(&mut self, member: MemberId) {
         if let Ok(index) = self.find(member) {

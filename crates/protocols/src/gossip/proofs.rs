@@ -106,8 +106,13 @@ impl Gossip {
 
     /// A member that was asked answers.
     pub(super) fn handle_proof(&mut self, from: MemberId, nonce: u64, about: SelfDescription) {
-        if self.proofs.take(from, nonce) && self.must_prove(from) {
+        if !self.proofs.take(from, nonce) {
+            return;
+        }
+        if self.must_prove(from) {
             self.view.proved(from, about.sent);
+        } else {
+            self.note_sent(from, about.sent);
         }
     }
 }

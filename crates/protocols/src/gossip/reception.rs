@@ -31,7 +31,7 @@ impl Gossip {
                 }
             }
         }
-        self.store(id, Carries::Data, payload);
+        self.store(self.local, id, Carries::Data, payload);
         self.deliver(id.sender);
     }
 
@@ -48,7 +48,7 @@ impl Gossip {
             self.counters.junk += 1;
             return;
         }
-        match self.store(header.id, header.carries, payload.clone()) {
+        match self.store(from, header.id, header.carries, payload.clone()) {
             Some(Inserted::New) => {
                 if header.carries == Carries::Data && header.tree != NO_TREE {
                     self.forward(from, header, &payload);
@@ -57,7 +57,7 @@ impl Gossip {
             }
             Some(Inserted::Duplicate) => self.counters.duplicates += 1,
             Some(Inserted::Late) => self.counters.late += 1,
-            None => self.counters.overflows += 1,
+            Some(Inserted::Beyond) | None => self.counters.overflows += 1,
         }
     }
 
@@ -74,8 +74,15 @@ impl Gossip {
         }
     }
 
-    /// Puts a message into the buffer; `None` if there is no room for it or for its sender.
-    fn store(&mut self, id: MessageId, carries: Carries, payload: Bytes) -> Option<Inserted> {
+    /// Puts a message that came from `from` into the buffer; `None` if there is no room for it or
+    /// for its sender.
+    fn store(
+        &mut self,
+        from: MemberId,
+        id: MessageId,
+        carries: Carries,
+        payload: Bytes,
+    ) -> Option<Inserted> {
         let round = self.round.number;
         if !self.streams.contains_key(&id.sender) {
             let number = id.number;
@@ -89,6 +96,15 @@ impl Gossip {
             self.follow(id.sender, met)?;
         }
         let stream = self.streams.get_mut(&id.sender)?;
+        if from != id.sender {
+            if stream.is_beyond(id.number) {
+                return Some(Inserted::Beyond);
+            }
+        } else if carries == Carries::Data {
+            for mut slot in stream.came_from_sender(id.number, round) {
+                self.held.discard(&mut slot);
+            }
+        }
         if let Some(slot) = stream.slot_mut(id.number) {
             if self.config.duplicate_resets {
                 slot.born = round;

@@ -97,7 +97,11 @@ impl Gossip {
         let round = self.round.number;
         let threshold = u64::from(self.config.stable_threshold);
         let mut changed: Vec<MemberId> = Vec::new();
+        let mut doubted: Vec<MemberId> = Vec::new();
         for (sender, stream) in &mut self.streams {
+            if stream.doubts(round, threshold / 2) && self.view.knows(*sender) {
+                doubted.push(*sender);
+            }
             if stream
                 .open()
                 .is_some_and(|since| round.since(since) > threshold)
@@ -111,6 +115,10 @@ impl Gossip {
         }
         for sender in changed {
             self.deliver(sender);
+        }
+        // What only others have said to exist is given up too, unless the sender denies it.
+        for sender in doubted {
+            self.ask_for_proof(sender);
         }
     }
 
@@ -301,7 +309,7 @@ impl Gossip {
 
     /// A sender says how many messages it has sent: those that nobody's digest named here are
     /// missing too, although they may be stable everywhere else.
-    fn note_sent(&mut self, sender: MemberId, sent: u64) {
+    pub(super) fn note_sent(&mut self, sender: MemberId, sent: u64) {
         if !self.streams.contains_key(&sender)
             && let Some(before) = self.view.sent_before(sender)
             && before < sent
@@ -310,7 +318,9 @@ impl Gossip {
             let _ = self.follow(sender, Met::Described { before, sent });
         }
         if let Some(stream) = self.streams.get_mut(&sender) {
-            stream.described(sent, self.round.number);
+            for mut slot in stream.described(sent, self.round.number) {
+                self.held.discard(&mut slot);
+            }
             self.deliver(sender);
         }
     }

@@ -97,9 +97,13 @@ impl Gossip {
         let idle = others.filter(|(_, stream)| stream.is_idle());
         let quietest = idle.min_by_key(|(_, stream)| stream.moved());
         let sender = quietest.map(|(sender, _)| *sender)?;
-        let done = self.streams.remove(&sender)?.first() - 1;
-        self.bookmarks.set(sender, done);
-        self.view.accounted(sender, done);
+        let stream = self.streams.remove(&sender)?;
+        // Of what others alone have said nothing was told, and it may be wrong.
+        if !stream.is_hearsay() {
+            let done = stream.first() - 1;
+            self.bookmarks.set(sender, done);
+            self.view.accounted(sender, done);
+        }
         Some(())
     }
 }

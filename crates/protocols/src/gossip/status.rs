@@ -27,7 +27,8 @@ pub struct GossipCounters {
     pub duplicates: u64,
     /// Messages that came after they had been delivered everywhere or given up here.
     pub late: u64,
-    /// Messages dropped because the buffer, or the table of senders, was full.
+    /// Messages dropped because the buffer, or the table of senders, was full, or because another
+    /// than their sender passed them on and they were beyond the window.
     pub overflows: u64,
     /// Bodies that could not be read.
     pub junk: u64,

@@ -71,6 +71,8 @@ pub(super) enum Inserted {
     Duplicate,
     /// It was delivered and is stable, or was given up.
     Late,
+    /// Another member than the sender passed it on, and the window does not reach so far.
+    Beyond,
 }
 
 /// What comes next for the user.
@@ -92,12 +94,19 @@ pub(super) struct Stream {
     /// Until something is delivered: messages up to here were sent before this member had heard of
     /// the sender, and are no gap if they are lost.
     before: u64,
+    /// The sender itself has said that it had sent so many.
+    own_word: u64,
+    /// Only others have said where the sender is, and nothing was told of it.
+    hearsay: bool,
     /// The round in which it last learned of a new number.
     moved: RoundNumber,
     window: u64,
 }
 
 impl Stream {
+    /// Rounds for which a word of the sender may be on its way.
+    const ON_ITS_WAY: u64 = 2;
+
     /// A stream of which all from `start` + 1 on is wanted.
     pub(super) fn from(start: u64, window: u32) -> Self {
         Self {
@@ -107,6 +116,8 @@ impl Stream {
             high: start,
             open: None,
             before: 0,
+            own_word: 0,
+            hearsay: false,
             moved: RoundNumber::default(),
             window: u64::from(window),
         }
@@ -119,6 +130,7 @@ impl Stream {
         let mut stream = Self::from(number - 1, window);
         stream.open = (number > 1).then_some(round);
         stream.before = before;
+        stream.hearsay = true;
         stream
     }
 
@@ -144,23 +156,51 @@ impl Stream {
         Inserted::New
     }
 
+    /// Whether `number` is so high that only the sender itself can make a member give up what has
+    /// to go for it.
+    pub(super) fn is_beyond(&self, number: u64) -> bool {
+        number > self.done.saturating_add(self.window)
+    }
+
     /// Somebody holds the messages `first` to `last`: what lies between and is not here is missing.
     ///
     /// Hearsay moves the stream by its window at most, so a lie cannot make a member give up more
-    /// than that.
+    /// than that; who was away for longer and hears others only gets there a window at a time.
     pub(super) fn claimed(&mut self, first: u64, last: u64, round: RoundNumber) {
         if self.open.is_some() && first <= self.done && self.high - first < self.window {
             self.begin_at(first, round);
         }
         let limit = self.done.saturating_add(self.window);
-        if last > self.high && first <= limit {
-            self.reach(last.min(limit), round);
+        self.reach(last.min(limit), round);
+    }
+
+    /// Message `number` came from its sender, for the first time. Returns the entries that this
+    /// shows to be false.
+    pub(super) fn came_from_sender(&mut self, number: u64, round: RoundNumber) -> Vec<Slot> {
+        let mut refuted = Vec::new();
+        if self.is_denied_by(number) {
+            let window = self.window;
+            let met = Self::met_at(number, number - 1, round, 0);
+            refuted = core::mem::replace(self, Self { window, ..met }).into_slots();
         }
+        self.hearsay = false;
+        self.own_word = self.own_word.max(number);
+        refuted
     }
 
     /// The sender said that it had sent so many messages, which may be long ago: then they came
-    /// late, behind messages that were sent after them.
-    pub(super) fn described(&mut self, sent: u64, round: RoundNumber) {
+    /// late, behind messages that were sent after them. Returns the entries that this shows to be
+    /// false.
+    pub(super) fn described(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
+        let refuted = if self.is_denied_by(sent) {
+            let window = self.window;
+            let begun = Self::from(sent, 0);
+            core::mem::replace(self, Self { window, ..begun }).into_slots()
+        } else {
+            self.refute(sent, round)
+        };
+        self.hearsay = false;
+        self.own_word = self.own_word.max(sent);
         if self.open.is_some() && sent <= self.done {
             // It was heard of before it sent any of those that came.
             self.before = self.before.min(sent);
@@ -170,6 +210,59 @@ impl Stream {
         }
         // Its own word: what the window leaves behind is given up, as if the last message had come.
         self.reach(sent, round);
+        refuted
+    }
+
+    /// Whether the sender itself is so far from where others alone have said it was that they lied.
+    fn is_denied_by(&self, sent: u64) -> bool {
+        self.hearsay && sent.saturating_add(self.window) <= self.high
+    }
+
+    /// The sender has sent no more than `sent` messages by now: forgets what others claimed beyond,
+    /// but for what is so new that it may have been sent since. If that is wrong, because the
+    /// sender's word was long on its way, the next word of anybody tells of them again.
+    fn refute(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
+        let mut refuted = Vec::new();
+        if sent < self.own_word {
+            return refuted;
+        }
+        let new = |since| round.since(since) <= Self::ON_ITS_WAY;
+        let floor = sent.max(self.done);
+        while self.high > floor {
+            if let Some(slot) = self.slots.get(&self.high) {
+                if new(slot.born) {
+                    break;
+                }
+                refuted.extend(self.slots.remove(&self.high));
+                self.high -= 1;
+                continue;
+            }
+            let Some(hole) = self.holes.last_entry() else {
+                break;
+            };
+            if new(hole.get().since) {
+                break;
+            }
+            let (first, hole) = hole.remove_entry();
+            self.high = floor.max(first - 1);
+            if first <= floor {
+                let last = floor;
+                self.holes.insert(first, Hole { last, ..hole });
+            }
+        }
+        refuted
+    }
+
+    fn into_slots(self) -> Vec<Slot> {
+        self.slots.into_values().collect()
+    }
+
+    /// Whether something that only others have said to exist has been missing for more than
+    /// `rounds`.
+    pub(super) fn doubts(&self, round: RoundNumber, rounds: u64) -> bool {
+        let claimed = self.holes.values().rev();
+        let mut claimed = claimed.take_while(|hole| hole.last > self.own_word);
+        claimed.any(|hole| round.since(hole.since) > rounds)
     }
 
     /// It is settled where this member's part of the stream begins.
@@ -266,6 +359,7 @@ impl Stream {
                 let payload = self.slots.get(&next)?.payload.clone()?;
                 self.done = next;
                 self.before = 0;
+                self.hearsay = false;
                 return Some(Next::Deliver(next, payload));
             };
             if !hole.lost {
@@ -276,6 +370,7 @@ impl Stream {
             if hole.last > self.before {
                 let first = next.max(self.before + 1);
                 self.before = 0;
+                self.hearsay = false;
                 return Some(Next::Gap(first, hole.last));
             }
         }
@@ -382,6 +477,11 @@ impl Stream {
     /// The round in which it last learned of a new number.
     pub(super) fn moved(&self) -> RoundNumber {
         self.moved
+    }
+
+    /// Whether only others have said where the sender is, and nothing was told of it.
+    pub(super) fn is_hearsay(&self) -> bool {
+        self.hearsay
     }
 
     /// Whether nothing is held or missing.

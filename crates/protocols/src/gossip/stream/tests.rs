@@ -11,6 +11,12 @@ fn put(stream: &mut Stream, number: u64, round: u64) -> Inserted {
     stream.insert(number, round, || Slot::new(Bytes::new(), round, true))
 }
 
+/// The same, from its sender.
+fn arrive(stream: &mut Stream, number: u64, round: u64) -> Inserted {
+    stream.came_from_sender(number, RoundNumber(round));
+    put(stream, number, round)
+}
+
 fn drain(stream: &mut Stream) -> Vec<(u64, u64, bool)> {
     core::iter::from_fn(|| stream.next())
         .map(|next| match next {
@@ -51,7 +57,53 @@ fn a_claim_moves_the_stream_by_its_window_at_most() {
     assert_eq!(stream.missing(1, u64::MAX).count(), 64);
     let mut far = Stream::from(0, 64);
     far.claimed(1 << 40, 1 << 41, RoundNumber(0));
-    assert_eq!(far.missing(1, u64::MAX).count(), 0);
+    assert_eq!(far.missing(1, u64::MAX).count(), 64);
+    assert!(far.is_beyond(65) && !far.is_beyond(64));
+}
+
+#[test]
+fn what_others_claim_beyond_a_senders_own_word_is_forgotten_unless_it_is_new() {
+    let mut stream = Stream::from(0, 64);
+    arrive(&mut stream, 2, 0);
+    stream.claimed(1, 9, RoundNumber(0));
+    put(&mut stream, 9, 0);
+    stream.claimed(1, 12, RoundNumber(1));
+    // Its own word from before it sent the second message.
+    assert_eq!(stream.described(1, RoundNumber(9)).len(), 0);
+    assert_eq!(stream.high, 12);
+    assert_eq!(stream.described(5, RoundNumber(3)).len(), 0);
+    assert_eq!(stream.high, 12);
+    assert_eq!(stream.described(5, RoundNumber(4)).len(), 1);
+    assert_eq!(stream.missing(1, 99).collect::<Vec<_>>(), [5, 4, 3, 1]);
+    stream.give_up(RoundNumber(9), 3);
+    assert_eq!(
+        drain(&mut stream),
+        [(1, 1, false), (2, 2, true), (3, 5, false)]
+    );
+    assert_eq!(put(&mut stream, 6, 9), Inserted::New);
+    assert_eq!(drain(&mut stream), [(6, 6, true)]);
+}
+
+#[test]
+fn a_stream_of_which_nothing_was_told_begins_anew_where_its_sender_says() {
+    let claimed = || {
+        let mut stream = Stream::met_at(1000, 999, RoundNumber(0), 64);
+        put(&mut stream, 1000, 0);
+        stream
+    };
+    let mut stream = claimed();
+    assert_eq!(stream.described(5, RoundNumber(0)).len(), 1);
+    arrive(&mut stream, 6, 0);
+    assert_eq!(drain(&mut stream), [(6, 6, true)]);
+    let mut stream = claimed();
+    assert_eq!(arrive(&mut stream, 6, 0), Inserted::New);
+    stream.close();
+    assert_eq!(drain(&mut stream), [(6, 6, true)]);
+    // What was told cannot be taken back.
+    let mut stream = claimed();
+    stream.close();
+    assert_eq!(drain(&mut stream), [(1000, 1000, true)]);
+    assert_eq!(arrive(&mut stream, 6, 0), Inserted::Late);
 }
 
 #[test]
@@ -123,7 +175,7 @@ fn a_description_from_before_the_first_arrival_settles_where_the_stream_begins()
     assert_eq!(drain(&mut stream), [(1, 1, false), (2, 2, true)]);
     // From before all that the window can hold: the rest of it is given up at once.
     let mut far = Stream::met_at(100, 99, RoundNumber(0), 64);
-    put(&mut far, 100, 0);
+    arrive(&mut far, 100, 0);
     far.described(3, RoundNumber(0));
     assert_eq!(drain(&mut far), [(4, 36, false)]);
     assert_eq!(far.missing(1, 200).count(), 63);
@@ -143,8 +195,9 @@ proptest! {
             match what {
                 0 => { round += 1; stream.give_up(RoundNumber(round), 3); }
                 1 => stream.claimed(number, number + 2, RoundNumber(round)),
-                2 => stream.described(number - 1, RoundNumber(round)),
+                2 => drop(stream.described(number - 1, RoundNumber(round))),
                 3 if number < 8 => stream.close(),
+                4 => { arrive(&mut stream, number, round); }
                 _ => { put(&mut stream, number, round); }
             }
             for (first, last, _) in drain(&mut stream) {

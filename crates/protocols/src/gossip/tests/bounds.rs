@@ -1,6 +1,8 @@
 //! What a flood of forged requests, digests and messages can make a member keep and send: no more
 //! than its settings say.
 
+use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,7 +14,7 @@ use super::super::wire::{
     Carries, DataHeader, Gossip as Digest, Heartbeat, Holding, Message, NO_TREE, NUMBER_MAX, Run,
     SelfDescription,
 };
-use super::super::{GossipConfig, HashConfig, HashPlace};
+use super::super::{GossipConfig, HashConfig, HashPlace, Variant};
 use super::script::{Script, id, message};
 
 fn stranger(number: u64) -> MemberId {
@@ -49,6 +51,17 @@ fn data(id: MessageId, len: usize) -> Message {
             id,
         },
         payload: Bytes::from(alloc::vec![0; len]),
+    }
+}
+
+fn repair(id: MessageId) -> Message {
+    Message::Data {
+        header: DataHeader {
+            carries: Carries::Repair,
+            tree: NO_TREE,
+            id,
+        },
+        payload: Bytes::from_static(b"never sent"),
     }
 }
 
@@ -230,4 +243,99 @@ fn junk_and_messages_in_this_members_own_name_are_dropped() {
     assert_eq!(script.member('A').counters().duplicates, 1);
     assert_eq!(script.member('A').counters().requests, 0);
     assert_eq!(script.told('A'), ["A1"]);
+}
+
+/// What A is told of B, which has sent a message and sends another one long after `lies` of C.
+fn told_in_spite_of(lies: &[Message], hears_gossip: bool) -> Vec<String> {
+    let mut script = Script::new("AB", |_| GossipConfig::lan());
+    script.submit('B', "1");
+    script.arrives =
+        Box::new(move |from, _, what| hears_gossip || from != 'B' || !what.starts_with("gossip"));
+    for lie in lies {
+        script.forge('C', 'A', lie);
+    }
+    for _ in 0..40 {
+        script.round_of_all();
+    }
+    script.submit('B', "2");
+    script.told('A')
+}
+
+#[test]
+fn who_says_that_a_sender_is_far_ahead_does_not_silence_it() {
+    let of = |number| message('B', number);
+    let lies = [
+        repair(of(NUMBER_MAX)),
+        repair(of(8_000)),
+        digest(id('B'), 1, NUMBER_MAX),
+        digest(id('B'), NUMBER_MAX - 5, NUMBER_MAX),
+        digest(id('B'), 2, 2),
+    ];
+    for lie in &lies {
+        let lie = core::slice::from_ref(lie);
+        assert_eq!(told_in_spite_of(lie, true), ["B1", "B2"], "{lie:?}");
+        // Then the sender is asked.
+        assert_eq!(told_in_spite_of(lie, false), ["B1", "B2"], "{lie:?}");
+    }
+    assert_eq!(told_in_spite_of(&lies, true), ["B1", "B2"]);
+}
+
+#[test]
+fn who_says_that_a_sender_is_far_ahead_does_not_silence_it_for_a_newcomer() {
+    let lies = [
+        repair(message('B', NUMBER_MAX)),
+        digest(id('B'), NUMBER_MAX - 5, NUMBER_MAX),
+    ];
+    for lie in &lies {
+        for rounds in [0, 30] {
+            let mut script = Script::new("AB", |_| GossipConfig::lan());
+            if matches!(lie, Message::Data { .. }) && rounds > 0 {
+                // What was delivered cannot be taken back.
+                continue;
+            }
+            script.forge('C', 'A', lie);
+            for _ in 0..rounds {
+                script.round('A');
+            }
+            script.submit('B', "1");
+            script.submit('B', "2");
+            assert_eq!(script.told('A'), ["B1", "B2"], "{rounds} after {lie:?}");
+        }
+    }
+}
+
+#[test]
+fn who_was_away_for_longer_than_the_window_and_hears_others_only_catches_up() {
+    let mut script = Script::new("ABC", |_| GossipConfig {
+        window_max: 64,
+        variant: Variant::Basic,
+        ..GossipConfig::lan()
+    });
+    script.arrives = Box::new(|from, to, _| (from, to) != ('B', 'A'));
+    let mut sent = 0;
+    let mut send = |script: &mut Script| -> u64 {
+        script.submit('B', "text");
+        script.round_of_all();
+        sent += 1;
+        sent
+    };
+    for _ in 0..20 {
+        send(&mut script);
+    }
+    script.arrives = Box::new(|_, to, _| to != 'A');
+    for _ in 0..300 {
+        send(&mut script);
+    }
+    script.arrives = Box::new(|from, to, _| (from, to) != ('B', 'A'));
+    script.told('A');
+    let sent = (0..150).map(|_| send(&mut script)).last().expect("some");
+    let told = script.told('A');
+    let last = told.last().map(|last| last[1..].parse::<u64>());
+    assert!(
+        matches!(last, Some(Ok(last)) if last + 5 >= sent),
+        "{told:?} of {sent}"
+    );
+    // It gives up a window at a time, once each.
+    let gaps = told.iter().filter(|it| it.starts_with("gap")).count();
+    assert_eq!(gaps, 6, "{told:?}");
 }
