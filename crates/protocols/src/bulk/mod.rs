@@ -691,11 +691,14 @@ impl Protocol for Bulk {
     fn handle_copies(&mut self, _: Time, members: &[MemberId]) {
         self.shared.without.clear();
         self.shared.without.extend_from_slice(members);
+        for sender in self.senders.values_mut() {
+            sender.handle_copies(members);
+        }
     }
 
     /// Control goes to all, as it may be the first that a member hears; data to those that need it.
     fn copies_to(&self, member: MemberId) -> bool {
         let sender = self.polled.and_then(|number| self.senders.get(&number));
-        sender.is_none_or(|sender| sender.needs_data(member))
+        sender.is_none_or(|sender| sender.copies_to(member))
     }
 }

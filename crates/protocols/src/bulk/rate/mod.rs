@@ -30,7 +30,10 @@
 //!
 //! Where hosts without multicast get copies, a packet for the group leaves this host several times,
 //! once for each. The rate is that of all these bytes, which share the host's own link: so a fixed
-//! rate and a ceiling are bounds of what leaves, and beside TCP a transfer counts as one flow.
+//! rate and a ceiling are bounds of what leaves, and beside TCP a transfer counts as one flow. Who
+//! gets copies of a part only is judged by that: a path to which fewer packets were sent in an
+//! epoch than judge it has no say, neither by its silence nor by its losses; and the first epoch
+//! that judges it shows how long its round trip is, if none at a lower rate did.
 //!
 //! One that takes what others leave differs in one thing more: a queue that stays is never taken
 //! for one that others may keep. The rate falls on, down to its least, until the queue is gone.
@@ -42,7 +45,7 @@ use core::time::Duration;
 use groupcast_core::Time;
 
 pub(super) use self::path::Path;
-use self::path::{Found, Judged, Least};
+use self::path::{Found, Heard, Judged, Least};
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
 
@@ -71,6 +74,8 @@ pub(super) struct Rate {
     gives_way: bool,
     /// How often each packet leaves this host.
     fan_out: u32,
+    /// The most of that in this epoch.
+    fan_out_most: u32,
     /// Bytes that may be sent now; below zero after a send that was larger.
     tokens: f64,
     filled: Time,
@@ -206,6 +211,7 @@ impl Rate {
             yields: matches!(share, Some(Share::Fair | Share::Rest)),
             gives_way: share == Some(Share::Rest),
             fan_out: 1,
+            fan_out_most: 1,
             tokens: 0.0,
             filled: now,
             used: 0,
@@ -285,6 +291,7 @@ impl Rate {
 
     /// A packet of so many bytes was sent, to all that it is for.
     pub(super) fn spend(&mut self, bytes: usize) {
+        self.fan_out_most = self.fan_out_most.max(self.fan_out);
         let bytes = bytes as u64 * u64::from(self.fan_out);
         self.used += bytes;
         if self.rate.is_some() || self.bound.is_some() {
@@ -321,9 +328,9 @@ impl Rate {
         self.adaptive && (due || self.trial.is_some())
     }
 
-    /// Bytes that leave this host with a packet.
+    /// Bytes that leave this host with a packet, at most.
     fn leaves(&self, packet: usize) -> usize {
-        packet.saturating_mul(self.fan_out as usize)
+        packet.saturating_mul(self.fan_out.max(self.fan_out_most) as usize)
     }
 
     /// A round trip to one of several receivers was measured.
@@ -397,6 +404,7 @@ impl Rate {
         let settles = core::mem::take(&mut self.settling);
         let mut found = Found::default();
         let leaves = self.leaves(packet);
+        self.fan_out_most = self.fan_out;
         let least = self.yields.then(|| Least::at(rate, leaves, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
         let least = match self.own {
@@ -404,15 +412,21 @@ impl Rate {
             _ => least.tolerates(Self::OWN_QUEUE),
         };
         for path in paths {
-            let Some(epoch) = path.end_epoch(self.yields) else {
-                // Who has been silent for longer does not wait behind a queue.
-                let unheard = path.unheard();
-                if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
-                    found.unheard = found.unheard.max(unheard);
+            let epoch = match path.end_epoch(self.yields) {
+                Heard::Enough(epoch) => epoch,
+                Heard::TooLittle(unheard) => {
+                    // Who has been silent for longer does not wait behind a queue.
+                    if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
+                        found.unheard = found.unheard.max(unheard);
+                    }
+                    continue;
                 }
-                continue;
+                Heard::NothingSent => continue,
             };
             if settles {
+                found.any = true;
+            } else if !unqueued && path.is_unmeasured() {
+                path.note_unqueued(&epoch);
                 found.any = true;
             } else if unqueued {
                 path.note_unqueued(&epoch);

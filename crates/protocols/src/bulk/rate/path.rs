@@ -52,11 +52,16 @@ const HEAVY: f64 = 0.08;
 /// baseline is known: in a few packets that is much by chance.
 const UNKNOWN: f64 = 0.1;
 
+/// An epoch is judged by so many transmissions at least.
+const JUDGED_MIN: u64 = 8;
+
 /// The path to a receiver, or to several as if they were one.
 #[derive(Clone, Copy, Default, Debug)]
 pub(in crate::bulk) struct Path {
     /// What was sent and lost in this epoch.
     pub(in crate::bulk) seen: Seen,
+    /// What was sent to it in this epoch and in the one before, if it gets copies of a part.
+    part: Option<Part>,
     /// Round trips of this epoch: their sum, and how many; the shortest.
     round_trips: (Duration, u32),
     shortest: Option<Duration>,
@@ -72,9 +77,29 @@ pub(in crate::bulk) struct Path {
     unheard: u32,
     /// What was lost above the baseline, if the rate has fallen to find out why.
     trial: Option<f64>,
-    /// The mean round trip of the epochs at a lower rate, and the shortest of each.
+    /// Whether the round trip without a queue was measured: the mean of the epochs at a lower rate,
+    /// and the shortest of each.
+    is_measured: bool,
     unqueued: Shortest,
     shortest_unqueued: Shortest,
+}
+
+/// How much was copied to a receiver that gets copies of a part of what is sent.
+#[derive(Clone, Copy, Default, Debug)]
+struct Part {
+    copied: u64,
+    copied_before: u64,
+}
+
+/// What was heard of a path in an epoch.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Heard {
+    /// Enough to judge by.
+    Enough(Epoch),
+    /// Too little, for so many epochs in a row; not counted where nothing is kept.
+    TooLittle(u32),
+    /// Too little was sent to it, so it has no say.
+    NothingSent,
 }
 
 /// An epoch of a path.
@@ -155,17 +180,59 @@ impl Path {
         self.shortest = Some(shortest.min(round_trip));
     }
 
-    /// What there is to say of the epoch that ends; `None`: not enough to judge by. If it `keeps`
-    /// that, it adds to what comes.
-    pub(super) fn end_epoch(&mut self, keeps: bool) -> Option<Epoch> {
-        if keeps && (self.seen.sent < 8 || self.shortest.is_none()) {
+    /// Something was sent to the group, and copied to this receiver, which multicasts do not reach.
+    pub(in crate::bulk) fn note_copied(&mut self) {
+        if let Some(part) = &mut self.part {
+            part.copied += 1;
+        }
+    }
+
+    /// Something was sent to the group, and not copied to this receiver.
+    pub(in crate::bulk) fn note_uncopied(&mut self) {
+        self.part.get_or_insert_default();
+    }
+
+    /// Multicasts reach it: it gets all that is sent.
+    pub(in crate::bulk) fn gets_all(&mut self) {
+        self.part = None;
+    }
+
+    /// Whether so little was sent to it that it says nothing of its epoch: a loss or two may be
+    /// chance.
+    pub(in crate::bulk) fn has_no_say(&self) -> bool {
+        self.part.is_some() && self.seen.sent < JUDGED_MIN
+    }
+
+    /// What was heard of the epoch that ends. If it `keeps` what is not enough to judge by, that
+    /// adds to what comes.
+    pub(super) fn end_epoch(&mut self, keeps: bool) -> Heard {
+        let part = self.part.map(|part| {
+            self.part = Some(Part {
+                copied: 0,
+                copied_before: part.copied,
+            });
+            // What was sent in this epoch may be on its way yet.
+            part.copied.min(part.copied_before)
+        });
+        if keeps && (self.seen.sent < JUDGED_MIN || self.shortest.is_none()) {
+            if part.is_some_and(|sent| sent < JUDGED_MIN) {
+                self.unheard = 0;
+                self.take_epoch();
+                return Heard::NothingSent;
+            }
             self.unheard = self.unheard.saturating_add(1);
-            return None;
+            return Heard::TooLittle(self.unheard);
         }
         self.unheard = 0;
+        let epoch = self.take_epoch();
+        let epoch = epoch.filter(|epoch| epoch.seen.sent >= JUDGED_MIN);
+        epoch.map_or(Heard::TooLittle(0), Heard::Enough)
+    }
+
+    fn take_epoch(&mut self) -> Option<Epoch> {
         let seen = core::mem::take(&mut self.seen);
         let (sum, count) = core::mem::take(&mut self.round_trips);
-        let shortest = self.shortest.take().filter(|_| seen.sent >= 8)?;
+        let shortest = self.shortest.take()?;
         Some(Epoch {
             seen,
             round_trip: sum / count.max(1),
@@ -173,13 +240,15 @@ impl Path {
         })
     }
 
-    /// For so many epochs in a row too little was heard.
-    pub(super) fn unheard(&self) -> u32 {
-        self.unheard
+    /// Whether it gets a part of what is sent, and did not get enough in any epoch at a lower rate
+    /// to know how long a round trip is without a queue.
+    pub(super) fn is_unmeasured(&self) -> bool {
+        self.part.is_some() && !self.is_measured
     }
 
-    /// The epoch was sent at a lower rate.
+    /// The epoch was sent at a lower rate, or is the first that says anything of this path.
     pub(super) fn note_unqueued(&mut self, epoch: &Epoch) {
+        self.is_measured = true;
         self.unqueued.sample(epoch.round_trip);
         self.shortest_unqueued.sample(epoch.shortest);
     }

@@ -318,3 +318,48 @@ fn a_host_that_takes_less_is_given_less_where_others_keep_a_queue() {
         .fold(f64::MAX, f64::min);
     assert!(least < 0.6 * held, "{least} after {held}");
 }
+
+#[test]
+fn a_path_to_which_too_little_was_sent_is_neither_unheard_nor_good() {
+    let clean = Some((0.0, 500));
+    // A receiver gets copies of so many packets in each epoch, and says nothing of them.
+    let run = |copies: u64, epochs: u32, other| {
+        let mut pair = Pair::new();
+        pair.epochs(5, [clean; 2]);
+        let copied = |_| {
+            pair.paths[1].note_uncopied();
+            (0..copies).for_each(|_| pair.paths[1].note_copied());
+            pair.epoch([other, None])
+        };
+        let rates: Vec<f64> = (0..epochs).map(copied).collect();
+        rates
+    };
+    let alone = run(0, 40, clean);
+    assert_eq!(run(7, 40, clean), alone, "it has no say");
+    assert!(alone[39] > alone[0], "the other one lets the rate grow");
+    let fallen = run(8, 12, clean);
+    assert!(fallen[11] < 0.5 * fallen[0], "unheard: {fallen:?}");
+    let nobody = run(7, 12, None);
+    assert_eq!(
+        nobody[11], nobody[0],
+        "that of the other one nothing is heard is not good"
+    );
+}
+
+/// The path to a receiver that gets its first copies late, with a long way: its round trip is no
+/// queue.
+#[test]
+fn a_long_way_that_is_measured_late_is_no_queue() {
+    let clean = Some((0.0, 500));
+    let mut pair = Pair::new();
+    pair.paths[1].note_uncopied();
+    let before = pair.epochs(9, [clean, None]);
+    let long = Some((0.0, 40_000));
+    let rates: Vec<f64> = (0..6).map(|_| pair.epoch([clean, long])).collect();
+    assert!(
+        rates.iter().all(|rate| *rate >= before),
+        "{before}: {rates:?}"
+    );
+    let queued = pair.epochs(6, [clean, Some((0.0, 90_000))]);
+    assert!(queued < 0.8 * before, "{queued} after {before}");
+}

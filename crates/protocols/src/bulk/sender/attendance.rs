@@ -166,7 +166,7 @@ impl Sender {
     /// takes part, while it stands by, or when it has everything or is settled; but where data asks
     /// all for answers, those that have everything answer, too. There is no group for it to leave,
     /// so it need not have confirmed what it was told.
-    pub(in crate::bulk) fn needs_data(&self, member: MemberId) -> bool {
+    pub(super) fn needs_data(&self, member: MemberId) -> bool {
         match self.peers.get(&member) {
             Some(peer) => {
                 let is_asked = !asks_those_that_gate(self.policy);

@@ -34,10 +34,7 @@ impl Sender {
         }
         let (limit, header_len) = (self.limit(), self.header_len());
         let destination = self.destination();
-        self.rate.fan_out(match destination {
-            Destination::Group => self.fan_out(context),
-            Destination::Member(_) => 1,
-        });
+        let by_need = self.begins_copying(context, destination);
         loop {
             self.replace_block(context, limit);
             let repair = self.stream.next_repair();
@@ -52,12 +49,19 @@ impl Sender {
             let Some(body) = body.filter(|body| buf.accepts(header_len + body.len())) else {
                 break;
             };
+            let first = parity.as_ref().map(|(first, ..)| *first);
+            if by_need && !self.chooses_copied(context, destination, number, first, limit, buf) {
+                break;
+            }
             if !self.rate.allows(context.now) {
                 match self.rate.due(context.now) {
                     Some(due) => self.timers.set(Timer::Pace, due),
                     None => self.timers.cancel(Timer::Pace),
                 }
                 break;
+            }
+            if by_need {
+                self.copies_as_chosen(destination);
             }
             match (parity, number) {
                 (Some((first, index, _)), _) => {
@@ -88,12 +92,15 @@ impl Sender {
         body: &Bytes,
         limit: PacketNumber,
     ) {
+        let asks = self.asks_with_parity(first, limit);
         let stamp = self.stream.stamp(context.now);
-        let sending = self.sending_mut();
-        let asks = sending.is_some_and(|sending| sending.parities.sent(first, index, stamp));
+        self.note_copied(context, stamp);
+        if let Some(sending) = self.sending_mut() {
+            sending.parities.sent(first, index, stamp);
+        }
         let header = DataHeader {
             transfer: self.id.number,
-            answer: asks || self.has_nothing_to_send(limit),
+            answer: asks,
             last: false,
             again: true,
             ends: false,
@@ -122,6 +129,53 @@ impl Sender {
         let kept = sending.map(|sending| number.distance_from(sending.base));
         kept.and_then(|kept| u16::try_from(kept).ok())
             .unwrap_or(DataHeader::KEPT_UNKNOWN)
+    }
+
+    /// Whether the next parity packet, of the block that begins with `first`, asks every receiver
+    /// for a report: it is the last of a block that is to ask, or nothing follows.
+    pub(super) fn asks_with_parity(&self, first: PacketNumber, limit: PacketNumber) -> bool {
+        let Some(sending) = self.sending() else {
+            return false;
+        };
+        let is_last = self.stream.next(limit).is_none()
+            && self.stream.next_as_parity(limit).is_none()
+            && sending.parities.is_one_due();
+        sending.parities.asks_next(first) || is_last
+    }
+
+    /// Whether packet `number`, which is the next, asks every receiver for a report because of its
+    /// place in the stream (001 section 3: packets i-1, 2i-1 … and always the last).
+    fn asks_in_turn(&self, number: PacketNumber, every: u32) -> bool {
+        (number + 1).starts_block(every.into()) || number + 1 == self.stream.pass_end()
+    }
+
+    /// Whether it asks because nothing follows it: after the last repair nothing else would make a
+    /// receiver answer, and of a message that all have the sender learns at once, not when the
+    /// time-out has passed.
+    fn asks_at_end(&self, config: &BulkConfig, number: PacketNumber, limit: PacketNumber) -> bool {
+        let is_known =
+            self.buckets().is_none() && self.rounds().is_none() && self.windows().is_none();
+        let is_repair =
+            || config.repair == Repair::Selective && self.stream.next_repair() == Some(number);
+        is_known && (is_repair() || self.stream.ends_message(number)) && {
+            let has_parity = |sending: &Sending| sending.parities.next().is_some();
+            !self.stream.follows(number, limit) && !self.sending().is_some_and(has_parity)
+        }
+    }
+
+    /// Whether packet `number`, which is the next, asks every receiver for a report, under policy
+    /// NAK and selective repeat. The rate may have it ask, too, by the time.
+    pub(super) fn asks_all(
+        &self,
+        context: &Context<'_>,
+        number: PacketNumber,
+        limit: PacketNumber,
+    ) -> bool {
+        let in_turn = match context.config.policy {
+            Policy::Nak { poll } => self.asks_in_turn(number, poll),
+            _ => true,
+        };
+        in_turn || self.asks_at_end(context.config, number, limit)
     }
 
     pub(super) fn has_nothing_to_send(&self, limit: PacketNumber) -> bool {
@@ -160,8 +214,9 @@ impl Sender {
         body: &Bytes,
         limit: PacketNumber,
     ) {
+        let at_end = self.asks_at_end(context.config, number, limit);
         let (again, stamp) = self.stream.sent(context.now, number);
-        let last_of_pass = number + 1 == self.stream.pass_end();
+        self.note_copied(context, stamp);
         let known = self.buckets().is_none() && self.rounds().is_none();
         let in_rounds = self.rounds().is_some();
         let flagged = match context.config.policy {
@@ -170,33 +225,24 @@ impl Sender {
             Policy::Multidriver(_) | Policy::List(_) => {
                 self.begin_round(context, number, stamp, again, limit)
             }
-            // 001 section 3: packets i-1, 2i-1 … and always the last.
             Policy::Nak { poll }
             | Policy::Xtp(Xtp { every: poll, .. })
             | Policy::Collectors(Collectors { every: poll, .. }) => {
                 let receivers = self.peers.len();
-                (number + 1).starts_block(poll.into())
-                    || last_of_pass
-                    || self.rate.asks(context.now, receivers)
+                self.asks_in_turn(number, poll) || self.rate.asks(context.now, receivers)
             }
             // Who has it, and whose acknowledgement was lost, says so.
             Policy::Cp(_) => again,
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };
-        // After the last repair that can be sent nothing else would make a receiver answer.
-        let selective = context.config.repair == Repair::Selective;
         if !again {
             self.foresee(number);
         }
-        let known = known && self.windows().is_none();
-        let repairs_end = known && again && selective && self.has_nothing_to_send(limit);
-        // Nothing follows: who has the message is asked now, not when the time-out has passed.
-        let lone = known && self.rests_after_message(number, limit);
         let asks = self.sending_mut();
         let asks = asks.is_some_and(|sending| core::mem::take(&mut sending.asks));
         let header = DataHeader {
             transfer: self.id.number,
-            answer: flagged || repairs_end || lone || asks,
+            answer: flagged || at_end || asks,
             last: self.stream.is_last(number),
             again,
             ends: self.stream.ends_message(number),

@@ -20,16 +20,18 @@
 //! parity. `buckets.rs` and `xtp.rs` are the flow of a pass whose receivers are not known,
 //! `rounds.rs` and `multidriver.rs` that of one in which all reply; `windows.rs` that of one with a
 //! window for each receiver, `collectors.rs` says who collects for the others, `chains.rs` who
-//! speaks for whom, `attendance.rs` says who hears the group, `list.rs` keeps the transfer list,
-//! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
-//! receivers deliver, `joining.rs` lets in who comes late, `unanswered.rs` is for those that nobody
-//! answers, `returns.rs` takes in what their users reply.
+//! speaks for whom, `attendance.rs` says who hears the group, `copies.rs` who gets copies of what
+//! is sent to it, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
+//! `required.rs` who has to stay, `marks.rs` says how far receivers deliver, `joining.rs` lets in
+//! who comes late, `unanswered.rs` is for those that nobody answers, `returns.rs` takes in what
+//! their users reply.
 
 mod attendance;
 mod behind;
 mod buckets;
 mod chains;
 mod collectors;
+mod copies;
 mod flow;
 mod gate;
 mod joining;
@@ -62,6 +64,7 @@ use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::{MemberId, NodeId, Time};
 
+use self::copies::Copied;
 use self::list::TransferList;
 use self::marks::Marks;
 use self::peer::Peer;
@@ -129,6 +132,7 @@ pub(super) struct Sender {
     backoff_for: u16,
     packets: u64,
     repeated: u64,
+    copied: Copied,
     /// Any receiver has said that it has all packets below.
     reported: PacketNumber,
     /// How often receivers were told in vain whether to hear the group.
@@ -258,6 +262,7 @@ impl Sender {
             backoff_for: Self::first_backoff(config.policy, set_size),
             packets: 0,
             repeated: 0,
+            copied: Copied::default(),
             reported: PacketNumber::ZERO,
             attend_backoff: 0,
             beckoned: Time::ZERO,

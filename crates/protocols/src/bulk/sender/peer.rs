@@ -9,6 +9,7 @@ use super::super::ranges::RangeSet;
 use super::super::rate::Path;
 use super::super::wire::{ReceiverReport, ReplyTag, Status};
 use super::attendance::Told;
+use super::copies::Uncopied;
 use super::joining::Joining;
 use super::returns::PeerReturn;
 use crate::xgm::Subgroups;
@@ -36,6 +37,8 @@ pub(super) struct Peer {
     buffer: u64,
     /// What it misses, as it said when it registered or a pass began.
     pub(super) needs: RangeSet<PacketNumber>,
+    /// Below this packet that is all that it needs, as far as is known.
+    pub(super) listed_below: PacketNumber,
     /// Parity restores what it needs of blocks that begin below this packet.
     restores_below: PacketNumber,
     /// It has said that it has everything, or its user that all is well.
@@ -67,6 +70,8 @@ pub(super) struct Peer {
     pub(super) path: Path,
     /// Whether it is to hear what is sent to the group.
     pub(super) told: Told,
+    /// What was sent and not copied to it, if it gets copies.
+    pub(super) uncopied: Uncopied,
 }
 
 impl Peer {
@@ -81,6 +86,7 @@ impl Peer {
             limited_since: PassNumber::default(),
             buffer: 0,
             needs: RangeSet::default(),
+            listed_below: PacketNumber::ZERO,
             restores_below: PacketNumber::ZERO,
             holds: false,
             concluded: false,
@@ -98,6 +104,7 @@ impl Peer {
             takes: None,
             path: Path::default(),
             told: Told::default(),
+            uncopied: Uncopied::default(),
         }
     }
 
@@ -175,6 +182,7 @@ impl Peer {
             ready,
             subgroups,
             told,
+            uncopied: core::mem::take(&mut self.uncopied),
             ..Self::new(now)
         };
         self.read(now, report, stamp);
@@ -201,9 +209,12 @@ impl Peer {
         if !known {
             self.needs
                 .insert(report.listed_below.max(self.next)..packets);
-            return packets;
         }
-        report.listed_below.max(self.next + 1).min(packets)
+        self.listed_below = match known {
+            true => report.listed_below.max(self.next + 1).min(packets),
+            false => packets,
+        };
+        self.listed_below
     }
 
     /// Whether it had nothing of a block when the pass began.
@@ -225,10 +236,14 @@ impl Peer {
             self.counted = Some(now);
             return;
         };
-        let Some(sent @ 1..) = report.seen.since(seen) else {
+        let Some(passed @ 1..) = report.seen.since(seen) else {
             return;
         };
         self.counted = Some(now);
+        let uncopied = self.uncopied.take(seen, report.seen);
+        let Some(sent @ 1..) = uncopied.map(|uncopied| passed - uncopied) else {
+            return;
+        };
         let lost = sent.saturating_sub(report.received.saturating_sub(received));
         self.path.seen.sent += sent;
         self.path.seen.lost += lost;

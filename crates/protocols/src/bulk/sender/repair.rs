@@ -61,6 +61,11 @@ impl Block {
         }
     }
 
+    /// How many of its packets are to be sent.
+    fn left(&self) -> usize {
+        self.due + usize::from(matches!(self.sum, Some((_, None))))
+    }
+
     /// Whether nothing was asked of it yet.
     fn is_untouched(&self) -> bool {
         self.sent.is_empty() && self.due == 0 && self.sum.is_none()
@@ -90,10 +95,22 @@ impl Parities {
         })
     }
 
-    /// It was sent; whether it is to ask for reports.
-    pub(super) fn sent(&mut self, first: PacketNumber, index: u16, stamp: Stamp) -> bool {
+    /// Whether just one is to be sent.
+    pub(super) fn is_one_due(&self) -> bool {
+        let mut left = self.blocks.values().map(Block::left);
+        left.find(|left| *left > 0) == Some(1) && left.all(|left| left == 0)
+    }
+
+    /// Whether the next parity packet of a block is to ask for reports.
+    pub(super) fn asks_next(&self, first: PacketNumber) -> bool {
+        let block = self.blocks.get(&first);
+        block.is_some_and(|block| block.asks && block.left() == 1)
+    }
+
+    /// It was sent.
+    pub(super) fn sent(&mut self, first: PacketNumber, index: u16, stamp: Stamp) {
         let Some(block) = self.blocks.get_mut(&first) else {
-            return false;
+            return;
         };
         if index != parity::XOR {
             block.sent.push(stamp);
@@ -101,7 +118,7 @@ impl Parities {
         } else if let Some((_, sent)) = &mut block.sum {
             *sent = Some(stamp);
         }
-        block.next().is_none() && core::mem::take(&mut block.asks)
+        block.asks &= block.left() > 0;
     }
 
     /// How many parity packets a block goes as, if it does.
@@ -326,7 +343,10 @@ impl Sender {
         if number + 1 != self.stream.block_end(first) || !self.parity_pays() {
             return;
         }
-        let worst = self.gating().map(|peer| peer.loss).fold(0.0, f64::max);
+        // Who has all of it already, or cannot restore the rest, loses nothing that parity brings.
+        let block = first..self.stream.block_end(first);
+        let restores = self.gating().filter(|peer| peer.may_need(&block, None));
+        let worst = restores.map(|peer| peer.loss).fold(0.0, f64::max);
         if worst >= PROACTIVE_MIN {
             self.demand(
                 first,

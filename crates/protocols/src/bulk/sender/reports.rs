@@ -71,6 +71,7 @@ impl Sender {
         if report.purpose == Purpose::Ready && report.pass == self.pass_number() {
             self.read_ready(from, report);
         }
+        self.doubt_needs(context, from, report);
         self.time_round_trip(context, from, report);
         self.note_window(context.now, from, report);
         if moved {
@@ -234,6 +235,7 @@ impl Sender {
         // Lost by the one that lost the largest share: a / b > c / d as a × d > c × b.
         let worst = self
             .gating()
+            .filter(|peer| !peer.path.has_no_say())
             .map(|peer| peer.path.seen)
             .filter(|seen| seen.sent > 0)
             .max_by_key(|seen| seen.lost.saturating_mul(1 << 20) / seen.sent)

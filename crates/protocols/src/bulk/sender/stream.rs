@@ -377,22 +377,47 @@ impl Stream {
         if let Some(repair) = self.repairs.first() {
             return Some(*repair);
         }
-        if self.ahead >= self.window {
+        let number = self.next_in_turn(self.cursor, self.ahead, limit)?;
+        (!self.goes_as_parity(number)).then_some(number)
+    }
+
+    /// The first packet from `cursor` on that may be sent in its turn, or in its block's, after
+    /// `ahead` others.
+    fn next_in_turn(
+        &self,
+        cursor: PacketNumber,
+        ahead: usize,
+        limit: PacketNumber,
+    ) -> Option<PacketNumber> {
+        if ahead >= self.window {
             return None;
         }
-        let (number, _) = self.kept.range(self.cursor..).next()?;
-        (*number < limit && !self.goes_as_parity(*number)).then_some(*number)
+        let (number, _) = self.kept.range(cursor..).next()?;
+        (*number < limit).then_some(*number)
+    }
+
+    /// Whether a packet, or a block as parity, can be sent after packet `number`, which is the
+    /// next.
+    pub(super) fn follows(&self, number: PacketNumber, limit: PacketNumber) -> bool {
+        let (repairs, cursor, ahead) = match self.repairs.contains(&number) {
+            true => (self.repairs.len() - 1, self.cursor, self.ahead),
+            false => (self.repairs.len(), number + 1, self.ahead + 1),
+        };
+        let next = self.next_in_turn(cursor, ahead, limit);
+        let is_here = |number: PacketNumber| {
+            !self.goes_as_parity(number) || self.has_block(number.block_start(self.block))
+        };
+        repairs > 0 || next.is_some_and(is_here)
     }
 
     /// The block whose turn it is to be sent as parity: its first packet. All of it is here.
     pub(super) fn next_as_parity(&self, limit: PacketNumber) -> Option<PacketNumber> {
-        if self.as_parity.is_empty() || self.ahead >= self.window {
+        if self.as_parity.is_empty() {
             return None;
         }
-        let (number, _) = self.kept.range(self.cursor..).next()?;
-        let is_due = *number < limit && self.goes_as_parity(*number);
+        let number = self.next_in_turn(self.cursor, self.ahead, limit)?;
         let first = number.block_start(self.block);
-        (is_due && self.has_block(first)).then_some(first)
+        (self.goes_as_parity(number) && self.has_block(first)).then_some(first)
     }
 
     /// Parity is sent for the block that begins with `first`: its packets count as sent with the
@@ -618,6 +643,31 @@ mod tests {
             (stream.length, stream.kept(), stream.wanted()),
             (Some(13), 2, None)
         );
+    }
+
+    #[test]
+    fn what_follows_a_packet_is_known_before_it_is_sent() {
+        let mut stream = stream(Some(60));
+        offer_all(&mut stream, 60);
+        for number in 0..6 {
+            let number = PacketNumber(number);
+            let may_follow = |limit: u64| stream.follows(number, PacketNumber(limit));
+            // The window is of four packets, and no receiver has room for the fourth.
+            assert_eq!(may_follow(99), ![3, 5].contains(&number.0), "{number:?}");
+            assert_eq!(may_follow(3), number.0 < 2 || number.0 == 4 && false);
+            let (before, limit) = (stream.follows(number, PacketNumber::MAX), PacketNumber::MAX);
+            stream.sent(Time::ZERO, number);
+            assert_eq!(before, stream.next(limit).is_some());
+            if number == PacketNumber(3) {
+                stream.release(PacketNumber(4));
+            }
+        }
+        stream.repair(PacketNumber(4)..PacketNumber(6), |_| true);
+        for follows in [true, false] {
+            let repair = stream.next_repair().expect("it is due");
+            assert_eq!(stream.follows(repair, PacketNumber::MAX), follows);
+            stream.sent(Time::ZERO, repair);
+        }
     }
 
     #[test]

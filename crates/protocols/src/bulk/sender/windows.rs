@@ -261,7 +261,6 @@ impl Sender {
         if !self.rate.allows(context.now) {
             return None;
         }
-        self.rate.fan_out(1);
         loop {
             let (receiver, number) = self.windows_mut()?.unicast.pop_front()?;
             let is_served = self.peers.contains_key(&receiver);
@@ -273,6 +272,7 @@ impl Sender {
                 self.windows_mut()?.unicast.push_front((receiver, number));
                 return None;
             }
+            self.rate.fan_out(1);
             self.send_unicast(context, buf, number, &body);
             return Some(Transmit {
                 destination: Destination::Member(receiver),

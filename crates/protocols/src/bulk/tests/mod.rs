@@ -23,6 +23,7 @@ mod parity;
 mod port;
 mod rate;
 mod replies;
+mod resuming;
 mod slots;
 mod strict;
 mod talk;

@@ -63,6 +63,36 @@ pub(super) fn time_beside_a_slow_receiver(
 /// So often in a row something may be due at the same instant.
 const TURNS_MAX: u32 = 1_000;
 
+/// A link: datagrams wait for each other, and are lost where too many do.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    bytes_per_second: f64,
+    waits_max: Duration,
+    free: Time,
+}
+
+impl Link {
+    pub(super) fn new(bytes_per_second: u64, waits_max: Duration) -> Self {
+        Self {
+            bytes_per_second: bytes_per_second as f64,
+            waits_max,
+            free: Time::ZERO,
+        }
+    }
+
+    /// When a datagram that comes `at` that time is through.
+    fn wait(&mut self, at: Time, bytes: usize) -> Time {
+        let takes = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
+        self.free = self.free.max(at) + takes;
+        self.free
+    }
+
+    /// The same; `None` if it is lost.
+    fn pass(&mut self, at: Time, bytes: usize) -> Option<Time> {
+        (self.free <= at + self.waits_max).then(|| self.wait(at, bytes))
+    }
+}
+
 /// Says of a datagram that leaves now, for this endpoint, whether it is lost.
 pub(super) type Loses = Box<dyn FnMut(Time, usize, &Bytes) -> bool>;
 
@@ -77,6 +107,8 @@ pub(super) struct Net {
     pub(super) without: Vec<bool>,
     /// The bytes of each copy that has left for them: when, for which endpoint, how many.
     pub(super) copied: Vec<(Time, usize, usize)>,
+    /// The link of each endpoint, if it has a capacity.
+    pub(super) links: Vec<Option<Link>>,
     /// Share of datagrams to each endpoint that are lost.
     pub(super) loss: Vec<f64>,
     /// Whether a datagram to an endpoint is lost, beside those that are lost at random.
@@ -168,6 +200,7 @@ impl Net {
             cut: std::vec![false; endpoints],
             without: std::vec![false; endpoints],
             copied: Vec::new(),
+            links: std::vec![None; endpoints],
             loss: std::vec![0.0; endpoints],
             loses: None,
             notices: std::vec![Vec::new(); endpoints],
@@ -318,6 +351,8 @@ impl Net {
                     .map(|to| self.endpoints[index].copies_to(self.endpoints[to].local()))
                     .collect();
                 for body in buf.iter() {
+                    // A multicast leaves once, whoever gets it.
+                    let mut multicast = None;
                     for (to, is_copied) in copies_to.iter().copied().enumerate() {
                         let reaches = match transmit.destination {
                             Destination::Group if to == index => false,
@@ -333,13 +368,27 @@ impl Net {
                             Destination::Member(member) => self.endpoints[to].local() == member,
                         };
                         let lost = self.rng.chance(self.loss[to]);
-                        if reaches && !lost && !self.cut[index] && !self.cut[to] {
+                        let leaves = match transmit.destination {
+                            _ if !reaches => continue,
+                            Destination::Group if !self.without[to] => {
+                                *multicast.get_or_insert_with(|| self.leave(index, body.len()))
+                            }
+                            _ => self.leave(index, body.len()),
+                        };
+                        let arrives = self.links[to]
+                            .as_mut()
+                            .map_or(Some(leaves), |link| link.pass(leaves, body.len()));
+                        if let Some(passed) = arrives
+                            && !lost
+                            && !self.cut[index]
+                            && !self.cut[to]
+                        {
                             let late = if index == 0 {
                                 self.late[to]
                             } else {
                                 Duration::ZERO
                             };
-                            let at = self.now + Duration::from_millis(1) + late;
+                            let at = passed + Duration::from_millis(1) + late;
                             let from = self.endpoints[index].local();
                             let body = Bytes::copy_from_slice(body);
                             let chosen = self.loses.as_mut();
@@ -354,6 +403,12 @@ impl Net {
                 buf.clear();
             }
         }
+    }
+
+    /// When a datagram that endpoint `index` sends now has left it: its own host loses nothing.
+    fn leave(&mut self, index: usize, bytes: usize) -> Time {
+        let link = self.links[index].as_mut();
+        link.map_or(self.now, |link| link.wait(self.now, bytes))
     }
 
     fn offer(&mut self) {
