@@ -23,8 +23,9 @@ use crate::about::{HASH, Layout};
 use crate::arrival::ArrivalCommand;
 use crate::compare::{blocks, may_hold};
 use crate::frames::Deframer;
+use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Limits, Manifest};
-use crate::received::{ReceivedFiles, are_in_place};
+use crate::received::ReceivedFiles;
 use crate::spool::{Claim, Reserved, Spool};
 
 /// A job for a disk's thread.
@@ -105,9 +106,9 @@ pub(crate) struct Expected {
     pub(crate) id: ContentId,
     pub(crate) layout: Layout,
     pub(crate) limits: Limits,
-    /// The manifest of the same content, if this process has put it in place before, and its
-    /// command has not failed.
-    pub(crate) placed: Option<Bytes>,
+    /// The same content, if this process has put it in place before, and its command has not
+    /// failed.
+    pub(crate) placed: Option<InPlace>,
 }
 
 /// Threads of former transfers of the same content. The thread that has them does not end before
@@ -279,7 +280,7 @@ impl Worker {
         let mut files = expected.open()?;
         let placed = expected.placed;
         let is_finished = files.finish_publishing()?;
-        if is_finished || placed.is_some_and(|manifest| files.are_in_place(&manifest)) {
+        if is_finished || placed.is_some_and(|placed| files.are_in_place(&placed)) {
             self.tell.tell(Done::Prepared(files.everything()));
             return self.leave_in_place(is_finished);
         }
@@ -315,7 +316,7 @@ impl Worker {
             // Files that this process has put in place before count as held without a look at their
             // content.
             let is_known =
-                placed.is_some_and(|placed| are_in_place(&expected.spool, placed, limits));
+                placed.is_some_and(|placed| placed.is_unchanged(&expected.spool, limits));
             let target = expected.spool.target();
             let mut target = target.map_err(|error| error.to_string())?;
             let is_here = !is_known && may_hold(&decoded, &mut target, &self.stop);

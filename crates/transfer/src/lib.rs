@@ -44,6 +44,7 @@ mod content;
 mod disk;
 mod frames;
 mod host;
+mod in_place;
 mod incoming;
 mod instance;
 mod list;

@@ -6,15 +6,13 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::FileType;
-
 use crate::about::{HASH, Layout, Piece};
-use crate::beneath::Root;
 use crate::compare::Found;
 use crate::content::content_id;
-use crate::manifest::{ContentId, Entry, Kind, Limits, Manifest};
+use crate::in_place::InPlace;
+use crate::manifest::{ContentId, Kind, Limits, Manifest};
 use crate::moved::Bounds;
-use crate::spool::{Claim, Finished, Journal, Spool, TransferFolder};
+use crate::spool::{Claim, Finished, Journal, TransferFolder};
 use crate::stage::StagingTree;
 
 /// One transfer of files at a receiver. Its errors are told to the sender's user, too.
@@ -64,10 +62,10 @@ impl ReceivedFiles {
         vec![whole]
     }
 
-    /// Whether the files of `manifest`, which were put in place before, are unchanged, by size and
-    /// time.
-    pub(crate) fn are_in_place(&self, manifest: &[u8]) -> bool {
-        are_in_place(self.claim.spool(), manifest, &self.limits)
+    /// Whether the files that were put in place before are unchanged, as far as their sizes, modes
+    /// and times tell.
+    pub(crate) fn are_in_place(&self, placed: &InPlace) -> bool {
+        placed.is_unchanged(self.claim.spool(), &self.limits)
     }
 
     /// Takes up what is in the target already, and what an earlier transfer of this content left.
@@ -328,36 +326,6 @@ impl ReceivedFiles {
             Kind::Directory | Kind::Link { .. } => 1,
         });
         Ok(blocks.fold(0, u64::saturating_add).saturating_mul(block))
-    }
-}
-
-/// Whether the files of `manifest` are in the target of `spool` and unchanged, by size and time.
-pub(crate) fn are_in_place(spool: &Spool, manifest: &[u8], limits: &Limits) -> bool {
-    let manifest = Manifest::decode(manifest, limits);
-    let (Ok(manifest), Ok(mut target)) = (manifest, spool.target()) else {
-        return false;
-    };
-    let mut entries = manifest.entries().iter();
-    entries.all(|entry| is_in_place(&mut target, entry)) && spool.is_in_place().unwrap_or(false)
-}
-
-/// Whether `entry` is in `target` and unchanged, by size and time.
-fn is_in_place(target: &mut Root, entry: &Entry) -> bool {
-    let Ok(Some(there)) = target.stat(&entry.path) else {
-        return false;
-    };
-    let kind = FileType::from_raw_mode(there.st_mode);
-    match &entry.kind {
-        Kind::Directory => kind == FileType::Directory,
-        Kind::File { size, .. } => {
-            kind == FileType::RegularFile
-                && u64::try_from(there.st_size) == Ok(*size)
-                && there.st_mtime == entry.modified.seconds
-                && there.st_mtime_nsec == u64::from(entry.modified.nanoseconds)
-        }
-        Kind::Link { target: to } => target
-            .link_target(&entry.path)
-            .is_ok_and(|found| found == *to),
     }
 }
 

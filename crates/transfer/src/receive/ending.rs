@@ -11,6 +11,7 @@ use groupcast_protocols::bulk::{Failure, STOPPED, TransferId};
 use super::event::ReceiveEvent;
 use super::{Output, Service};
 use crate::disk::{Done, Former, Job};
+use crate::in_place::InPlace;
 use crate::incoming::{Incoming, State};
 use crate::manifest::ContentId;
 
@@ -32,7 +33,8 @@ impl Service {
             // It counts as placed again when the disk has said so: the command may fail this time.
             let content = incoming.content_id();
             let placed = content.and_then(|content| self.placed.take(content));
-            incoming.manifest = incoming.manifest.take().or(placed);
+            let manifest = placed.map(|placed| placed.manifest);
+            incoming.manifest = incoming.manifest.take().or(manifest);
             incoming.disk.ask(Job::Publish);
         }
     }
@@ -59,7 +61,7 @@ impl Service {
             took: incoming.since.elapsed(),
         });
         if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take()) {
-            self.placed.put(content, manifest);
+            self.placed.put(content, InPlace::now(manifest));
         }
     }
 

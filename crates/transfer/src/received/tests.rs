@@ -9,7 +9,7 @@ use groupcast_core::text::printable;
 
 use super::*;
 use crate::content::Files;
-use crate::manifest::{Scan, Timestamp};
+use crate::manifest::{Entry, Scan, Timestamp};
 use crate::scratch::Scratch;
 use crate::spool::{Reserved, Spool, SpoolError};
 
@@ -82,7 +82,7 @@ fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
         give(&mut second, &mut files, index);
     }
     second.publish().unwrap();
-    assert!(second.are_in_place(files.manifest()));
+    assert!(second.are_in_place(&InPlace::now(files.manifest().clone())));
     drop(second);
     for name in ["t/large", "t/small"] {
         let arrived = fs::read(scratch.path("out").join(name)).unwrap();
@@ -90,7 +90,38 @@ fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
     }
     assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
     fs::write(scratch.path("out/t/small"), "changed").unwrap();
-    assert!(!receiver(&scratch, &files).are_in_place(files.manifest()));
+    assert!(!receiver(&scratch, &files).are_in_place(&InPlace::now(files.manifest().clone())));
+}
+
+/// Neither size nor time tells of such changes.
+#[test]
+fn a_file_with_other_content_or_another_mode_is_no_longer_in_place() {
+    let changes: [fn(&Path); 2] = [
+        |small| fs::write(small, "other").unwrap(),
+        |small| fs::set_permissions(small, fs::Permissions::from_mode(0o600)).unwrap(),
+    ];
+    for change in changes {
+        let scratch = Scratch::new();
+        let mut files = sent(&scratch);
+        let mut received = receiver(&scratch, &files);
+        let held = received.resume(&AtomicBool::new(false));
+        assert_eq!(held, Ok(Vec::new()));
+        received.begin(files.manifest()).unwrap();
+        for index in 0..6 {
+            give(&mut received, &mut files, index);
+        }
+        received.publish().unwrap();
+        let placed = InPlace::now(files.manifest().clone());
+        assert!(received.are_in_place(&placed));
+        // The system's clock for files is coarser than its others.
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let small = scratch.path("out/t/small");
+        let modified = fs::metadata(&small).unwrap().modified().unwrap();
+        change(&small);
+        let file = fs::File::open(&small).unwrap();
+        file.set_modified(modified).unwrap();
+        assert!(!received.are_in_place(&placed));
+    }
 }
 
 #[test]
@@ -166,7 +197,7 @@ fn what_is_half_in_place_is_finished_as_soon_as_nothing_stops_it() {
     );
     fs::remove_dir(scratch.path("out/t/large")).unwrap();
     assert_eq!(second.finish_publishing(), Ok(true));
-    assert!(second.are_in_place(files.manifest()));
+    assert!(second.are_in_place(&InPlace::now(files.manifest().clone())));
     assert_eq!(second.finish_publishing(), Ok(false));
     drop(second);
     assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
@@ -220,7 +251,7 @@ fn what_is_half_in_place_stays_until_its_list_of_files_can_be_read() {
     assert!(folder.join("publishing").exists());
     fs::remove_file(&tree).unwrap();
     fs::rename(scratch.path("tree"), &tree).unwrap();
-    assert!(receiver(&scratch, &files).are_in_place(files.manifest()));
+    assert!(receiver(&scratch, &files).are_in_place(&InPlace::now(files.manifest().clone())));
     assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
 }
 
@@ -242,7 +273,7 @@ fn what_is_half_in_place_with_a_damaged_list_of_files_stays_until_it_is_sent_aga
         give(&mut again, &mut files, index);
     }
     again.publish().unwrap();
-    assert!(again.are_in_place(files.manifest()));
+    assert!(again.are_in_place(&InPlace::now(files.manifest().clone())));
 }
 
 #[test]
@@ -401,7 +432,7 @@ fn a_file_that_is_here_stays_and_of_a_changed_one_only_the_change_is_missing() {
     assert_eq!(fs::read_dir(&tree).unwrap().count(), 0, "nothing is copied");
     whole.publish().unwrap();
     assert!(
-        whole.are_in_place(files.manifest()),
+        whole.are_in_place(&InPlace::now(files.manifest().clone())),
         "with the times that were sent"
     );
     drop(whole);
@@ -421,7 +452,7 @@ fn a_file_that_is_here_stays_and_of_a_changed_one_only_the_change_is_missing() {
     );
     give(&mut part, &mut files, 2);
     part.publish().unwrap();
-    assert!(part.are_in_place(files.manifest()));
+    assert!(part.are_in_place(&InPlace::now(files.manifest().clone())));
     let arrived = fs::read(scratch.path("out/t/large")).unwrap();
     assert!(arrived == fs::read(scratch.path("t/large")).unwrap());
 }
@@ -437,7 +468,7 @@ fn a_tree_that_was_renamed_is_copied_from_where_it_is() {
     let all = 0..files.layout().len();
     assert_eq!(compared(&mut whole, &mut files), [all]);
     whole.publish().unwrap();
-    assert!(whole.are_in_place(files.manifest()));
+    assert!(whole.are_in_place(&InPlace::now(files.manifest().clone())));
     for name in ["large", "small"] {
         let arrived = fs::read(scratch.path("out/t").join(name)).unwrap();
         assert!(arrived == fs::read(scratch.path("t").join(name)).unwrap());
@@ -479,7 +510,7 @@ fn a_file_that_changes_after_it_was_compared_is_not_taken_for_what_it_was() {
     assert_eq!(missing, [5], "the one that the small file is in");
     give(&mut again, &mut files, 5);
     again.publish().unwrap();
-    assert!(again.are_in_place(files.manifest()));
+    assert!(again.are_in_place(&InPlace::now(files.manifest().clone())));
 }
 
 #[test]
