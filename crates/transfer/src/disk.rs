@@ -146,7 +146,8 @@ impl Expected {
         self.former.wait();
         // The claim keeps what is here of this content, whatever is removed to make room.
         let claim = Claim::new(&self.spool, self.id.short().into_bytes());
-        if let Err(error) = self.spool.trim(self.partials_max) {
+        // This one may break off, too.
+        if let Err(error) = self.spool.trim(self.partials_max.saturating_sub(1)) {
             tracing::warn!("cannot remove what an old transfer left: {error}");
         }
         ReceivedFiles::new(claim, self.id, self.layout, self.limits)

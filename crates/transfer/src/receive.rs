@@ -83,6 +83,10 @@ pub fn receive(
     tell: &mut dyn FnMut(ReceiveEvent<'_>),
 ) -> Result<Received, TransferError> {
     let service = Service::new(receiving)?;
+    if let Some(spool) = service.spool.as_deref().filter(|spool| spool.is_shared()) {
+        let directory = spool.path();
+        tell(ReceiveEvent::Shared { directory });
+    }
     tell(ReceiveEvent::Listening);
     service.run(stop, tell)
 }

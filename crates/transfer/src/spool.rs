@@ -82,6 +82,8 @@ pub(crate) struct Spool {
     room: Mutex<Room>,
     /// Whether transfers are synchronised with the disk before they are reported complete.
     durable: bool,
+    /// Whether other users could write to the target when it was opened.
+    is_shared: bool,
 }
 
 impl Spool {
@@ -100,12 +102,7 @@ impl Spool {
             })
         })?;
         let mut target = Root::open(path).map_err(failed)?;
-        if is_shared(&target.own_stat().map_err(failed)?) {
-            tracing::warn!(
-                "other users can write to {}: they can replace what arrives there",
-                path.display()
-            );
-        }
+        let is_shared = is_shared(&target.own_stat().map_err(failed)?);
         target.make_directory(SPOOL).map_err(failed)?;
         let folder = open_folder(&mut target, path)?;
         flock(
@@ -122,6 +119,7 @@ impl Spool {
             folder,
             room: Mutex::default(),
             durable,
+            is_shared,
         };
         spool.remove_streams().map_err(failed)?;
         spool.finish_publications(limits).map_err(failed)?;
@@ -179,6 +177,11 @@ impl Spool {
     /// The path of the target directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether other users could write to the target directory when it was opened.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared
     }
 
     /// The folder of the transfer `id`, which may not exist.

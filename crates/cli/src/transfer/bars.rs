@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Outcome, PhaseKind, Progress};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent, Stranger};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -150,6 +151,10 @@ impl ReceiveBars {
     pub(super) fn show(&mut self, event: &ReceiveEvent<'_>) {
         match event {
             ReceiveEvent::Stranger(stranger) => self.say(&in_words_of(stranger)),
+            ReceiveEvent::Shared { directory } => self.say(&format!(
+                "warning: other users can write to {}: they can replace what arrives there",
+                printable(directory.as_os_str().as_encoded_bytes())
+            )),
             ReceiveEvent::Listening => self.say("ready to receive"),
             ReceiveEvent::Accepted { transfer, held } => {
                 let known = match held {

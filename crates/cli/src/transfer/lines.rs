@@ -104,6 +104,9 @@ pub(super) fn report(report: &SendReport) {
 pub(super) fn received(event: &ReceiveEvent<'_>) {
     print(&match event {
         ReceiveEvent::Stranger(it) => stranger(it),
+        ReceiveEvent::Shared { directory } => {
+            json!({"event": "shared", "directory": directory.to_string_lossy()})
+        }
         ReceiveEvent::Listening => json!({"event": "listening"}),
         ReceiveEvent::Accepted { transfer, held } => {
             line("accepted", transfer, &json!({"held": held}))

@@ -1,5 +1,6 @@
 //! The events of a receiver, for its user.
 
+use std::path::Path;
 use std::time::Duration;
 
 use groupcast_net::Stranger;
@@ -22,6 +23,11 @@ pub struct Described {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiveEvent<'a> {
+    /// Other users can write to the directory: they can replace what arrives there.
+    Shared {
+        /// The directory.
+        directory: &'a Path,
+    },
     /// The receiver is ready for transfers.
     Listening,
     /// A transfer is taken.

@@ -64,11 +64,15 @@ impl Bed {
 
     /// A receiver with the target `out`, which runs `command` for what is in place.
     fn service(&self, once: bool, command: Option<&[&str]>) -> Service {
+        Service::new(self.receiving(once, command)).unwrap()
+    }
+
+    fn receiving(&self, once: bool, command: Option<&[&str]>) -> Receiving {
         let on_arrival = command.map(|words| OnArrival {
             command: words.iter().map(Into::into).collect(),
             limit: Duration::from_secs(60),
         });
-        Service::new(Receiving {
+        Receiving {
             output: Output::Directory(self.scratch.path("out")),
             once,
             link: self.link("receiver"),
@@ -77,8 +81,7 @@ impl Bed {
             durable: true,
             on_arrival,
             subgroups: None,
-        })
-        .unwrap()
+        }
     }
 
     /// Syncing the target takes at least so long after `len` bytes.
@@ -535,4 +538,31 @@ fn a_list_that_ends_early_is_not_forgotten_with_what_it_waits_for() {
     let are_complete = |it: &Service| it.totals.complete == 2;
     until(&mut service, sources, &mut told, are_complete);
     assert_eq!(told.0, ["complete"; 2]);
+}
+
+#[test]
+fn a_directory_that_others_can_write_to_is_told() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let bed = Bed::new();
+    let out = bed.scratch.path("out");
+    for (mode, expected) in [
+        (0o755, &["Listening"][..]),
+        (0o777, &["Shared", "Listening"]),
+    ] {
+        fs::create_dir_all(&out).unwrap();
+        fs::set_permissions(&out, fs::Permissions::from_mode(mode)).unwrap();
+        let mut told = Vec::new();
+        let mut tell = |event: ReceiveEvent<'_>| {
+            let text = format!("{event:?}");
+            told.extend(text.split(' ').next().map(str::to_owned));
+        };
+        receive(
+            bed.receiving(false, None),
+            &AtomicBool::new(true),
+            &mut tell,
+        )
+        .unwrap();
+        assert_eq!(told, expected);
+    }
 }
