@@ -94,7 +94,8 @@ struct Model {
 /// A change, by numbers of nodes.
 #[derive(Clone, Debug)]
 enum Step {
-    Name(PathBuf, usize),
+    /// A node gets a name, in the directory that is the last node.
+    Name(PathBuf, usize, Option<usize>),
     Remove(PathBuf),
     Rename(PathBuf, PathBuf),
     Write(usize, u64, Vec<u8>),
@@ -137,7 +138,14 @@ impl Model {
             Change::Sync(_) | Change::SyncAll(_) | Change::Told => return None,
         };
         self.nodes.push(node);
-        Some(Step::Name(path.clone(), self.nodes.len() - 1))
+        let above = self.above(path);
+        Some(Step::Name(path.clone(), self.nodes.len() - 1, above))
+    }
+
+    /// The directory that `path` is in.
+    fn above(&self, path: &Path) -> Option<usize> {
+        path.parent()
+            .and_then(|above| self.names.get(above).copied())
     }
 
     fn is_directory(&self, path: &Path) -> bool {
@@ -148,8 +156,11 @@ impl Model {
     /// Applies `step`, as far as the names that it needs are there.
     fn apply(&mut self, step: &Step) {
         match step {
-            Step::Name(path, node) => {
-                if path.parent().is_some_and(|above| self.is_directory(above)) {
+            Step::Name(path, node, above) => {
+                // Another directory of the same name may be there, if its removal is lost: it gets
+                // nothing of the new one, and the new one nothing of it.
+                if above.is_some() && self.above(path) == *above {
+                    self.names.retain(|name, _| !name.starts_with(path));
                     self.names.insert(path.clone(), *node);
                 }
             }
@@ -186,7 +197,7 @@ impl Model {
         let in_it = |name: &Path| name.parent() == Some(path);
         match step {
             Step::Write(node, ..) => self.names.get(path) == Some(node),
-            Step::Name(name, _) | Step::Remove(name) => in_it(name),
+            Step::Name(name, ..) | Step::Remove(name) => in_it(name),
             Step::Rename(from, to) => in_it(from) || in_it(to),
         }
     }
