@@ -18,6 +18,7 @@ use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
 use super::plan::Plan;
+use super::polling::Polling;
 use super::wire::{
     Ack, Answer, Data, Declared, Inventory, List, ListAck, Message, Passed, Poll, Proposal, Start,
 };
@@ -347,4 +348,38 @@ fn a_member_to_which_something_is_brought_waits_for_the_rest() {
         recovers_in_vain(&mut rmp, attempt, &mut now, true);
         assert_eq!(rmp.state.name(), "standby");
     }
+}
+
+/// A member that polls says where those that answer come from. One that claims to have passed a
+/// list behind this member's configuration, and to be in an older one, makes nobody come from
+/// there.
+#[test]
+fn who_is_in_an_older_configuration_has_passed_no_list_behind_this_one() {
+    let (mut rmp, mut now) = (operational(), Time::from_millis(2));
+    rmp.poll(now, "a member is gone", Polling::default());
+    let older = Inventory {
+        holding: Holding {
+            config: config(0),
+            ..inventory(103, 100).holding
+        },
+        passed: Some(passed([0; 4])),
+        size: Some(3),
+        ..inventory(103, 100)
+    };
+    let answer = Message::Answer(Answer {
+        poller: member(2),
+        attempt: rmp.peers.attempt,
+        counter: 1,
+        body_max: 1431,
+        inventory: older,
+    });
+    rmp.handle_datagram(now, member(0), answer.encode());
+    while now < Time::from_millis(5_000) {
+        now = rmp.poll_timeout().expect("it goes on");
+        rmp.handle_timeout(now);
+    }
+    assert_eq!(
+        (rmp.counters.malformed, rmp.state.name()),
+        (1, "operational")
+    );
 }

@@ -45,7 +45,7 @@ impl Recovering {
     /// when it declared what it holds.
     fn known_in_old(&self, local: MemberId, rule: OrderRule) -> Option<Number> {
         let old = self.old.as_ref()?;
-        let declared = self.declared(local).members.get(old.me.at());
+        let declared = self.declared(local)?.members.get(old.me.at());
         Some(match rule {
             OrderRule::Settled => declared.map(|it| it.known).unwrap_or_default(),
             OrderRule::Heard => old.marks().known,

@@ -126,15 +126,16 @@ impl Recovering {
         self.has(member) && self.accepted.insert(member)
     }
 
-    /// What this member declared.
-    pub(super) fn declared(&self, local: MemberId) -> &Inventory {
-        &self.inventories[&local]
+    /// What this member declared; `None` if it does not come from where the proposal says.
+    pub(super) fn declared(&self, local: MemberId) -> Option<&Inventory> {
+        self.inventories.get(&local)
     }
 
     /// The configuration that `local` comes from.
     fn comes_from(&self, local: MemberId) -> ConfigId {
-        let declared = || self.declared(local).holding.config;
-        config_of(&self.proposal, local).unwrap_or_else(declared)
+        let declared = || self.declared(local).map(|it| it.holding.config);
+        let from = config_of(&self.proposal, local).or_else(declared);
+        from.unwrap_or(self.id())
     }
 
     /// The members that come from the same configuration as `local`.
@@ -272,12 +273,15 @@ impl Rmp {
         let recovering = self.state.expect_recovering();
         if recovering.is_proposer(local) {
             let proposal = recovering.proposal.clone();
-            let answer = Answer {
-                inventory: recovering.declared(local).clone(),
+            let declared = recovering.declared(local).cloned();
+            let answer = declared.map(|inventory| Answer {
+                inventory,
                 ..self.answer(local, proposal.attempt)
-            };
+            });
             self.outbox.multicast(&Message::Proposal(proposal));
-            self.outbox.multicast(&Message::Answer(answer));
+            if let Some(answer) = answer {
+                self.outbox.multicast(&Message::Answer(answer));
+            }
         }
         self.accept_again();
         self.fetch();

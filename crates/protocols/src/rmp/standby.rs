@@ -214,10 +214,15 @@ impl Rmp {
         }
         let answer = match &self.state {
             // What was declared, not what recovery has brought since.
-            State::Recovering(recovering) => Answer {
-                inventory: recovering.declared(self.local).clone(),
-                ..self.answer(poller, attempt)
-            },
+            State::Recovering(recovering) => {
+                let Some(inventory) = recovering.declared(self.local).cloned() else {
+                    return;
+                };
+                Answer {
+                    inventory,
+                    ..self.answer(poller, attempt)
+                }
+            }
             _ => self.answer(poller, attempt),
         };
         self.outbox.unicast(from, &Message::Answer(answer));

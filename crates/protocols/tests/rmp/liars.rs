@@ -28,6 +28,42 @@ fn as_a_stranger(body: &mut [u8]) {
     overwrite(body, &ANSWERS, CONFIGURATION, &7_u64.to_be_bytes());
 }
 
+/// The answer of a member that has passed a list behind the configuration that it comes from, and
+/// is in an older one.
+fn as_one_that_went_back(body: &mut [u8]) {
+    const HEAD: usize = 97;
+    let declared = if body.len() > HEAD { body[96] } else { 0 };
+    if body[0] != ANSWERS[0] || declared < 3 {
+        return;
+    }
+    // What it says of three members makes room for it, and for a byte of bits.
+    let at = HEAD + 18 * usize::from(declared - 3);
+    let held = body.len() - (HEAD + 18 * usize::from(declared)) + 1;
+    body[0] = ANSWERS[1];
+    body[96] -= 3;
+    let from: [u8; 24] = body[CONFIGURATION..CONFIGURATION + 24]
+        .try_into()
+        .expect("it has this length");
+    body[CONFIGURATION..CONFIGURATION + 8].fill(0);
+    let mut aru = [0; 8];
+    aru[2..].copy_from_slice(&body[HIGH - 6..HIGH]);
+    let high = u64::from_be_bytes(aru) + 8 * held as u64;
+    body[HIGH..HIGH + 6].copy_from_slice(&high.to_be_bytes()[2..]);
+    body[at..at + 3].copy_from_slice(&[0, 3, 1]);
+    body[at + 3..at + 27].copy_from_slice(&from);
+    body[at + 27..at + 33].copy_from_slice(&aru[2..]);
+    // Somebody else has left with it, and nobody sent anything before.
+    body[at + 33..at + 35].copy_from_slice(&[0, 1]);
+    body[at + 35..at + 51].fill(0xff);
+    body[at + 51..at + 54].fill(0);
+}
+
+#[test]
+fn a_list_that_was_not_passed_is_over_when_its_teller_is_gone() {
+    let lies: &[(&str, Lie)] = &[("and an older configuration", as_one_that_went_back)];
+    each_is_over(honest, FAMILY.contract, lies);
+}
+
 #[test]
 fn a_false_max_n_is_over_when_its_teller_is_gone() {
     let lies: &[(&str, Lie)] = &[

@@ -239,7 +239,11 @@ fn inventory(reader: &mut Reader<'_>, listed: bool) -> Result<Inventory, DecodeE
     if listed {
         size = Some(reader.u16("size")?);
         if reader.u8("passed")? != 0 {
-            behind = Some(passed(reader)?);
+            let passed = passed(reader)?;
+            if passed.from.counter >= holding.config.counter {
+                return Err(reader.invalid("configuration before the list", passed.from.counter));
+            }
+            behind = Some(passed);
         }
     }
     let held = reader.rest();

@@ -107,7 +107,10 @@ fn answer_listed() -> Answer {
     let mut answer = answer();
     answer.inventory.size = Some(4);
     answer.inventory.passed = Some(Passed {
-        from: config(),
+        from: ConfigId {
+            counter: 2,
+            ..config()
+        },
         at: Seq(9),
         gone: Some(member(4)),
         cuts: vec![Number(3), Number(0)],
