@@ -6,17 +6,18 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::mech::peers::Attempt;
+use groupcast_core::mech::peers::{Attempt, Peers};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{
-    ConfigId, Incarnation, MemberId, NodeId, Protocol as _, Rng, Time, TransmitBuf,
+    ConfigId, Incarnation, MemberId, NodeId, Ordered as _, Protocol as _, Rng, Service, Time,
+    TransmitBuf,
 };
 
 use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
-use super::wire::{Ack, Message, Nack, Poll, Proposal, Relayed, Wanted};
+use super::wire::{Ack, Data, Message, Missing, Nack, Poll, Proposal, Relayed, Wanted};
 use super::{Rmp, State};
 
 fn member(site: u64) -> MemberId {
@@ -374,5 +375,61 @@ fn who_has_recovered_answers_no_poll_again_that_it_answered_before() {
     hears(&mut rmp, 0, &poll(2));
     assert_eq!(datagrams(&mut rmp), 1, "what it holds now");
     hears(&mut rmp, 0, &proposal_of(2, 0, &[0, 1, 2]));
+    assert_eq!(rmp.state.name(), "recovering");
+}
+
+/// What others said is told on, in a datagram that is longer than the one that was heard.
+#[test]
+fn nothing_is_heard_that_is_too_long_to_be_told_on() {
+    let mut rmp = operational();
+    hears(&mut rmp, 0, &poll(1));
+    let Message::Proposal(proposal) = proposal_of(1, 0, &[0, 2]) else {
+        unreachable!("it is one");
+    };
+    let left: Vec<MemberId> = (10..10 + 4083).map(member).collect();
+    let long = Proposal {
+        left,
+        ..proposal.clone()
+    };
+    hears(&mut rmp, 0, &Message::Proposal(long));
+    let missing = Message::Missing(Missing {
+        poller: member(0),
+        attempt: Attempt(1),
+        member: member(0),
+        accepts: true,
+    });
+    hears(&mut rmp, 0, &missing);
+    // As with a key, and the longest prefix.
+    let mut buf = TransmitBuf::new(1, 25, 16);
+    while rmp.poll_transmit(Time::from_millis(2), &mut buf).is_some() {
+        buf.clear();
+    }
+    assert_eq!((rmp.state.name(), rmp.counters.malformed), ("standby", 1));
+    let longest = Message::Proposal(Proposal {
+        left: (200..200 + Peers::MAX as u64).map(member).collect(),
+        members: (0..128).map(|it| (member(it), order().id)).collect(),
+        ..proposal
+    });
+    let body = longest.encode();
+    assert_eq!(Message::decode(&body), Ok(longest));
+    assert!(body.len() < TransmitBuf::BYTES_MAX / 4);
+}
+
+/// A datagram is as long as its sender's and each receiver's way carries: no longer one is made
+/// because a proposer says so.
+#[test]
+fn a_proposal_of_longer_datagrams_than_this_member_sends_is_refused() {
+    let mut rmp = operational();
+    hears(&mut rmp, 0, &poll(1));
+    let Message::Proposal(proposal) = proposal_of(1, 0, &[0, 1, 2]) else {
+        unreachable!("it is one");
+    };
+    let long = Proposal {
+        body_max: u16::MAX,
+        ..proposal
+    };
+    hears(&mut rmp, 0, &Message::Proposal(long));
+    assert_eq!((rmp.state.name(), rmp.counters.malformed), ("standby", 1));
+    hears(&mut rmp, 0, &proposal_of(1, 0, &[0, 1, 2]));
     assert_eq!(rmp.state.name(), "recovering");
 }

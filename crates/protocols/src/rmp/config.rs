@@ -7,7 +7,7 @@ use core::time::Duration;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::peers::Lengths;
 pub use groupcast_core::settings::ConfigError;
-use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
+use groupcast_core::settings::{Preset, Settings as _, Span, Spec, Value};
 
 #[cfg(feature = "planted-bugs")]
 use super::planted::Planted;
@@ -15,6 +15,12 @@ use super::wire::DATA_HEADER;
 
 /// The least that [`RmpConfig::body_max`] may be.
 pub(super) const BODY_LEAST: usize = 256;
+
+/// No time may be longer, so that what follows from several stays far below the last one.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// The most that [`RmpConfig::gap_max`] may be.
+pub(super) const GAP_MOST: u32 = 1 << 16;
 
 /// Bytes of records in a packet that is one Ethernet frame (000 Fig. 11: MIN_PACKET).
 pub(super) const FRAME_RECORDS: usize = 1431 - DATA_HEADER;
@@ -80,7 +86,7 @@ groupcast_core::settings! {
         pub ack_packets_max: u32 = 64 => Spec::count("packets", 1, 128),
             "Too small: as many ACKs as packets. Too large: nothing; an ACK orders what is there.";
         /// The most positions between what all members are ready for and the newest.
-        pub gap_max: u32 = 2048 => Spec::count("positions", 64, 1 << 16),
+        pub gap_max: u32 = 2048 => Spec::count("positions", 64, GAP_MOST),
             "Too small: one slow member stops the others early. Too large: memory.";
         /// When a packet's order is settled, so that it can be delivered: `settled`, when its
         /// sender is known to know it, or `heard`, when its ACK is heard.
@@ -242,12 +248,20 @@ impl RmpConfig {
         body_max - DATA_HEADER
     }
 
-    /// Checks the ranges of the settings, and that they fit each other. Nothing is corrected.
+    /// Checks the ranges of the settings, that no time is longer than 30 days, and that they fit
+    /// each other. Nothing is corrected.
     ///
     /// # Errors
     /// The first setting that cannot work.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.check_ranges()?;
+        for setting in Self::settings() {
+            if let Some(Value::Time(time)) = (setting.get)(self)
+                && time > LONGEST
+            {
+                return Err(self.refuse(setting.name, "at most 30 days"));
+            }
+        }
         let part = |part: &str, name: &str, most: Duration| {
             format!("at most {part} of {name}, {}", Span(most))
         };
@@ -283,6 +297,27 @@ mod tests {
     fn the_presets_are_valid() {
         for preset in [RmpConfig::lan, RmpConfig::wan, RmpConfig::paper] {
             assert_eq!(preset().validate(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn times_that_no_clock_reaches_are_refused_by_name() {
+        let times: [(&str, fn(&mut RmpConfig) -> &mut Duration); 5] = [
+            ("announce_interval", |it| &mut it.announce_interval),
+            ("timer_max", |it| &mut it.timer_max),
+            ("silence_max", |it| &mut it.silence_max),
+            ("abort_delay_max", |it| &mut it.abort_delay_max),
+            ("leave_timeout", |it| &mut it.leave_timeout),
+        ];
+        for (name, time) in times {
+            let mut config = RmpConfig::lan();
+            *time(&mut config) = LONGEST;
+            assert_eq!(config.validate(), Ok(()), "{name}");
+            for long in [LONGEST + Duration::from_nanos(1), Duration::MAX] {
+                *time(&mut config) = long;
+                let refused = config.validate().map_err(|error| error.field);
+                assert_eq!(refused, Err(name));
+            }
         }
     }
 

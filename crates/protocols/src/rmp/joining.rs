@@ -190,7 +190,8 @@ impl Rmp {
         if joining.order.is_some() {
             return;
         }
-        if !joining.is_named(list, local, from) {
+        let too_long = usize::from(list.list.body_max) > config.body_max;
+        if too_long || !joining.is_named(list, local, from) {
             self.counters.foreign += 1;
             return;
         }

@@ -387,7 +387,7 @@ impl Rmp {
             start,
             body_max: answers.values().map(|it| it.body_max).min().unwrap_or(0),
             max_n,
-            left: polling.left.iter().copied().collect(),
+            left: polling.left.iter().take(Peers::MAX).copied().collect(),
             members: answers
                 .iter()
                 .map(|(member, it)| {

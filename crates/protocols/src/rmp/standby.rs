@@ -246,7 +246,9 @@ impl Rmp {
             Some(own) => *config == own || config.counter > own.counter,
             None => config.counter == 0 && config.representative == local,
         });
-        let room = proposal.members.len() <= self.config.members_max;
+        // This member said in its answer what its way carries.
+        let room = proposal.members.len() <= self.config.members_max
+            && usize::from(proposal.body_max) <= self.config.body_max;
         let mut high = standby.old.as_ref().map_or(Seq::ZERO, Order::high);
         self.config.plants().positions_start(&mut high);
         let may_start = self.claims.may_start(proposal.start, high);

@@ -8,7 +8,9 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
-use super::membership::{body_max, config, counter, max_n, members, position, put_members};
+use super::membership::{
+    body_max, config, count_to, counter, max_n, members, position, put_members,
+};
 use super::{Ack, Kind, order, put_six, six, tag};
 use crate::rmp::numbers::{Number, Tag};
 
@@ -214,7 +216,7 @@ pub(super) fn passed(reader: &mut Reader<'_>) -> Result<Passed, DecodeError> {
     if gone.len() > 1 {
         return Err(reader.invalid("gone", gone.len() as u64));
     }
-    let count = reader.count("cuts", 6)?;
+    let count = count_to(reader, "cuts", 6, Indices::MAX)?;
     let cuts: Result<Vec<Number>, DecodeError> = (0..count)
         .map(|_| Ok(Number(six(reader, "cut")?)))
         .collect();

@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 
 use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::peers::Attempt;
+use groupcast_core::mech::peers::{Attempt, Peers};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 use groupcast_core::{ConfigId, MemberId};
 
 use super::lists::{Passed, passed, put_passed};
 use super::{Kind, put_six, six};
-use crate::rmp::config::BODY_LEAST;
+use crate::rmp::config::{BODY_LEAST, GAP_MOST};
 use crate::rmp::numbers::Number;
 
 /// Positions that no group reaches; a peer's bug must not make ours overflow.
@@ -19,6 +19,10 @@ const SEQ_LIMIT: u64 = 1 << 47;
 /// Counters of configurations that none of ours reaches, whatever it hears
 /// (`Peers::next_counter`).
 const COUNTER_LIMIT: u64 = 1 << 62;
+/// The most bytes of [`Inventory::held`]: a bit for each position that an order keeps, with the
+/// largest `gap_max`. This and the limits of lists keep what is told on (kind 59) far below the
+/// longest datagram, though it is longer than it was heard.
+const HELD_MAX: usize = (GAP_MOST as usize * 2).div_ceil(8);
 
 /// Who is there (000 ch. 8: "repeatedly poll the sites listening")?
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -168,6 +172,21 @@ pub(super) fn members(
     (0..count).map(|_| reader.member(field)).collect()
 }
 
+/// The count of a list of at most `most` items of `item_len` bytes.
+pub(super) fn count_to(
+    reader: &mut Reader<'_>,
+    field: &'static str,
+    item_len: usize,
+    most: usize,
+) -> Result<usize, DecodeError> {
+    let count = reader.count(field, item_len)?;
+    if count <= most {
+        Ok(count)
+    } else {
+        Err(reader.invalid(field, count as u64))
+    }
+}
+
 pub(super) fn put_members(writer: &mut Writer<'_>, members: &[MemberId]) {
     writer.count(members.len());
     for member in members {
@@ -232,7 +251,7 @@ fn inventory(reader: &mut Reader<'_>, listed: bool) -> Result<Inventory, DecodeE
         return Err(reader.invalid("aru", holding.aru.0));
     }
     let max_n = max_n(reader)?;
-    let count = reader.count("members", 18)?;
+    let count = count_to(reader, "members", 18, Indices::MAX)?;
     let members: Result<Vec<Declared>, DecodeError> =
         (0..count).map(|_| declared(reader)).collect();
     let (mut size, mut behind) = (None, None);
@@ -248,7 +267,8 @@ fn inventory(reader: &mut Reader<'_>, listed: bool) -> Result<Inventory, DecodeE
     }
     let held = reader.rest();
     // No position above high is held.
-    if held.len() as u64 > holding.high.above(holding.aru).div_ceil(8) {
+    let most = holding.high.above(holding.aru).div_ceil(8);
+    if held.len() as u64 > most || held.len() > HELD_MAX {
         return Err(reader.invalid("held", held.len() as u64));
     }
     Ok(Inventory {
@@ -328,7 +348,10 @@ pub(super) fn proposal(reader: &mut Reader<'_>) -> Result<Proposal, DecodeError>
     let body_max = body_max(reader)?;
     let max_n = max_n(reader)?;
     let left = members(reader, "left")?;
-    let count = reader.count("members", 40)?;
+    if left.len() > Peers::MAX {
+        return Err(reader.invalid("left", left.len() as u64));
+    }
+    let count = count_to(reader, "members", 40, Indices::MAX)?;
     let mut members: Vec<(MemberId, ConfigId)> = Vec::with_capacity(count);
     for _ in 0..count {
         let member = reader.member("member")?;
