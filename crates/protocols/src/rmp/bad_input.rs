@@ -433,3 +433,30 @@ fn a_proposal_of_longer_datagrams_than_this_member_sends_is_refused() {
     hears(&mut rmp, 0, &proposal_of(1, 0, &[0, 1, 2]));
     assert_eq!(rmp.state.name(), "recovering");
 }
+
+#[test]
+fn packets_are_of_members_of_others_and_no_longer_than_may_be() {
+    let mut rmp = operational();
+    let data = |origin, number, len| {
+        Message::Data(Data {
+            again: true,
+            origin,
+            tag: order().tag,
+            number: Number(number),
+            version: 0,
+            marks: Marks::default(),
+            body: vec![0; len].into(),
+        })
+    };
+    let kept = |rmp: &mut Rmp| {
+        let sites = &rmp.state.expect_operational().order.sites;
+        [0, 1, 2].map(|site| sites[site].packets.high())
+    };
+    let longest = RmpConfig::records_max(1431);
+    hears(&mut rmp, 9, &data(1, 4, 6));
+    hears(&mut rmp, 0, &data(2, 1, 6));
+    hears(&mut rmp, 1, &data(1, 4, longest + 1));
+    assert_eq!((kept(&mut rmp), rmp.counters.malformed), ([0, 3, 0], 3));
+    hears(&mut rmp, 0, &data(1, 4, longest));
+    assert_eq!((kept(&mut rmp), rmp.counters.malformed), ([0, 4, 0], 3));
+}

@@ -7,7 +7,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{MemberId, Time};
 
-use super::config::{FRAME_RECORDS, OrderRule};
+use super::config::{FRAME_RECORDS, OrderRule, RmpConfig};
 use super::flow::Acknowledged;
 use super::listing::Wishes;
 use super::numbers::{Marks, Number, Stamp, Tag};
@@ -372,7 +372,10 @@ impl Rmp {
             self.counters.foreign += 1;
             return;
         }
-        if !own && !data.again {
+        let stranger = order.index_of(from).is_none();
+        let invented = usize::from(data.origin) == order.me.at() && data.number > order.last_sent();
+        let too_long = data.body.len() > RmpConfig::records_max(order.body_max);
+        if !own && !data.again || stranger || invented || too_long {
             self.counters.malformed += 1;
             return;
         }
