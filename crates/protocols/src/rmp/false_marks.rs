@@ -139,3 +139,27 @@ fn an_ack_that_members_only_say_to_know_is_not_asked_for_for_ever() {
     assert!(!later.iter().any(is_nack), "{later:?}");
     assert_eq!(rmp.counters.malformed, 1);
 }
+
+#[test]
+fn a_list_of_which_only_an_ack_tells_is_not_asked_for_for_ever() {
+    let mut rmp = operational();
+    let tag = rmp.state.expect_operational().order.tag;
+    let names_another = Message::Ack(Ack {
+        again: false,
+        issuer: 9,
+        next: 1,
+        tag,
+        stamp: Stamp(5),
+        first: Seq(110),
+        marks: Marks::default(),
+        packets: Vec::new(),
+    });
+    rmp.handle_datagram(START, member(0), names_another.encode());
+    let soon = START + rmp.config.silence_max * 2;
+    let is_nack = |message: &Message| matches!(message, Message::Nack(_));
+    let requests = sent_until(&mut rmp, soon);
+    assert!(requests.iter().filter(|it| is_nack(it)).count() > 3);
+    let later = sent_until(&mut rmp, soon + Duration::from_secs(10));
+    assert!(!later.iter().any(is_nack), "{later:?}");
+    assert_eq!(rmp.counters.malformed, 1);
+}

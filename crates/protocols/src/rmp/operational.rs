@@ -56,6 +56,9 @@ pub(super) struct Operational {
     /// What a member says that it knows of its packets and is not known here, and since when it is
     /// asked for.
     pub(super) unheard: Option<(u8, Number, Time)>,
+    /// Where the newest ACK that is known here ends while one that names a member of a list that
+    /// was not heard tells of more, and since when that is asked for.
+    pub(super) unlisted: Option<(Seq, Time)>,
     /// How far everything was held when the last request was sent.
     pub(super) requested_at: Seq,
     /// The ways of token passes that this member may have to send on.
@@ -95,6 +98,7 @@ impl Operational {
             wanted_tries: 0,
             tellings: Tellings::default(),
             unheard: None,
+            unlisted: None,
             passes: PassesOn::default(),
             request_tries: 0,
             left: BTreeSet::new(),

@@ -198,6 +198,24 @@ pub(super) fn runs(positions: impl Iterator<Item = Seq>) -> Vec<Positions> {
 }
 
 impl Operational {
+    /// Whether a list is not believed in any more of which only an ACK told, by the index of a
+    /// member that it brings: this one has asked for it for `longest`, and nothing above the newest
+    /// ACK came meanwhile (ours).
+    fn disbelieves_list(&mut self, now: Time, longest: Duration) -> bool {
+        let Order { top, heard_of, .. } = self.order;
+        if heard_of <= top.last {
+            self.unlisted = None;
+            return false;
+        }
+        let same = self.unlisted.filter(|(last, _)| *last == top.last);
+        let (_, since) = *self.unlisted.insert(same.unwrap_or((top.last, now)));
+        let is_false = now.since(since) >= longest && self.order.held >= top.last;
+        if is_false {
+            self.order.heard_of = top.last;
+        }
+        is_false
+    }
+
     /// Whether an ACK is not believed in any more that a member knows, as it says or another one.
     /// This one has asked for it for `longest`: the group has passed the token meanwhile, and
     /// nothing is missing before it (ours).
@@ -255,7 +273,8 @@ impl Rmp {
             // Nothing is known to be missing: it is no sign that requests are not answered.
             false => (tries + 1).min(UNHEARD_TRIES),
         };
-        if operational.disbelieves(now, self.config.silence_max) {
+        let longest = self.config.silence_max;
+        if operational.disbelieves_list(now, longest) || operational.disbelieves(now, longest) {
             self.counters.malformed += 1;
             return self.progress(now);
         }
