@@ -460,3 +460,35 @@ fn packets_are_of_members_of_others_and_no_longer_than_may_be() {
     hears(&mut rmp, 0, &data(1, 4, longest));
     assert_eq!((kept(&mut rmp), rmp.counters.malformed), ([0, 4, 0], 3));
 }
+
+/// An ACK that was lost comes after the one of the last message: the places of all are known then.
+#[test]
+fn an_ack_that_comes_late_settles_what_this_member_said() {
+    let mut rmp = operational();
+    let said = rmp.submit(
+        Time::from_millis(2),
+        Service::Agreed,
+        Bytes::from_static(b"a few words"),
+    );
+    said.expect("there is room");
+    let newest = Ack {
+        issuer: 1,
+        next: 0,
+        stamp: Stamp(2),
+        first: Seq(104),
+        packets: vec![Packets {
+            origin: 2,
+            first: Number(1),
+            count: 1,
+        }],
+        ..first(3)
+    };
+    hears(&mut rmp, 1, &Message::Ack(newest));
+    assert!(!rmp.queue.is_settled(), "a list may stand before it");
+    let late = Ack {
+        again: true,
+        ..first(3)
+    };
+    hears(&mut rmp, 0, &Message::Ack(late));
+    assert!(rmp.queue.is_settled());
+}

@@ -252,9 +252,10 @@ impl Rmp {
             let (sent, last) = (operational.sent, order.top.last);
             let senders = |since| order.senders(since);
             self.flow.acknowledged(now, packets, sent, last, senders);
-            self.queue.settle(settled);
             self.plan_data(now);
         }
+        // An older ACK that comes late makes places known, too.
+        self.queue.settle(settled);
     }
 
     /// The oldest packets have no ACK in time: they go again (000 ch. 8).
