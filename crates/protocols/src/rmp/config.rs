@@ -106,7 +106,8 @@ groupcast_core::settings! {
             => Spec::interval().rule("at most a quarter of silence_max"),
             "Too small: processor time while nothing happens. Too large: crashes in a silent group are noticed late.";
         /// The same while a message waits for other members to hold it, or its order to be settled.
-        pub pass_after: Duration = Duration::from_micros(500) => Spec::time(),
+        pub pass_after: Duration = Duration::from_micros(500)
+            => Spec::time().rule("at most a quarter of silence_max"),
             "Too small: null ACKs where a packet was about to come. Too large: safe messages wait that long for each \
              member.";
         /// Whether the token stays where it is after a rotation without packets (000 ch. 8).
@@ -269,9 +270,14 @@ impl RmpConfig {
             let allowed = part("half", "timer_min", self.timer_min / 2);
             return Err(self.refuse("confirm_after", allowed));
         }
-        if self.null_ack_after > self.silence_max / 4 {
-            let allowed = part("a quarter", "silence_max", self.silence_max / 4);
-            return Err(self.refuse("null_ack_after", allowed));
+        for (name, waits) in [
+            ("null_ack_after", self.null_ack_after),
+            ("pass_after", self.pass_after),
+        ] {
+            if waits > self.silence_max / 4 {
+                let allowed = part("a quarter", "silence_max", self.silence_max / 4);
+                return Err(self.refuse(name, allowed));
+            }
         }
         if self.poll_interval > self.poll_wait / 4 {
             let allowed = part("a quarter", "poll_wait", self.poll_wait / 4);
@@ -335,5 +341,12 @@ mod tests {
         };
         let refused = late.validate().map_err(|error| error.field);
         assert_eq!(refused, Err("confirm_after"));
+        // A member that waits for the others with each safe message would look like a silent one.
+        let waits = RmpConfig {
+            pass_after: Duration::from_millis(63),
+            ..RmpConfig::lan()
+        };
+        let refused = waits.validate().map_err(|error| error.field);
+        assert_eq!(refused, Err("pass_after"));
     }
 }
