@@ -5,7 +5,8 @@
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
 //! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. If
-//!   a member was excluded because it had given us up, it ends when that one hears us again.
+//!   a member was excluded because it had given us up, it ends when that one hears us again. If it
+//!   was excluded on the word of another member alone, the witness, it ends when that one is gone.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes
 //!   of one name do is in [`namesakes`](super::namesakes).
 //!
@@ -55,6 +56,8 @@ pub struct Peers {
     /// When a member was last heard.
     heard: BTreeMap<MemberId, Time>,
     quarantine: Delays,
+    /// Those on whose word somebody is in quarantine: when anything was last heard of them.
+    witnesses: BTreeMap<MemberId, Time>,
     /// Strangers that say that they hear others of us: since when, and when they last did.
     hints: BTreeMap<MemberId, (Time, Time)>,
     /// When a stranger was last answered.
@@ -185,6 +188,51 @@ impl Peers {
         }
     }
 
+    /// The quarantine of `member`, which begins now, is on the word of `witness` alone: this member
+    /// saw nothing wrong itself.
+    pub fn took_word(&mut self, now: Time, member: MemberId, witness: MemberId) {
+        if self.witnesses.len() >= Self::MAX {
+            let delays = &self.quarantine;
+            self.witnesses.retain(|it, _| delays.has_witness(now, *it));
+        }
+        if self.witnesses.len() < Self::MAX {
+            self.witnesses.insert(witness, now);
+            self.quarantine.mark_word(member, witness);
+        }
+    }
+
+    /// Anything was heard of `from`, which may be a witness.
+    pub fn note_alive(&mut self, now: Time, from: MemberId) {
+        if let Some(at) = self.witnesses.get_mut(&from) {
+            *at = now;
+        }
+    }
+
+    /// `member`, which leaves, bears witness no longer.
+    pub fn note_left(&mut self, member: MemberId) {
+        self.witnesses.remove(&member);
+    }
+
+    /// `member` is heard: if it is in quarantine on the word of another one alone, of which nothing
+    /// was heard for `patience`, and which is not `here`, the quarantine is over. Nobody is left
+    /// who could say whether what it saw is still so.
+    pub fn outlives_word(
+        &mut self,
+        now: Time,
+        member: MemberId,
+        patience: Duration,
+        here: impl Fn(MemberId) -> bool,
+    ) {
+        let Some(witness) = self.quarantine.word_of(now, member) else {
+            return;
+        };
+        let last = self.witnesses.get(&witness);
+        let is_gone = last.is_none_or(|at| now.since(*at) >= patience);
+        if is_gone && !here(witness) {
+            self.quarantine.end(now, member);
+        }
+    }
+
     /// The quarantine of `member`, which begins now, lasts for `longest`, unless somebody
     /// [vouches](Self::vouch) for it.
     pub fn doubt(&mut self, now: Time, member: MemberId, longest: Duration) {
@@ -301,6 +349,8 @@ struct Delay {
     length: Duration,
     /// It only answers what the member has done.
     answers: bool,
+    /// On whose word alone it began.
+    witness: Option<MemberId>,
 }
 
 impl Delays {
@@ -327,6 +377,7 @@ impl Delays {
             until,
             length,
             answers: false,
+            witness: None,
         };
         self.delays.insert(member, delay);
         true
@@ -343,6 +394,25 @@ impl Delays {
         if let Some(delay) = self.delays.get_mut(&member) {
             delay.answers = true;
         }
+    }
+
+    /// The delay of `member` is on the word of `witness` alone.
+    fn mark_word(&mut self, member: MemberId, witness: MemberId) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.witness = Some(witness);
+        }
+    }
+
+    /// On whose word alone `member` is delayed now.
+    fn word_of(&self, now: Time, member: MemberId) -> Option<MemberId> {
+        let delay = self.delays.get(&member).filter(|it| now < it.until)?;
+        delay.witness
+    }
+
+    /// Whether anybody is delayed now on the word of `witness`.
+    fn has_witness(&self, now: Time, witness: MemberId) -> bool {
+        let mut delays = self.delays.values();
+        delays.any(|it| now < it.until && it.witness == Some(witness))
     }
 
     /// Whether the delay of `member` only answers what it has done, was not stretched, and began at
@@ -437,6 +507,42 @@ mod tests {
         assert_eq!(peers.next_counter(), (jumped, true));
         peers.note_installed(jumped);
         assert_eq!(peers.next_counter(), (jumped + 1, false));
+    }
+
+    #[test]
+    fn a_quarantine_on_the_word_of_a_witness_ends_when_that_one_is_gone() {
+        let (excluded, witness) = (member(1), member(2));
+        let lengths = Lengths {
+            min: Duration::from_secs(30),
+            max: Duration::from_secs(60),
+            growth: 4,
+        };
+        let at = Time::from_millis;
+        let patience = Duration::from_secs(2);
+        let quarantined = || {
+            let mut peers = Peers::default();
+            assert!(peers.quarantine(at(1_000), excluded, lengths));
+            peers
+        };
+        let ends = |peers: &mut Peers, now, here| {
+            peers.outlives_word(at(now), excluded, patience, |it| it == witness && here);
+            !peers.is_quarantined(at(now), excluded)
+        };
+        let mut peers = quarantined();
+        assert!(!ends(&mut peers, 9_000, false), "on nobody's word");
+        peers.took_word(at(1_000), excluded, witness);
+        peers.note_alive(at(8_000), witness);
+        assert!(!ends(&mut peers, 9_999, false), "the witness was heard");
+        assert!(!ends(&mut peers, 10_000, true), "it is in our ring");
+        assert!(ends(&mut peers, 10_000, false));
+        let mut peers = quarantined();
+        peers.took_word(at(1_000), excluded, witness);
+        peers.note_left(witness);
+        assert!(ends(&mut peers, 1_001, false), "it said good-bye");
+        // What this member sees itself later is on nobody's word.
+        let again = Time::from_millis(32_000);
+        assert!(peers.quarantine(again, excluded, lengths));
+        assert!(!ends(&mut peers, 40_000, false));
     }
 
     #[test]

@@ -151,6 +151,12 @@ impl Probes {
         heard.is_some_and(|at| now.since(at) <= recent)
     }
 
+    /// Whether `member` is asked and answers: enough of the last probes, several times in a row.
+    pub fn answers(&self, member: MemberId) -> bool {
+        let probed = self.given_up.get(&member);
+        probed.is_some_and(|probed| probed.rounds >= ROUNDS)
+    }
+
     /// Judges the answers that came within `patience`: the members that answer again, after they
     /// had not.
     pub fn judge(&mut self, now: Time, patience: Duration) -> Vec<MemberId> {
@@ -237,6 +243,40 @@ mod tests {
             }
         }
         assert_eq!(ends, [(6, member(0)), (7, member(0)), (8, member(0))]);
+    }
+
+    #[test]
+    fn a_member_answers_when_it_did_so_several_times_in_a_row() {
+        let member = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let patience = Duration::from_millis(20);
+        let mut probes = Probes::default();
+        assert!(!probes.answers(member), "it is not asked");
+        probes.begin(Time::ZERO, member);
+        let mut says = Vec::new();
+        for (round, answered) in [8, 8, 5, 6, 6, 8, 6, 7, 0].into_iter().enumerate() {
+            let asked = Time::from_millis(round as u64 * 200);
+            for _ in 0..answered {
+                probes.answered(
+                    asked + patience,
+                    member,
+                    probes.number(),
+                    (patience, patience),
+                );
+            }
+            let next = asked + Duration::from_millis(200);
+            assert_eq!(
+                probes.judge(next, patience),
+                [],
+                "it failed too seldom to be repaired"
+            );
+            probes.next(next, |_| true);
+            says.push(probes.answers(member));
+        }
+        let expected = [false, false, false, false, false, false, false, true, false];
+        assert_eq!(says, expected);
     }
 
     #[test]

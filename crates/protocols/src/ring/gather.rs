@@ -27,6 +27,8 @@ pub(super) struct Gather {
     joins: BTreeMap<MemberId, Opinion>,
     /// The members that sent a join since the consensus timer was set.
     heard: BTreeSet<MemberId>,
+    /// By whose joins this member learned first of those that others have given up.
+    told: BTreeMap<MemberId, MemberId>,
     /// Candidates that have given this member up. It gives them up in turn, a little later.
     accusers: BTreeSet<MemberId>,
     /// Those that this member has given up in turn.
@@ -123,6 +125,7 @@ impl Ring {
         match &mut self.state {
             State::Gather(gather) => {
                 next.fail.append(&mut gather.fail);
+                next.told.append(&mut gather.told);
                 next.left.append(&mut gather.left);
             }
             State::Left(_) => return,
@@ -239,6 +242,7 @@ impl Ring {
         }
         self.claims.note(from, join.max_n, join.high);
         self.note_invitation(now, from, &join);
+        self.weigh_word(now, from);
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
@@ -360,7 +364,11 @@ impl Ring {
         gather.admit(join.proc.iter().copied(), most);
         let room = Peers::MAX.saturating_sub(gather.fail.len());
         let given_up = join.fail.iter().copied().filter(|member| *member != local);
-        gather.fail.extend(given_up.take(room));
+        for member in given_up.take(room) {
+            if gather.fail.insert(member) {
+                gather.told.insert(member, from);
+            }
+        }
         let given_up = &gather.fail;
         gather.accusers.retain(|member| !given_up.contains(member));
         gather.note_left(&join.left);
@@ -480,6 +488,11 @@ impl Ring {
             let accuses = gather.accused_by.contains(excluded);
             if begins && accuses {
                 self.peers.gave_us_up(*excluded);
+            }
+            let witness = gather.told.get(excluded);
+            let witness = witness.filter(|_| !self.probes.asks(*excluded));
+            if let Some(witness) = witness.filter(|_| begins) {
+                self.peers.took_word(now, *excluded, *witness);
             }
             let heard = accuses || gather.joins.contains_key(excluded);
             if !heard && gather.proc.contains(excluded) {

@@ -91,6 +91,7 @@ impl Ring {
 
     /// `from` says good-bye.
     pub(super) fn handle_goodbye(&mut self, now: Time, from: MemberId) {
+        self.peers.note_left(from);
         let of_ring = match &self.state {
             State::Operational(operational) => operational.ordering.members.contains(&from),
             State::Commit(commit) => commit.has(from),

@@ -50,8 +50,9 @@
 //! - Joins carry an attempt number. A stale join is recognised by it; in Totem, by the ring's
 //!   counter.
 //! - A member of no ring of ours is let in only if there is evidence that it hears us, and a member
-//!   that was excluded waits in quarantine, until probes show that something was repaired. Totem
-//!   would break and form the ring again and again over a link that works one way only.
+//!   that was excluded waits in quarantine, until probes show that something was repaired, or the
+//!   one on whose word it was excluded is gone. Totem would break and form the ring again and again
+//!   over a link that works one way only.
 //! - A token that is sent again goes to the socket for data, too: the way to the other one may be
 //!   closed.
 //! - The token of a quiet ring rests at the representative. A member with something to send calls
@@ -382,6 +383,7 @@ impl Protocol for Ring {
             self.handle_namesake(now, from, &message);
             return;
         }
+        self.peers.note_alive(now, from);
         match message {
             Message::Data(data) => self.handle_data(now, from, data),
             Message::Token(token) => self.handle_token(now, from, token),

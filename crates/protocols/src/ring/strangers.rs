@@ -10,6 +10,11 @@ use super::operational::Operational;
 use super::wire::{Announcement, Message};
 use super::{Ring, State, Timer};
 
+/// A member of another ring of which nothing was heard for so many intervals of announcements is
+/// gone. Too few: it is only seldom its turn to announce its ring. Too many: whom it wanted out
+/// comes back late.
+const WITNESS_SILENCE: u32 = 10;
+
 impl Ring {
     /// Sets the next turn of this member to announce the ring.
     pub(super) fn plan_announcement(&mut self, now: Time) {
@@ -52,6 +57,7 @@ impl Ring {
         if announcement.heard.contains(&self.local) {
             self.note_heard_by(now, from, &announcement);
         }
+        self.weigh_word(now, from);
         if self.peers.is_quarantined(now, from) {
             return;
         }
@@ -91,14 +97,24 @@ impl Ring {
         }
     }
 
-    /// The ring of `from` hears this member, and does not have it in quarantine. Two that are alone
-    /// keep their quarantines: a pair that cannot go on would try it at each announcement.
+    /// The ring of `from` hears this member, and does not have it in quarantine. Of two that are
+    /// alone this one keeps its quarantine unless the other one answers its probes: a pair that
+    /// cannot go on would try it at each announcement.
     fn note_heard_by(&mut self, now: Time, from: MemberId, announcement: &Announcement) {
-        if self.is_alone() && announcement.members.len() > 1 {
+        let has_company = announcement.members.len() > 1;
+        if self.is_alone() && (has_company || self.probes.answers(from)) {
             self.peers.release(now, from);
         } else {
             self.peers.hears_us(now, from, self.config.quarantine_min);
         }
+    }
+
+    /// `from` is heard: whether it is in quarantine on the word of a member that is gone.
+    pub(super) fn weigh_word(&mut self, now: Time, from: MemberId) {
+        let patience = self.config.announce_interval * WITNESS_SILENCE;
+        let installed = self.state.installed();
+        let here = |it| installed.is_some_and(|ring| ring.members.contains(&it));
+        self.peers.outlives_word(now, from, patience, here);
     }
 
     /// Whether this member is in a ring of its own, or in none yet.

@@ -139,6 +139,15 @@ fn a_member_that_two_others_want_does_not_go_to_and_fro_between_them() {
     assert_eq!(swarm.run_seed(8_003_574).violations, Vec::<String>::new());
 }
 
+/// The way from one member to another is closed; a third one follows the word of one of them, which
+/// leaves for good. Two members and one stayed apart for as long as the quarantines lasted, up to a
+/// minute.
+#[test]
+fn a_quarantine_on_the_word_of_a_member_that_is_gone_is_over() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    assert_eq!(swarm.run_seed(17_102_768).violations, Vec::<String>::new());
+}
+
 /// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
 /// them old: they are no reason to begin again.
 #[test]
