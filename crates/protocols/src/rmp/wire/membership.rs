@@ -386,9 +386,13 @@ pub(super) fn put_proposal(writer: &mut Writer<'_>, proposal: &Proposal) {
 }
 
 pub(super) fn announcement(reader: &mut Reader<'_>) -> Result<Announcement, DecodeError> {
+    let config = config(reader)?;
+    let count = count_to(reader, "members", 16, Indices::MAX)?;
+    let all: Result<Vec<MemberId>, DecodeError> =
+        (0..count).map(|_| reader.member("members")).collect();
     Ok(Announcement {
-        config: config(reader)?,
-        members: members(reader, "members")?,
+        config,
+        members: all?,
         heard: members(reader, "heard")?,
     })
 }

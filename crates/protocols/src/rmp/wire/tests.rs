@@ -369,3 +369,18 @@ proptest! {
         let _ = Message::decode(&bytes.into());
     }
 }
+
+/// Who leaves while it joins them in vain lists them as given up: that must be a datagram.
+#[test]
+fn an_announcement_names_no_more_members_than_there_are_indices() {
+    let decodes = |members: u64| {
+        let announcement = Announcement {
+            config: config(),
+            members: (0..members).map(member).collect(),
+            heard: Vec::new(),
+        };
+        let bytes = Message::Announcement(announcement).encode();
+        Message::decode(&bytes).is_ok()
+    };
+    assert!(decodes(128) && !decodes(129));
+}
