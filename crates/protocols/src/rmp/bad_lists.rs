@@ -5,12 +5,14 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::seq::Seq;
+use groupcast_core::{Protocol as _, Rng, Time};
 
+use super::Rmp;
 use super::config::RmpConfig;
 use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Stamp};
 use super::order::{Heard, Order};
-use super::wire::{Ack, List, ListAck, Message, Start};
+use super::wire::{Ack, Announcement, List, ListAck, Message, Start};
 
 /// The order of member 2 of four; member 0 has the token.
 fn order() -> Order {
@@ -137,4 +139,23 @@ fn a_list_orders_no_packets_and_names_no_more_than_there_are_indices() {
     let mut long = joins();
     long.list.roster = (0..129).map(member).collect();
     refuse(long);
+}
+
+#[test]
+fn a_list_of_longer_datagrams_than_the_newcomer_sends_does_not_let_it_in() {
+    let now = Time::from_millis(1);
+    for (body_max, state) in [(1432, "joining"), (1431, "operational")] {
+        let lan = RmpConfig::lan();
+        let mut rmp = Rmp::new(lan, member(7), Rng::new(1), now).expect("it is valid");
+        let group = Announcement {
+            config: config(1),
+            members: (0..4).map(member).collect(),
+            heard: vec![member(7)],
+        };
+        assert!(rmp.join_by_list(now, &group));
+        let mut list = joins();
+        list.list.body_max = body_max;
+        rmp.handle_datagram(now, member(0), Message::List(list).encode());
+        assert_eq!(rmp.state.name(), state, "{body_max}");
+    }
 }
