@@ -308,7 +308,8 @@ mod tests {
 
     #[test]
     fn times_that_no_clock_reaches_are_refused_by_name() {
-        let times: [(&str, fn(&mut RmpConfig) -> &mut Duration); 5] = [
+        type Field = fn(&mut RmpConfig) -> &mut Duration;
+        let times: [(&str, Field); 5] = [
             ("announce_interval", |it| &mut it.announce_interval),
             ("timer_max", |it| &mut it.timer_max),
             ("silence_max", |it| &mut it.silence_max),

@@ -3,6 +3,11 @@
 //! has no say in the rate while it gets next to nothing. Method: the small network, where each
 //! receiver has a link that loses and queues, beside the same without that host.
 
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "what a host holds is a list of ranges"
+)]
+
 use std::ops::Range;
 use std::time::Duration;
 use std::vec::Vec;
