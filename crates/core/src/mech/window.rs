@@ -97,6 +97,11 @@ impl<T> SeqWindow<T> {
         self.capacity
     }
 
+    /// From now on it may span so many items, if that is more than before.
+    pub fn grow(&mut self, capacity: usize) {
+        self.capacity = self.capacity.max(capacity);
+    }
+
     /// The numbers up to `limit` that are missing, lowest first.
     pub fn missing(&self, limit: u64) -> impl Iterator<Item = u64> {
         (self.aru + 1..=limit).filter(|seq| self.get(*seq).is_none())

@@ -155,6 +155,11 @@ impl Window {
         (self.0.capacity() as u64).saturating_sub(seq.above(self.discarded()))
     }
 
+    /// Makes room up to `seq`.
+    pub(super) fn reach(&mut self, seq: Seq) {
+        self.0.grow(seq.above(self.discarded()) as usize);
+    }
+
     /// The highest number that there is room for.
     pub(super) fn end(&self) -> Seq {
         Seq(self.discarded().0.saturating_add(self.0.capacity() as u64))

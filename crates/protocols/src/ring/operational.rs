@@ -95,6 +95,12 @@ impl Ring {
     pub(super) fn handle_data(&mut self, now: Time, from: MemberId, data: Data) {
         let first_method = self.config.priority == TokenPriority::FirstMethod;
         self.config.plants().data_came(self, &data);
+        if let State::Recovery(recovery) = &self.state
+            && !recovery.has_room_for(&data)
+        {
+            self.counters.packets_beyond += 1;
+            return;
+        }
         let Some(ring) = self.ring_of(data.ring, from) else {
             self.counters.foreign += 1;
             return;

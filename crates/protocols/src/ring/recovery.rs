@@ -26,6 +26,10 @@ use super::wire::{Commit, Data, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 use crate::packing::refused;
 
+/// The most numbers of an old ring that its window spans while it is recovered, where the settings
+/// do not allow more.
+const RECOVERED_MOST: u64 = 1 << 16;
+
 /// The forming ring and what is to be recovered through it.
 #[derive(Debug)]
 pub(super) struct Recovery {
@@ -54,13 +58,18 @@ impl Recovery {
     pub(super) fn new(
         commit: &Commit,
         local: MemberId,
-        old: Option<Ordering>,
+        mut old: Option<Ordering>,
         claims: &Claims,
         config: &RingConfig,
     ) -> Self {
         let holdings = commit.holdings();
         let old_members = old.as_ref().map_or(&[][..], |old| &old.members);
         let closing = Closing::new(&holdings, local, old_members);
+        if let Some(old) = &mut old {
+            // Members with a larger gap hold more of the old ring than this one's window spans.
+            let most = Seq(old.window.discarded().0.saturating_add(RECOVERED_MOST));
+            old.window.reach(closing.high.min(most));
+        }
         let queue = match &old {
             Some(old) => closing
                 .low
@@ -106,6 +115,17 @@ impl Recovery {
         };
         config.plants().recovery_planned(&mut recovery);
         recovery
+    }
+
+    /// Whether there is room for the packet of the old ring that `data` brings, if it does. What is
+    /// not kept counts as not come: the others would deliver it, and this member not.
+    pub(super) fn has_room_for(&self, data: &Data) -> bool {
+        let recovered = data.packet.recovered.as_ref();
+        let of_ours = self.closing.same.get(data.packet.origin.at()) == Some(&true);
+        match (recovered, &self.old) {
+            (Some(recovered), Some(old)) if of_ours => recovered.seq <= old.window.end(),
+            _ => true,
+        }
     }
 
     /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not

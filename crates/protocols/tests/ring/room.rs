@@ -56,9 +56,8 @@ fn what_is_recovered_leaves_room_for_what_follows() {
     }
 }
 
-/// Each counts with the gap that others have, not with its own.
-#[test]
-fn a_member_with_a_small_gap_stays_with_others_that_have_a_large_one() {
+/// Three members, of which host 1 may have little on its way and the others much, in one ring.
+fn one_with_a_small_gap(seed: u64) -> Cluster<Ring> {
     let factory = |member: MemberId, rng, now| {
         let small = member.node.0 == 2;
         let lan = RingConfig::lan();
@@ -68,12 +67,19 @@ fn a_member_with_a_small_gap_stays_with_others_that_have_a_large_one() {
         };
         Ring::new(config, member, rng, now).expect("the settings are valid")
     };
-    let mut cluster = Cluster::started(ClusterConfig::new(3, 11), factory);
+    let mut cluster = Cluster::started(ClusterConfig::new(3, seed), factory);
     cluster.must(
         "one ring",
         Cluster::all_in_one_configuration,
         Duration::from_secs(2),
     );
+    cluster
+}
+
+/// Each counts with the gap that others have, not with its own.
+#[test]
+fn a_member_with_a_small_gap_stays_with_others_that_have_a_large_one() {
+    let mut cluster = one_with_a_small_gap(11);
     // Its windows grow while it takes little.
     for _ in 0..3 {
         for number in 0..60 {
@@ -90,4 +96,31 @@ fn a_member_with_a_small_gap_stays_with_others_that_have_a_large_one() {
     cluster.must("everything is delivered", all, Duration::from_secs(10));
     assert_eq!(changes(&cluster), before);
     cluster.check();
+}
+
+/// When the ring changes, the others hold more of it than the member with the small gap has room
+/// for.
+#[test]
+fn a_member_with_a_small_gap_delivers_what_the_others_deliver_when_one_dies() {
+    for seed in 0..8 {
+        let mut cluster = one_with_a_small_gap(seed);
+        // It hears no data, so nothing becomes safe, and the others go on up to their own gap.
+        cluster.drop_all(|info| {
+            info.to == 1 && info.class == SocketClass::Data && info.bytes.len() > 1_000
+        });
+        for number in 0..40 {
+            let host = [0, 2][number % 2];
+            let _ = cluster.submit(host, Service::Agreed, vec![1; 60_000]);
+        }
+        cluster.run_for(Duration::from_millis(20 + 10 * seed));
+        cluster.crash(2);
+        cluster.heal();
+        let pair = |it: &Cluster<Ring>| {
+            let now = it.current_configuration(1).map(|it| it.members.len());
+            now == Some(2) && it.all_in_one_configuration()
+        };
+        cluster.must("a ring of two", pair, Duration::from_secs(10));
+        cluster.run_for(Duration::from_secs(2));
+        cluster.check();
+    }
 }
