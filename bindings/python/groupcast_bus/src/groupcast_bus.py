@@ -472,6 +472,7 @@ _BITS_MAX = 1990
 _MARKS = ("'", "`", ",", ",@", "#'", "#")
 _PLAIN = re.compile(rb"[A-Za-z*/<>=!?:_%&][A-Za-z0-9*/<>=!?:_%&.+-]*")
 _SKIP = re.compile(rb"(?:[ \t\n\r\x0b\x0c]+|;[^\n]*)*")
+_COMMENT = re.compile(rb"#\||\|#")
 _MARK = re.compile(rb",@|#'|#(?=\()|['`,]")
 _STRING = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.S)
 _BYTES = re.compile(rb"#u8\(([0-9 \t\n\r\x0c]*)\)")
@@ -561,10 +562,10 @@ def _skip(data: bytes, at: int) -> int:
         if data[at : at + 2] != b"#|":
             return at
         depth = 0
-        for it in re.finditer(rb"#\||\|#", data[at:]):
+        for it in _COMMENT.finditer(data, at):
             depth += 1 if it[0] == b"#|" else -1
             if depth == 0:
-                at += it.end()
+                at = it.end()
                 break
         else:
             raise ValueError("a comment has no end")

@@ -116,6 +116,8 @@ def main() -> None:
         assert loads(dumps([number])) == [number]
     assert dumps([10**5000])[1:-1] == b"1" + b"0" * 5000
     assert loads("(1. +2 -003)") == [1, 2, -3]
+    # The time is that of one look at each byte.
+    assert loads("(" + "#| #||# |#" * 100_000 + ")") == []
     assert loads(dumps([Symbol("\udcff"), "\udcff"])) == [Symbol("\udcff"), "\udcff"]
     for wrong_item in (Quoted("x", 1), Quoted("#", 1), Dotted((), 1)):
         try:
