@@ -30,6 +30,8 @@ use crate::target::Target;
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// Events of the daemon are taken at least once in so many messages.
 const MESSAGES_BETWEEN_LOOKS: u64 = 1_000;
+/// The lowest rate, in messages a second: one in eleven days.
+const RATE_MIN: f64 = 0.000_001;
 /// After a failure, what is on its way may take this long to be accepted.
 const SETTLE_WITHIN: Duration = Duration::from_secs(5);
 /// How long a good-bye may take.
@@ -84,8 +86,8 @@ fn destination(name: &str) -> Result<String, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse() {
-        Ok(rate) if rate > 0.0 && f64::is_finite(rate) => Ok(rate),
-        _ => Err("not a rate: use a number of messages a second above 0".into()),
+        Ok(rate) if (RATE_MIN..f64::INFINITY).contains(&rate) => Ok(rate),
+        _ => Err("not a rate: use a number of messages a second from 0.000001 on".into()),
     }
 }
 
@@ -377,10 +379,9 @@ impl Publisher<'_> {
     fn finish(mut self, result: Result<(), Failure>, json: bool) -> Result<ExitCode, Failure> {
         if result.is_err() {
             // What is on its way may still be accepted, if the daemon is still there.
-            let settled = self.client.flush_accepted(Some(SETTLE_WITHIN));
-            if settled.is_ok() {
-                let _ = self.take_events(Duration::ZERO);
-            }
+            let _ = self.client.flush_accepted(Some(SETTLE_WITHIN));
+            // What came before the connection ended counts in any case.
+            let _ = self.take_events(Duration::ZERO);
         }
         let outcome = self.outcome(result.as_ref().err());
         let told = match json {

@@ -206,8 +206,10 @@ fn arguments_of_clients_are_checked_before_anything_is_sent() {
             &["k-resilient needs the number of failures that a message outlives, 0 to 127"],
         );
     }
-    host.run(&["pub", "g", "--rate", "0"])
-        .fails_with(2, &["above 0"]);
+    for rate in ["0", "1e-300", "inf", "nan"] {
+        host.run(&["pub", "g", "--rate", rate])
+            .fails_with(2, &["from 0.000001 on"]);
+    }
     host.run(&["pub", "g", "--size", "10"])
         .fails_with(2, &["--count"]);
     host.run(&["pub", "chat", "hello world"]).fails_with(
@@ -305,7 +307,7 @@ fn what_has_no_effect_or_no_meaning_is_refused_in_words() {
         host.run(words).fails_with(2, &["a whole number above 0"]);
     }
     host.run(&["pub", "g", "--rate", "-5"])
-        .fails_with(2, &["above 0"]);
+        .fails_with(2, &["from 0.000001 on"]);
     run(&["recv", "--out", "a"]).fails_with(1, &["cannot write to a", "not a directory"]);
 }
 
