@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -149,7 +149,13 @@ impl StatusFile {
         text.push(b'\n');
         let mut partial = self.path.clone().into_os_string();
         partial.push(format!(".{}", std::process::id()));
-        fs::write(&partial, text)?;
+        // Others may write to the directory: what they put at this name is not followed.
+        match fs::remove_file(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = fs::File::create_new(&partial)?;
+        file.write_all(&text)?;
         fs::rename(&partial, &self.path)
     }
 }
