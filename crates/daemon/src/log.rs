@@ -5,11 +5,13 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -140,7 +142,11 @@ impl LogFile {
 }
 
 fn append(path: &Path) -> Result<Arc<File>, LogError> {
-    let opened = OpenOptions::new().append(true).create(true).open(path);
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let mut options = OpenOptions::new();
+    // A pipe that nobody reads is an error: to wait for a reader would stop the daemon.
+    let options = options.append(true).create(true).custom_flags(flags);
+    let opened = options.open(path);
     opened.map(Arc::new).map_err(|source| LogError::File {
         path: path.to_owned(),
         source,
@@ -275,6 +281,20 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_is_an_error_and_no_wait() {
+        let path = std::env::temp_dir().join(format!("gc-log-pipe-{}", std::process::id()));
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        let text = append(&path).unwrap_err().to_string();
+        assert!(text.contains("gc-log-pipe"), "{text}");
+        let reader = OpenOptions::new().read(true).write(true).open(&path);
+        append(&path).unwrap();
+        drop(reader);
+        std::fs::remove_file(&path).unwrap();
+    }
 
     #[test]
     fn what_cannot_be_written_is_lost_and_said_later() {
