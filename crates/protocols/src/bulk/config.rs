@@ -422,6 +422,9 @@ impl BulkConfig {
     }
 
     fn check_rate(&self) -> Result<(), ConfigError> {
+        if matches!(self.rate, RateControl::Adaptive { max: Some(0), .. }) {
+            return Err(self.refuse("rate", "a ceiling above 0"));
+        }
         let gives_way = matches!(
             self.rate,
             RateControl::Adaptive {
@@ -582,6 +585,20 @@ mod tests {
         let refused = with(Policy::Tree { height: 2 }).validate();
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("use ack, nak or ring"), "{error}");
+    }
+
+    #[test]
+    fn a_rate_that_is_found_below_nothing_is_refused() {
+        let rate = |max| BulkConfig {
+            rate: RateControl::Adaptive {
+                max: Some(max),
+                share: Share::Fair,
+            },
+            ..BulkConfig::lan()
+        };
+        assert_eq!(rate(1).validate(), Ok(()));
+        let refused = rate(0).validate().map_err(|error| error.field);
+        assert_eq!(refused, Err("rate"));
     }
 
     #[test]

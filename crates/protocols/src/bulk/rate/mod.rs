@@ -307,7 +307,8 @@ impl Rate {
         let Some(rate) = self.pace().filter(|_| self.tokens <= 0.0) else {
             return Some(now);
         };
-        Some(now + Duration::from_secs_f64((1.0 - self.tokens) / rate))
+        let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / rate);
+        Some(now + wait.unwrap_or(Duration::MAX))
     }
 
     /// The rate of this epoch.

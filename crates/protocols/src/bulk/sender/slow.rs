@@ -118,7 +118,8 @@ impl Sender {
                 Duration::ZERO
             };
             peer.holds_back = (peer.holds_back + held).saturating_sub((passed - held) / 2);
-            if peer.gates && peer.holds_back >= config.slow_after && !is_silent(peer) {
+            let is_slow = !peer.holds_back.is_zero() && peer.holds_back >= config.slow_after;
+            if peer.gates && is_slow && !is_silent(peer) {
                 slow.push(*member);
             }
         }

@@ -49,6 +49,9 @@ pub(in crate::bulk) struct Row {
 
 /// The least that a row takes.
 const ROW_MIN: usize = 10;
+/// The most gaps of a row; a receiver's report has room for fewer. A row is handed on with another
+/// delay, and must not be longer than a datagram then.
+const GAPS_MAX: usize = BulkConfig::CONTROL_MAX;
 
 impl Composite {
     /// Bytes before the rows, with the kind and the transfer.
@@ -97,7 +100,7 @@ fn row(reader: &mut Reader<'_>, sender: Incarnation, pass: PassNumber) -> Result
     let index = small(reader, "place")?;
     let index = u16::try_from(index).map_err(|_| reader.invalid("place", index))?;
     let flags = reader.u8("flags")?;
-    Ok(Row {
+    let row = Row {
         index,
         report: ReceiverReport {
             sender,
@@ -132,7 +135,11 @@ fn row(reader: &mut Reader<'_>, sender: Incarnation, pass: PassNumber) -> Result
             restores_below: None,
             name: Bytes::new(),
         },
-    })
+    };
+    match row.report.missing.len() {
+        0..=GAPS_MAX => Ok(row),
+        many => Err(reader.invalid("gaps", many as u64)),
+    }
 }
 
 pub(super) fn put_composite(writer: &mut Writer<'_>, composite: &Composite) {

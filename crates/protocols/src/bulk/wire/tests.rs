@@ -376,3 +376,30 @@ proptest! {
         }
     }
 }
+
+/// It is handed on with another delay, which may be longer.
+#[test]
+fn a_row_of_a_composite_is_shorter_than_a_datagram() {
+    let report = examples().into_iter().find_map(|message| match message {
+        Message::Report(report) => Some(report),
+        _ => None,
+    });
+    let report = report.expect("a report is among them");
+    for (gaps, fits) in [(1_400, true), (1_401, false)] {
+        let missing = (0..gaps).map(|at| PacketNumber(2 * at)..PacketNumber(2 * at + 1));
+        let row = Row {
+            index: 0,
+            report: ReceiverReport {
+                missing: missing.collect(),
+                ..report.clone()
+            },
+        };
+        let composite = Composite {
+            sender: Incarnation(8),
+            pass: PassNumber(2),
+            rows: [row].into(),
+        };
+        let encoded = Message::Composite(composite).encode(1);
+        assert_eq!(Message::decode(&encoded).is_ok(), fits);
+    }
+}
