@@ -213,9 +213,9 @@ impl Peers {
         self.witnesses.remove(&member);
     }
 
-    /// `member` is heard: if it is in quarantine on the word of another one alone, of which nothing
-    /// was heard for `patience`, and which is not `here`, the quarantine is over. Nobody is left
-    /// who could say whether what it saw is still so.
+    /// `member` is heard. Its quarantine ends if it rests on one witness alone, and that witness is
+    /// gone: not `here`, and silent for `patience`. Nobody is left who could say whether what it
+    /// saw is still so.
     pub fn outlives_word(
         &mut self,
         now: Time,

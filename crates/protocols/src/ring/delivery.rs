@@ -129,8 +129,8 @@ impl Ordering {
     }
 
     /// The messages of the transitional configuration, which has `along` members: behind a gap only
-    /// those of members in `bound`, and none that a majority must hold if they are none of those
-    /// that have not `left`.
+    /// those of members in `bound`, and no majority message, unless those members are a majority of
+    /// the most that there were without those that `left`.
     pub(super) fn deliver_transitional(
         &mut self,
         mut bound: Indices,

@@ -89,9 +89,9 @@ struct Contribution {
     backlog: u32,
 }
 
-/// Sequence numbers that may be in use above what is safe: the largest gap that a member's settings
-/// allow, which may know of one round less. Where members have different ones, this member's own
-/// says nothing of what others claim.
+/// Sequence numbers that may be in use above what is safe: twice the largest gap that settings
+/// allow, as what is safe may be known here a round later than to the one that claims. Where
+/// members have different gaps, this member's own says nothing of what others claim.
 const CLAIMED_MOST: u64 = 2 * SEQ_GAP_MOST as u64;
 
 /// What a visit may send (002 III-A.1).

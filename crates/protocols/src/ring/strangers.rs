@@ -11,8 +11,8 @@ use super::wire::{Announcement, Message};
 use super::{Ring, State, Timer};
 
 /// A member of another ring of which nothing was heard for so many intervals of announcements is
-/// gone. Too few: it is only seldom its turn to announce its ring. Too many: whom it wanted out
-/// comes back late.
+/// gone. In large quiet rings a living one may have no turn to announce its ring meanwhile: that
+/// costs one change of configuration at most. Too many: whom it wanted out comes back late.
 const WITNESS_SILENCE: u32 = 10;
 
 impl Ring {
