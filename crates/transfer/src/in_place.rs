@@ -45,15 +45,13 @@ impl InPlace {
             return false;
         };
         let kind = FileType::from_raw_mode(there.st_mode);
-        let has_mode = there.st_mode & 0o777 == u32::from(entry.mode);
         match &entry.kind {
-            Kind::Directory => kind == FileType::Directory && has_mode,
+            Kind::Directory => kind == FileType::Directory && has_mode(&there, entry),
             Kind::File { size, .. } => {
                 kind == FileType::RegularFile
-                    && has_mode
+                    && has_mode(&there, entry)
                     && u64::try_from(there.st_size) == Ok(*size)
-                    && there.st_mtime == entry.modified.seconds
-                    && there.st_mtime_nsec == u64::from(entry.modified.nanoseconds)
+                    && has_time(&there, entry)
                     && changed_at(&there).is_some_and(|changed| changed <= self.at)
             }
             Kind::Link { target: to } => target
@@ -61,6 +59,17 @@ impl InPlace {
                 .is_ok_and(|found| found == *to),
         }
     }
+}
+
+/// Whether `stat` has the permissions of `entry`.
+pub(crate) fn has_mode(stat: &Stat, entry: &Entry) -> bool {
+    stat.st_mode & 0o777 == u32::from(entry.mode)
+}
+
+/// Whether `stat` has the time of modification of `entry`.
+pub(crate) fn has_time(stat: &Stat, entry: &Entry) -> bool {
+    stat.st_mtime == entry.modified.seconds
+        && stat.st_mtime_nsec == u64::from(entry.modified.nanoseconds)
 }
 
 /// When content, mode, owner or name of a file was last changed; `None` before 1970.

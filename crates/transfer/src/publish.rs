@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{FileIdentity, Root};
 use crate::compare::Stamp;
+use crate::in_place::{has_mode, has_time};
 use crate::manifest::{Entry, Kind, Manifest, parent};
 use crate::stage::{PlaceError, failed};
 
@@ -222,10 +223,7 @@ fn still_there<'s>(
         let problem = "it was here already, and has changed since it was compared: send it again";
         return Err(blocked(entry, problem));
     };
-    let (mode, modified) = (entry.mode, entry.modified);
-    let is_so = stat.st_mode & 0o777 == u32::from(mode)
-        && stat.st_mtime == modified.seconds
-        && stat.st_mtime_nsec == u64::from(modified.nanoseconds);
+    let is_so = has_mode(stat, entry) && has_time(stat, entry);
     Ok((!is_so).then_some(stat))
 }
 
