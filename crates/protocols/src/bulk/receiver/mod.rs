@@ -525,7 +525,7 @@ impl Receiver {
             if self.is_received && silent >= limit / 8 {
                 self.report(context, Purpose::Acknowledge, false);
             }
-            if self.stands_by() && silent >= limit / 4 {
+            if self.stands_by() && silent >= limit / 2 {
                 self.look_in(context);
             }
             self.timers.set(Timer::Alive, context.now + limit / 8);

@@ -129,7 +129,8 @@ impl Sender {
         }
         let wait = match any_open {
             true => (config.rto_initial * (1 << self.attend_backoff.min(10))).min(config.rto_max),
-            false => config.vanish_after / 8,
+            // It would look in after eight of these in vain.
+            false => config.vanish_after / 16,
         };
         self.attend_backoff = self.attend_backoff.saturating_add(1);
         match any {

@@ -95,6 +95,31 @@ fn words_on_attendance_that_are_lost_are_said_again() {
 }
 
 #[test]
+fn a_receiver_that_stands_by_stays_away_though_most_of_what_it_is_told_is_lost() {
+    let config = BulkConfig {
+        rto_max: Duration::from_millis(500),
+        vanish_after: Duration::from_secs(2),
+        ..config()
+    };
+    let mut net = begun(&config);
+    net.must(Duration::from_secs(60), |net| !listens(net));
+    let mut told = 0;
+    net.loses = Some(Box::new(move |_: Time, to, body: &Bytes| {
+        let is_told = |message| matches!(message, Message::Attend(_));
+        let counts = to == SLOW && Message::decode(body).is_ok_and(|(_, message)| is_told(message));
+        told += u32::from(counts);
+        counts && !told.is_multiple_of(3)
+    }));
+    net.must(Duration::from_secs(60), |net| {
+        let have_all = (1..8).all(|index| index == SLOW || net.has_stream(index, 0));
+        assert!(have_all || !listens(net), "it looks in at {:?}", net.now);
+        have_all
+    });
+    net.must(Duration::from_secs(60), Net::is_sent);
+    assert_eq!(net.outcomes()[&member(SLOW)], Outcome::Complete);
+}
+
+#[test]
 fn a_receiver_that_stands_by_hears_that_the_transfer_is_cancelled() {
     let mut net = begun(&config());
     net.must(Duration::from_secs(60), |net| !listens(net));
@@ -115,7 +140,7 @@ fn a_receiver_that_stands_by_and_whose_sender_is_gone_listens_again() {
     net.must(Duration::from_secs(60), |net| !listens(net));
     net.cut[0] = true;
     // First it looks in: its sender may have begun anew.
-    net.must(config().vanish_after / 2, listens);
+    net.must(config().vanish_after * 3 / 4, listens);
     net.must(Duration::from_secs(1), |net| !listens(net));
     let id = net.id.expect("it was sent");
     let failed = Notice::Failed {
