@@ -192,7 +192,8 @@ impl Client {
         }
     }
 
-    /// Writes all gathered messages.
+    /// Writes all gathered messages: what was published is with the system when this returns, and
+    /// no longer in this process.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         while let Some(bytes) = self.connection.poll_transmit() {
             let written = self.stream.try_write(bytes);
@@ -202,6 +203,10 @@ impl Client {
                 Ok(None) => self.wait_for_room()?,
                 Err(error) => return Err(self.write_failed(error)),
             }
+        }
+        // By TLS, records for which the socket had no room are still here.
+        while self.stream.has_unsent() {
+            self.wait_for_room()?;
         }
         Ok(())
     }
@@ -523,7 +528,10 @@ impl Client {
 
     /// Waits for room to write. Reads meanwhile, so that the two sides do not wait for each other.
     fn wait_for_room(&mut self) -> Result<(), ClientError> {
-        let ready = self.wait(true, None)?;
+        let ready = match self.wait(true, None) {
+            Ok(ready) => ready,
+            Err(error) => return Err(self.write_failed(error)),
+        };
         if ready.read && !ready.write {
             self.read()?;
             self.check_end()?;

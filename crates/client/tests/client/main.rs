@@ -2,6 +2,8 @@
 
 mod daemon;
 mod ends;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::net::TcpListener;
 use std::sync::atomic::Ordering;
