@@ -116,7 +116,8 @@ gcb_code gcb_connect(const char *address, int timeout_ms, gcb_bus *bus, gcb_erro
 /* Connects anew to the same address, trying until it succeeds or the time is over, and then says again what was
  * accepted and set (id, loop-back, service, syntax, views, from). The private name is another one. What was sent and not
  * answered with GCB_OK may or may not have been delivered; what others sent in between is lost to this client; what it
- * had received before can still be fetched. After a failure gcb_reconnect may be called again. */
+ * had received before can still be fetched. An attempt whose greeting does not come within 10 s, or a reply within the
+ * time of gcb_set_timeout, is given up for the next one. After a failure gcb_reconnect may be called again. */
 gcb_code gcb_reconnect(gcb_bus bus, int timeout_ms, gcb_error *error);
 
 /* Leaves: waits until what was sent is carried out, `timeout_ms` at most. Frees the connection in any case, also with

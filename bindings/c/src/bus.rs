@@ -28,6 +28,9 @@ const READ_BLOCK: usize = 64 << 10;
 const REPLY_WITHIN: Duration = Duration::from_secs(30);
 /// Ends of a connection that a new one need not have: the daemon is about to stop, or to be free.
 const PASSING: [&str; 2] = ["stopping", "overload"];
+/// How long an attempt to connect again waits for the greeting: what accepted it may be a process
+/// that is stopped, or of a host that is gone.
+const GREETING_WITHIN: Duration = Duration::from_secs(10);
 /// The pauses between two attempts to connect again: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
@@ -61,6 +64,8 @@ pub(crate) struct Bus {
     /// The private name; a NUL stands behind it.
     name: String,
     reply_within: Option<Duration>,
+    /// How long an attempt to connect again waits for the greeting.
+    greeting_within: Duration,
     said: Said,
     /// Set by who closes the connection.
     stop: Stop,
@@ -98,6 +103,7 @@ impl Bus {
             lines_kept: 0,
             name: String::new(),
             reply_within: Some(REPLY_WITHIN),
+            greeting_within: GREETING_WITHIN,
             said: Said::default(),
             stop: Stop::new().map_err(|error| broken("cannot wait for the bus", &error))?,
             leaving: false,
@@ -113,12 +119,12 @@ impl Bus {
         let mut pause = PAUSES.0;
         loop {
             self.socket = None;
-            let attached = self.attach(deadline);
+            let attached = self.attach(deadline.within(Some(self.greeting_within)));
             let attached = attached.map_err(|error| self.ended_by(error));
             let Err(error) = attached.and_then(|()| self.say_again(deadline)) else {
                 return Ok(());
             };
-            let is_passing = error.code == Code::Connection
+            let is_passing = matches!(error.code, Code::Connection | Code::Timeout)
                 || error.code == Code::Closed && PASSING.contains(&&*error.word);
             if !is_passing || deadline.left().is_some_and(|left| left <= pause) {
                 return Err(error);
@@ -133,7 +139,7 @@ impl Bus {
     /// Says to a new connection what holds.
     fn say_again(&mut self, deadline: Deadline) -> Result<(), Error> {
         for line in self.said.lines() {
-            self.command(&line, false, deadline)?;
+            self.command(&line, false, deadline.within(self.reply_within))?;
         }
         Ok(())
     }

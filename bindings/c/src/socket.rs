@@ -48,6 +48,12 @@ impl Deadline {
         Self(time.and_then(|time| Instant::now().checked_add(time)))
     }
 
+    /// After `time` from now, and no later than this.
+    pub(crate) fn within(self, time: Option<Duration>) -> Self {
+        let other = Self::after(time);
+        Self(self.0.into_iter().chain(other.0).min())
+    }
+
     /// What is left.
     pub(crate) fn left(self) -> Option<Duration> {
         self.0

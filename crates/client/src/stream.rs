@@ -9,9 +9,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::address::{Address, candidates};
 use crate::error::ConnectError;
+
+/// Between two attempts to connect to a Unix socket that has no room for one more connection.
+const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 /// A stream to a daemon.
 #[derive(Debug)]
@@ -25,8 +30,8 @@ pub(crate) enum Stream {
 impl Stream {
     pub(crate) fn connect(address: &Address, within: Duration) -> Result<Self, ConnectError> {
         let stream = match address {
-            Address::Default => Self::connect_default()?,
-            Address::Unix(path) => Self::connect_unix(path)?,
+            Address::Default => Self::connect_default(within)?,
+            Address::Unix(path) => Self::connect_unix(path, within)?,
             Address::Tcp(address) => Self::Tcp(connect_tcp(*address, within)?),
             #[cfg(feature = "tls")]
             Address::Tls { address, name, tls } => {
@@ -59,10 +64,10 @@ impl Stream {
 
     /// Tries the default sockets in turn. The error is that of the first one where a daemon
     /// listens, or else that of the first one.
-    fn connect_default() -> Result<Self, ConnectError> {
+    fn connect_default(within: Duration) -> Result<Self, ConnectError> {
         let mut first: Option<ConnectError> = None;
         for path in candidates() {
-            match check_owner(path).and_then(|path| Self::connect_unix(&path)) {
+            match check_owner(path).and_then(|path| Self::connect_unix(&path, within)) {
                 Ok(stream) => return Ok(stream),
                 Err(error) => match &first {
                     None => first = Some(error),
@@ -78,8 +83,8 @@ impl Stream {
         Err(first.expect("there is at least one candidate"))
     }
 
-    fn connect_unix(path: &Path) -> Result<Self, ConnectError> {
-        UnixStream::connect(path)
+    fn connect_unix(path: &Path, within: Duration) -> Result<Self, ConnectError> {
+        open_unix(path, within)
             .map(Self::Unix)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -91,6 +96,10 @@ impl Stream {
                 io::ErrorKind::PermissionDenied => ConnectError::Forbidden {
                     path: path.into(),
                     source,
+                },
+                io::ErrorKind::TimedOut => ConnectError::TimedOut {
+                    address: path.display().to_string(),
+                    waited: within,
                 },
                 _ => ConnectError::Io {
                     address: path.display().to_string(),
@@ -133,7 +142,7 @@ impl Stream {
                     }
                     return Ok(ready);
                 }
-                Err(rustix::io::Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -218,6 +227,30 @@ fn connect_tcp(address: SocketAddr, within: Duration) -> Result<TcpStream, Conne
             source,
         },
     })
+}
+
+/// The system waits without a limit for room in the row of connections that the daemon has not
+/// accepted yet, so it is asked not to wait.
+fn open_unix(path: &Path, within: Duration) -> io::Result<UnixStream> {
+    let deadline = Instant::now().checked_add(within);
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    loop {
+        match connect(&socket, &address) {
+            Ok(()) => return Ok(socket.into()),
+            Err(Errno::AGAIN) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        let left = deadline.map_or(ROOM_PAUSE, |at| {
+            at.saturating_duration_since(Instant::now())
+        });
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(left.min(ROOM_PAUSE));
+    }
 }
 
 /// The readiness of a stream.

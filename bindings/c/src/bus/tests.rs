@@ -37,6 +37,11 @@ fn hear(stream: &TcpStream) {
         .unwrap();
 }
 
+/// Says nothing until the other side has gone.
+fn hear_end(stream: &TcpStream) {
+    let _ = io::copy(&mut &*stream, &mut io::sink());
+}
+
 /// Replies `ok` to all commands; what they were.
 fn obey(stream: &TcpStream) -> Vec<String> {
     let lines = BufReader::new(stream).lines().map_while(Result::ok);
@@ -74,6 +79,32 @@ fn connecting_again_goes_on_while_the_daemon_stops() {
     drop(bus);
     player.join().unwrap();
     assert_eq!(heard.recv().unwrap(), ["accept t from=d", "quit"]);
+}
+
+#[test]
+fn an_attempt_that_nobody_greets_is_given_up_for_another() {
+    let (address, player) = bus(4, |number, stream| match number {
+        0 => say(&stream, "bus 1 c1@h1\n"),
+        // As a stopped daemon: it takes the connection, or the first command, and says nothing.
+        1 => hear_end(&stream),
+        2 => {
+            say(&stream, "bus 1 c2@h1\n");
+            hear_end(&stream);
+        }
+        _ => {
+            say(&stream, "bus 1 c3@h1\n");
+            obey(&stream);
+        }
+    });
+    let mut bus = Bus::connect(&address, LONG).unwrap();
+    bus.said.note("views", "views on");
+    bus.greeting_within = Duration::from_millis(300);
+    bus.reply_within = Some(Duration::from_millis(300));
+    bus.reconnect(LONG).unwrap();
+    assert_eq!(bus.name(), b"c3@h1");
+    bus.quit(LONG).unwrap();
+    drop(bus);
+    player.join().unwrap();
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod ends;
 mod tls;
 
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use groupcast_client::{
     RequestError, Service, WhenSlow,
 };
 use groupcast_session::EngineConfig;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use self::daemon::TestDaemon;
 
@@ -303,6 +305,37 @@ fn errors_of_connecting_say_what_to_do() {
     let address = Address::Tcp(silent.local_addr().unwrap());
     let error = Client::connect(&address, options).unwrap_err();
     assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
+}
+
+/// A daemon that is stopped accepts nothing. The system holds a few connections for it, and makes
+/// the next one wait for as long as it is stopped.
+#[test]
+fn connecting_to_a_daemon_that_accepts_nothing_ends_in_time() {
+    let path = std::env::temp_dir().join(format!("groupcast-test-{}-full", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).unwrap();
+    rustix::net::listen(&listener, 0).unwrap();
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let waiting = std::iter::repeat_with(|| {
+        let flags = SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        connect(&socket, &address).map(|()| socket)
+    });
+    let waiting: Vec<_> = waiting.take(1_000).map_while(Result::ok).collect();
+    assert!(waiting.len() < 1_000, "there is always room");
+    let (told, outcome) = std::sync::mpsc::channel();
+    let address = Address::Unix(path.clone());
+    std::thread::spawn(move || {
+        let options = Options {
+            connect_within: SECOND / 5,
+            ..Options::default()
+        };
+        let _ = told.send(Client::connect(&address, options));
+    });
+    let connected = outcome.recv_timeout(LONG).expect("it ends in time");
+    let error = connected.expect_err("nobody accepts it");
+    assert!(matches!(error, ConnectError::TimedOut { .. }), "{error}");
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]
