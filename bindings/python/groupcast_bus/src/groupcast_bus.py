@@ -12,6 +12,7 @@ import re
 import selectors
 import socket
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 DEPTH_MAX = 1000
+_Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 #: The most bytes of deliveries that wait to be received: then no reply is waited for, before which more may come.
 KEPT_MAX = 64 << 20
 
@@ -140,19 +142,29 @@ class Bus:
             host, _, port = address.rpartition(":")
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # Calls wait in ``_wait`` and nowhere else: what a signal interrupts there has moved nothing.
+        self._socket.setblocking(False)
+        self._timeout = timeout
         self._buffer = bytearray()
         self._unsent = bytearray()
-        #: Replies that nobody waits for any more.
-        self._late = 0
+        #: Commands so far, and replies to them: the n-th reply is that to the n-th command, whoever waits for it.
+        self._asked = 0
+        self._answered = 0
+        #: What came or goes is in part where it was and in part where it belongs; see ``_whole``.
+        self._torn = False
         self._events: deque[Event] = deque()
         #: The bytes of the deliveries among them.
         self._kept = 0
         #: The private name; empty until the greeting.
         self.name = ""
-        word, _, name = self._line().partition(" ")
-        if word != "bus":
-            raise Closed("other", f"this is no bus: {word} {name}")
-        self.name = words(name)[1]
+        try:
+            word, _, name = self._line().partition(" ")
+            if word != "bus":
+                raise Closed("other", f"this is no bus: {word} {name}")
+            self.name = words(name)[1]
+        except BaseException:
+            self._socket.close()
+            raise
 
     def __enter__(self) -> Bus:
         return self
@@ -221,37 +233,35 @@ class Bus:
 
     def receive(self, timeout: float | None = None) -> Event:
         """The next message, view or gap; waits for it, for ``timeout`` seconds at most if that is given."""
-        before = self._socket.gettimeout()
-        self._socket.settimeout(timeout)
+        before = self._timeout
         try:
+            self._timeout = timeout
             while not self._events:
                 self._read()
         finally:
-            self._socket.settimeout(before)
-        event = self._events.popleft()
-        if isinstance(event, Message):
-            self._kept -= len(event.data)
+            self._timeout = before
+        with self._whole():
+            event = self._events.popleft()
+            if isinstance(event, Message):
+                self._kept -= len(event.data)
         return event
 
     def poll(self) -> Event | None:
         """The next message, view or gap that has come, if there is one; never waits."""
-        before = self._socket.gettimeout()
-        self._socket.settimeout(0)
         try:
             return self.receive(0)
         except BlockingIOError:
             return None
-        finally:
-            self._socket.settimeout(before)
 
     def fileno(self) -> int:
         """The socket, for ``select``. Before a wait, ``poll`` until there is nothing more."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Leave, once all that was sent is carried out."""
+        """Leave, once all that was sent is carried out. A message that was sent in part is sent whole first."""
         try:
-            self._socket.sendall(b"quit\n")
+            self._begin(b"quit\n")
+            self._flush()
             while True:
                 self._read()
                 self._events.clear()
@@ -266,34 +276,59 @@ class Bus:
     def _ask(self, command: bytes) -> str:
         if self._kept > KEPT_MAX:
             raise Full
-        try:
-            self._write(command)
+        number = self._begin(command)
+        self._flush()
+        line = self._line()
+        while self._answered < number or line.startswith(" "):
+            # A reply that came after its call was given up or interrupted, or a line of one.
             line = self._line()
-            while self._late or line.startswith(" "):
-                # A reply that came after its time-out, or a line of one.
-                self._late -= not line.startswith(" ")
-                line = self._line()
-        except (TimeoutError, Full):
-            self._late += 1
-            raise
         word, _, rest = line.partition(" ")
         if word == "ok":
             return rest
         code, column, text = rest.split(" ", 2)
         raise BusError(code, int(column), text)
 
-    def _write(self, data: bytes) -> None:
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What is done in here takes no time and is done as a whole.
+
+        An exception of a signal (``KeyboardInterrupt``) that comes in the middle of it, and not while a call waits,
+        leaves a connection of which nobody knows where it is: it cannot be used any more.
+        """
+        if self._torn:
+            raise Closed("other", "a call was interrupted in the middle of a message")
+        self._torn = True
+        try:
+            yield
+        except ConnectionError:
+            # The connection has ended, and nothing was moved.
+            self._torn = False
+            raise
+        self._torn = False
+
+    def _begin(self, command: bytes) -> int:
+        """The command is to be sent; its number."""
+        with self._whole():
+            self._unsent += command
+            self._asked += 1
+        return self._asked
+
+    def _wait(self, events: int) -> int:
+        """Waits for one of the events at the socket, for the time-out at most; which they are."""
+        with _Selector() as selector:
+            selector.register(self._socket, events)
+            for _, ready in selector.select(self._timeout):
+                return ready
+        raise BlockingIOError if self._timeout == 0 else TimeoutError("the bus says nothing, or takes nothing")
+
+    def _flush(self) -> None:
         """Sends all, and reads meanwhile: the bus may wait for that. A time-out leaves the rest to the next call."""
-        self._unsent += data
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._socket, selectors.EVENT_READ | selectors.EVENT_WRITE)
-            while self._unsent:
-                ready = selector.select(self._socket.gettimeout())
-                if not ready:
-                    raise TimeoutError("the bus takes nothing")
-                if ready[0][1] & selectors.EVENT_READ:
-                    self._fill()
-                if ready[0][1] & selectors.EVENT_WRITE:
+        while self._unsent:
+            ready = self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE)
+            if ready & selectors.EVENT_READ:
+                self._take()
+            if ready & selectors.EVENT_WRITE:
+                with self._whole(), contextlib.suppress(BlockingIOError):
                     del self._unsent[: self._socket.send(self._unsent[: 1 << 16])]
 
     def _line(self) -> str:
@@ -311,36 +346,45 @@ class Bus:
             self._fill()
         line = self._buffer[:end].decode()
         word, _, rest = line.partition(" ")
-        data = b""
+        event: Event | None = None
+        kept = 0
         if word == "msg":
             length = int(rest.rpartition(" ")[2])
             while len(self._buffer) < end + 1 + length + 1:
                 self._fill()
-            data = bytes(self._buffer[end + 1 : end + 1 + length])
+            event = _message(rest, bytes(self._buffer[end + 1 : end + 1 + length]))
             end += length + 1
-        del self._buffer[: end + 1]
-        if word == "msg":
-            self._events.append(_message(rest, data))
-            self._kept += length
+            kept = length
         elif word == "view":
             domain, kind, cause, who, *members = words(rest)
-            self._events.append(View(domain, kind, cause, who, tuple(members)))
-        elif word == "closed":
-            code, _, text = rest.partition(" ")
-            raise Closed(code, text)
+            event = View(domain, kind, cause, who, tuple(members))
         elif word == "gap":
             domain, daemon, first, last = words(rest)
-            self._events.append(Gap(domain, daemon, int(first), int(last)))
-        elif not self.name or word in ("", "ok", "error"):
-            return line
+            event = Gap(domain, daemon, int(first), int(last))
+        is_reply = bool(self.name) and word in ("ok", "error")
+        with self._whole():
+            del self._buffer[: end + 1]
+            self._answered += is_reply
+            if event:
+                self._events.append(event)
+                self._kept += kept
+        if word == "closed":
+            code, _, text = rest.partition(" ")
+            raise Closed(code, text)
         # What a newer bus says of itself is for newer programs.
-        return None
+        return line if is_reply or not self.name or not word else None
 
     def _fill(self) -> None:
-        more = self._socket.recv(1 << 16)
-        if not more:
-            raise Closed("other", "the connection ended without a word")
-        self._buffer += more
+        self._wait(selectors.EVENT_READ)
+        self._take()
+
+    def _take(self) -> None:
+        """Takes what has come."""
+        with self._whole(), contextlib.suppress(BlockingIOError):
+            more = self._socket.recv(1 << 16)
+            self._buffer += more
+            if not more:
+                raise Closed("other", "the connection ended without a word")
 
 
 def _message(head: str, data: bytes) -> Message:

@@ -1,10 +1,12 @@
 """Two clients at the buses of two daemons, whose addresses are the arguments: each kind of item there and back."""
 
 import select
+import signal
 import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import groupcast_bus
 from groupcast_bus import Bus, BusError, Character, Dotted, Full, Message, Quoted, Symbol, View, dumps, loads
@@ -93,7 +95,7 @@ def slow() -> None:
         else:
             raise AssertionError("it answered in time")
         time.sleep(0.5)
-        bus._socket.settimeout(10)
+        bus._timeout = 10
         assert bus.clients() == [["c1@h1", ""]]
         bus.send("t", "d", bytes(length))
         message = bus.receive(10)
@@ -101,6 +103,57 @@ def slow() -> None:
         assert len(message.data) == length
     player.join()
     listener.close()
+
+
+def interrupted() -> None:
+    """Calls that a signal interrupts: no reply is taken for another one's, and no word stands within a message."""
+    length = 64 << 20
+    caller = threading.get_ident()
+    listener = socket.create_server(("127.0.0.1", 0))
+    heard: list[bytes] = []
+
+    def play() -> None:
+        with listener.accept()[0] as peer, peer.makefile("rb") as lines:
+            peer.sendall(b"bus 1 c1@h1\n")
+            heard.append(lines.readline())
+            time.sleep(0.2)
+            signal.pthread_kill(caller, signal.SIGALRM)
+            time.sleep(0.2)
+            peer.sendall(b"ok name=late\n")
+            heard.append(lines.readline())
+            peer.sendall(b'ok 1\n c1@h1 ""\n')
+            heard.append(lines.readline())
+            time.sleep(0.2)
+            signal.pthread_kill(caller, signal.SIGALRM)
+            time.sleep(0.2)
+            heard.append(lines.read(length + 1).lstrip(b"\0"))
+            heard.append(lines.readline())
+            peer.sendall(b"ok\nok\nclosed bye good-bye\n")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    player = threading.Thread(target=play)
+    player.start()
+    host, port = listener.getsockname()
+    before = signal.signal(signal.SIGALRM, stop)
+    bus = Bus(f"{host}:{port}", timeout=10)
+
+    def interrupt(call: Callable[[], object]) -> None:
+        try:
+            call()
+        except KeyboardInterrupt:
+            return
+        raise AssertionError("nothing interrupted it")
+
+    interrupt(bus.info)
+    assert bus.clients() == [["c1@h1", ""]]
+    interrupt(lambda: bus.send("t", "d", bytes(length)))
+    bus.close()
+    signal.signal(signal.SIGALRM, before)
+    player.join()
+    listener.close()
+    assert heard == [b"info\n", b"clients\n", b"msg t d raw %d\n" % length, b"\n", b"quit\n"], heard
 
 
 def main() -> None:
@@ -127,6 +180,7 @@ def main() -> None:
         raise AssertionError(f"{wrong_item!r} was written")
     full()
     slow()
+    interrupted()
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
         bo.views(True)
