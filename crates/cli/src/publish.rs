@@ -22,7 +22,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, printed};
 use crate::json::write_line;
-use crate::lines::Source;
+use crate::lines::{Source, Taken};
 use crate::number;
 use crate::target::Target;
 
@@ -261,11 +261,8 @@ impl Publisher<'_> {
         let mut payload = Vec::new();
         loop {
             self.await_turn()?;
-            self.await_input(&source)?;
             payload.clear();
-            let read = source.read(&mut payload);
-            let (unit, number) = (self.unit, self.sent + 1);
-            if !read.map_err(|error| Failure::failed(format!("{unit} {number}: {error}")))? {
+            if !self.await_payload(&mut source, &mut payload)? {
                 break;
             }
             self.publish(&payload)?;
@@ -315,6 +312,24 @@ impl Publisher<'_> {
                 return Ok(());
             }
             self.look(wait.min(LOOK_UP))?;
+        }
+    }
+
+    /// Takes the next payload, as it comes; false if there is none.
+    fn await_payload(
+        &mut self,
+        source: &mut Source,
+        payload: &mut Vec<u8>,
+    ) -> Result<bool, Failure> {
+        loop {
+            self.await_input(source)?;
+            let (unit, number) = (self.unit, self.sent + 1);
+            let taken = source.take(payload);
+            match taken.map_err(|error| Failure::failed(format!("{unit} {number}: {error}")))? {
+                Taken::Whole => return Ok(true),
+                Taken::Part => {}
+                Taken::End => return Ok(false),
+            }
         }
     }
 

@@ -362,6 +362,29 @@ fn a_publisher_that_is_interrupted_says_what_was_accepted() {
     );
 }
 
+/// The line that has begun is no reason to keep those before it, nor to wait for the input alone.
+#[test]
+fn a_line_that_has_begun_holds_nothing_up() {
+    let host = Host::new();
+    let _daemon = host.daemon("d", &["--insecure"]);
+    let mut command = host.command(&["pub", "room", "--json", "--socket", &host.socket("d")]);
+    let mut publisher = host.launch("publisher", command.stdin(Stdio::piped()));
+    let mut stdin = publisher.child.stdin.take().unwrap();
+    stdin.write_all(b"a\nb\nbegun").unwrap();
+    until("the whole lines are accepted", || {
+        let status = host.status("d").unwrap_or_default();
+        status["counters"]["session"]["published"] == 2 && status["clients"][0]["unaccepted"] == 0
+    });
+    publisher.signal("INT");
+    assert_eq!(publisher.wait(), 1);
+    drop(stdin);
+    let told = host.read("publisher.err");
+    assert!(
+        told.contains("interrupted") && told.contains("2 of 2 messages sent were accepted"),
+        "{told}"
+    );
+}
+
 #[test]
 fn a_subscriber_connects_again_and_views_stand_around_what_it_missed() {
     let host = Host::new();
