@@ -378,6 +378,45 @@ fn a_terminal_a_file_and_a_process_at_the_bus() {
     );
 }
 
+/// A bus takes the rest of a long message only when its client has read what waits for it.
+#[test]
+fn a_file_is_sent_while_deliveries_are_read() {
+    const MESSAGE: usize = 48 << 20;
+    let host = Host::new();
+    let script = [
+        format!("msg t d raw {MESSAGE}\n").as_bytes(),
+        &vec![b'x'; MESSAGE],
+        b"\n",
+    ]
+    .concat();
+    let script = host.write("script", script);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    let player = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_read_timeout(Some(LINE_WITHIN)).unwrap();
+        stream.set_write_timeout(Some(LINE_WITHIN)).unwrap();
+        stream.write_all(b"bus 1 c1@h1\n").unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        reader.read_line(&mut String::new()).unwrap();
+        let delivery = [b"msg t d raw 1000000\n", &vec![b'y'; 1_000_000][..], b"\n"].concat();
+        for _ in 0..48 {
+            stream.write_all(&delivery).unwrap();
+        }
+        let mut message = vec![0; MESSAGE + 1];
+        reader.read_exact(&mut message).unwrap();
+        stream.write_all(b"ok\n").unwrap();
+        assert_eq!(reader.read(&mut [0]).unwrap(), 0, "it ends its output");
+        stream.write_all(b"closed bye good-bye\n").unwrap();
+    });
+    let mut sender = host.launch(
+        "sender",
+        &mut host.command(&bus_with(&server, &["--file", &script])),
+    );
+    assert_eq!(sender.wait(), 0, "{}", host.read("sender.err"));
+    player.join().unwrap();
+}
+
 /// The records of the file that docs/bus.md shows, without their times.
 fn without_times(trace: &str) -> String {
     let lines = trace.lines().map(|line| {

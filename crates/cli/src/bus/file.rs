@@ -1,8 +1,11 @@
 //! `--file`: commands and messages of a file, one after the other.
 
 use std::io::{self, BufRead, Write as _};
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 
 use groupcast_core::text::printable;
 use groupcast_session::bus::Script;
@@ -17,11 +20,12 @@ use crate::failure::Failure;
 pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
     let text = std::fs::read(path)
         .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let text: Arc<[u8]> = text.into();
     let place = |at: usize| {
         let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
         format!("{}:{line}", path.display())
     };
-    let mut writer = socket.again()?;
+    let writer = writer(socket.again()?, Arc::clone(&text));
     let mut reader = super::reader(socket)?;
     let mut script = Script::new(&text);
     loop {
@@ -37,11 +41,8 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
             }
         };
         let at = command.start;
-        let bytes = &text[command];
-        writer.write_all(bytes).map_err(broken)?;
-        if !bytes.ends_with(b"\n") {
-            writer.write_all(b"\n").map_err(broken)?;
-        }
+        // If nothing can be written any more, the reader hears the end.
+        let _ = writer.send(command);
         match reply(&mut reader)? {
             Some(line) if line.starts_with(b"error ") => {
                 let text = printable(line.trim_ascii_end());
@@ -56,7 +57,7 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
             }
         }
     }
-    writer.end();
+    drop(writer);
     let mut last = Vec::new();
     while let Some(line) = lines::read(&mut reader).map_err(broken)? {
         show(&line);
@@ -65,6 +66,31 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
         }
     }
     ended(&last)
+}
+
+/// A thread that writes the commands at these places of `text`, and then ends the output: the bus
+/// may take the rest of a long message only when its deliveries are read.
+fn writer(mut socket: Socket, text: Arc<[u8]>) -> Sender<Range<usize>> {
+    let (sender, commands) = channel::<Range<usize>>();
+    std::thread::spawn(move || {
+        for command in commands {
+            let bytes = &text[command];
+            let written = socket.write_all(bytes).and_then(|()| {
+                let is_line = bytes.ends_with(b"\n");
+                if is_line {
+                    Ok(())
+                } else {
+                    socket.write_all(b"\n")
+                }
+            });
+            if written.is_err() {
+                socket.end_both();
+                return;
+            }
+        }
+        socket.end();
+    });
+    sender
 }
 
 /// Reads up to the reply to a command; `None` if the bus ends the connection before.

@@ -55,6 +55,15 @@ impl Socket {
         };
     }
 
+    /// Sends nothing more, and reads nothing more than what has come.
+    pub(super) fn end_both(&mut self) {
+        // If it has ended already, the reader knows.
+        let _ = match self {
+            Self::Unix(stream) => stream.shutdown(Shutdown::Both),
+            Self::Tcp(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
     /// Standard input and output of a process.
     pub(super) fn into_stdio(self) -> Result<(Stdio, Stdio), Failure> {
         let input = self.again()?;
