@@ -147,7 +147,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             End::Disconnected(text) => {
                 let own = client.private_name().to_owned();
                 if printer.disconnected(&own, &text)?.is_none()
-                    || !reconnect(&mut client, &mut printer, &stopped)?
+                    || !reconnect(&args.target, &mut client, &mut printer, &stopped)?
                 {
                     break;
                 }
@@ -160,6 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 /// Connects again, when there is a daemon to connect to; false if a signal or a reader that has
 /// gone ends it before.
 fn reconnect(
+    target: &Target,
     client: &mut Client,
     printer: &mut Printer,
     stopped: &AtomicBool,
@@ -175,21 +176,14 @@ fn reconnect(
             }
             std::thread::sleep(LOOK_UP.min(pause));
         }
-        match client.reconnect() {
+        match attempt(target, client) {
             Ok(()) => {
                 printer.set_order(client.order(), client.rings());
                 let printed = printer.reconnected(client.private_name())?;
                 return Ok(printed.is_some());
             }
-            // The daemon is another one than before, and would refuse this client every time.
-            Err(
-                error @ ConnectError::Refused {
-                    code: Refusal::Version | Refusal::Name | Refusal::Protocol,
-                    ..
-                },
-            ) => return Err(Failure::failed(error)),
-            Err(error) => {
-                let why = error.to_string();
+            Err(NotYet::Never(failure)) => return Err(failure),
+            Err(NotYet::Perhaps(why)) => {
                 if why != told {
                     tell(format_args!("cannot connect yet, and try again: {why}"));
                     told = why;
@@ -198,6 +192,35 @@ fn reconnect(
             }
         }
     }
+}
+
+/// Why an attempt to connect again has failed.
+enum NotYet {
+    /// Each attempt will fail.
+    Never(Failure),
+    /// Another one may succeed.
+    Perhaps(String),
+}
+
+/// Tries each address that the daemon has now: its name may have got another one.
+fn attempt(target: &Target, client: &mut Client) -> Result<(), NotYet> {
+    let addresses = target.addresses();
+    let addresses = addresses.map_err(|failure| NotYet::Perhaps(failure.to_string()))?;
+    let mut why = String::new();
+    for address in addresses {
+        match client.reconnect_at(&address) {
+            Ok(()) => return Ok(()),
+            // The daemon is another one than before, and would refuse this client every time.
+            Err(
+                error @ ConnectError::Refused {
+                    code: Refusal::Version | Refusal::Name | Refusal::Protocol,
+                    ..
+                },
+            ) => return Err(NotYet::Never(Failure::failed(error))),
+            Err(error) => why = error.to_string(),
+        }
+    }
+    Err(NotYet::Perhaps(why))
 }
 
 /// Prints what comes until something ends it; `left` is how many messages are asked for.

@@ -82,13 +82,7 @@ impl Target {
             let token = Key::load(path).map_err(Failure::failed)?;
             options.token = Some(AccessToken::from_bytes(*token.as_bytes()));
         }
-        let addresses = match (&self.socket, &self.server) {
-            (Some(path), _) => vec![Address::Unix(path.clone())],
-            (None, Some(server)) => self.remote(server)?,
-            (None, None) => {
-                vec![socket_of_environment().map_or(Address::Default, Address::Unix)]
-            }
-        };
+        let addresses = self.addresses()?;
         let mut failed = None;
         for address in addresses {
             match Client::connect(&address, options.clone()) {
@@ -99,6 +93,19 @@ impl Target {
         Err(Failure::failed(
             failed.expect("there is at least one address"),
         ))
+    }
+
+    /// Where the daemon is, at least one address, in the order in which to try them. A name is
+    /// looked up anew with each call.
+    pub(crate) fn addresses(&self) -> Result<Vec<Address>, Failure> {
+        match (&self.socket, &self.server) {
+            (Some(path), _) => Ok(vec![Address::Unix(path.clone())]),
+            (None, Some(server)) => self.remote(server),
+            (None, None) => {
+                let socket = socket_of_environment().map_or(Address::Default, Address::Unix);
+                Ok(vec![socket])
+            }
+        }
     }
 
     /// The daemon at `server`, by each of its addresses.

@@ -8,7 +8,7 @@ use crate::host;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::host::{Host, Ran, exists, until};
@@ -360,6 +360,51 @@ fn a_publisher_that_is_interrupted_says_what_was_accepted() {
         out.contains("\"message\":\"interrupted\",\"sent\":3,\"accepted\":3"),
         "{out}"
     );
+}
+
+/// The name of the daemon's host gets another address, as after a host was replaced. The name is in
+/// a file that only the subscriber has for `/etc/hosts`, where this host lets it have one.
+#[test]
+fn a_subscriber_looks_the_name_of_its_daemon_up_again() {
+    let host = Host::new();
+    let port = host::free_port();
+    let hosts = host.write("hosts", "127.0.0.1 daemon.test\n");
+    let other_hosts = format!("mount --bind '{hosts}' /etc/hosts && exec \"$@\"");
+    let unshare = |command: &[&str]| {
+        let mut unshared = Command::new("unshare");
+        unshared
+            .args([
+                "--user",
+                "--map-root-user",
+                "--mount",
+                "sh",
+                "-c",
+                &other_hosts,
+                "sh",
+            ])
+            .args(command)
+            .stdin(Stdio::null());
+        unshared
+    };
+    match unshare(&["true"]).output() {
+        Ok(output) if output.status.success() => {}
+        output => return eprintln!("skipped: {output:?}"),
+    }
+    let at = |address: &str| {
+        let listen = format!("{address}:{port}");
+        host.daemon("d", &["--insecure", "--client-listen", &listen])
+    };
+    let mut first = at("127.0.0.1");
+    let server = format!("daemon.test:{port}");
+    let mut command = unshare(&[env!("CARGO_BIN_EXE_groupcast"), "sub", "room", "--json"]);
+    let mut subscriber = host.launch("sub", command.args(["--server", &server]));
+    let views = || host.read("sub.out").matches("\"cause\":\"join\"").count();
+    until("it is a member", || views() == 1);
+    assert_eq!(first.terminate(), 0);
+    host.write("hosts", "127.0.0.2 daemon.test\n");
+    let _second = at("127.0.0.2");
+    until("it is a member again", || views() == 2);
+    assert_eq!(subscriber.terminate(), 0);
 }
 
 /// The line that has begun is no reason to keep those before it, nor to wait for the input alone.

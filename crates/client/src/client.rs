@@ -116,6 +116,16 @@ impl Client {
         greeted
     }
 
+    /// The same as [`reconnect`](Self::reconnect), at `address`, also from now on: a name that the
+    /// daemon is found by may have another address than before.
+    ///
+    /// # Errors
+    /// As [`reconnect`](Self::reconnect).
+    pub fn reconnect_at(&mut self, address: &Address) -> Result<(), ConnectError> {
+        self.address = address.clone();
+        self.reconnect()
+    }
+
     /// Becomes a member of `group`: its first event is a view that includes this client.
     ///
     /// # Errors
