@@ -16,7 +16,7 @@ use groupcast_net::{Group, Key};
 use groupcast_session::rekey::Fingerprint;
 use groupcast_tls::Server;
 
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, printed, tell};
 use crate::{order, target};
 
 /// Run the daemon of this host.
@@ -133,8 +133,7 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         (Some(address), None) => format!(", and over TCP at {address}, in clear"),
         (Some(address), Some(_)) => format!(", and over TCP at {address}, by TLS"),
     };
-    // A reader that has gone is no failure.
-    let _ = writeln!(
+    let written = writeln!(
         anstream::stdout().lock(),
         "the configuration is valid: `{}`, listening on {}, {reach}, {security}; {} orders messages; \
          clients at {}{over_tcp}",
@@ -143,6 +142,7 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         config.order.family.name(),
         config.socket.display(),
     );
+    printed(written)?;
     let address = config.client_listen.map(|address| address.ip());
     let doubts = tls.map(|tls| tls.doubts(SystemTime::now(), address));
     for doubt in doubts.into_iter().flatten() {

@@ -10,7 +10,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::host::{Host, Running, free_port};
@@ -325,6 +325,26 @@ fn bus_with<'a>(server: &'a str, options: &[&'a str]) -> Vec<&'a str> {
     [&["bus", "--server", server][..], options].concat()
 }
 
+/// The exit code of a command whose output nothing can be written to.
+fn onto_a_full_disk(command: &mut Command) -> i32 {
+    let full = std::fs::File::options().write(true).open("/dev/full");
+    let status = command.stdout(full.unwrap()).status().unwrap();
+    status.code().unwrap()
+}
+
+#[test]
+fn what_is_heard_and_cannot_be_shown_is_a_failure() {
+    let host = Host::new();
+    let _daemons = daemons(&host, &["h1"]);
+    let server = &address(&host, "h1");
+    let script = host.write("script", "accept t d\nmsg t d x\ninfo\n");
+    let mut file = host.command(&bus_with(server, &["--file", &script]));
+    assert_eq!(onto_a_full_disk(&mut file), 1);
+    let mut talk = host.command(&bus_with(server, &[]));
+    let input = std::fs::File::open(&script).unwrap();
+    assert_eq!(onto_a_full_disk(talk.stdin(input)), 1);
+}
+
 #[test]
 fn a_terminal_a_file_and_a_process_at_the_bus() {
     let host = Host::new();
@@ -499,6 +519,12 @@ fn a_trace_is_what_the_book_says_and_is_shown_by_domain_tag_and_client() {
     assert_eq!(record["message"]["text"], "(a\n b)");
     assert_eq!(record["domains"], serde_json::json!(["d.e", "d"]));
 
+    for command in [
+        &["bus", "trace", &file][..],
+        &["bus", "trace", "--json", &file],
+    ] {
+        assert_eq!(onto_a_full_disk(&mut host.command(command)), 1);
+    }
     host.run(&["bus", "trace", &host.path("h1.err")])
         .fails_with(1, &["byte 0", "no trace"]);
     host.run(&["bus", "--server", "unix:x", "trace", &file])
@@ -537,7 +563,7 @@ fn the_python_module_sends_and_gets_every_kind_of_item() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../bindings/python/groupcast_bus"
     );
-    let mut command = std::process::Command::new("python3");
+    let mut command = Command::new("python3");
     command
         .arg(format!("{module}/tests/two.py"))
         .args([address(&host, "h1"), address(&host, "h2")])

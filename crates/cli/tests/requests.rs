@@ -95,6 +95,13 @@ fn every_member_replies_what_its_command_prints_with_its_exit_code() {
     assert_eq!(all.code, 0, "{}", all.stderr);
     assert!(all.stderr.starts_with("2 replies in "), "{}", all.stderr);
 
+    for options in [&["--max", "2"][..], &["--max", "2", "--json"]] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let mut lost = members.command(&["request", "--name", "console"]);
+        let lost = lost.args(options).stdin(Stdio::null()).stdout(full);
+        assert_eq!(lost.status().unwrap().code(), Some(1), "{options:?}");
+    }
+
     let line = "head -c 65536 /dev/zero; exit 4";
     let _three = members.shell("three", line);
     let all = members.ask(b"", &["--max", "3", "--json", "--deliver-to", "0"]);

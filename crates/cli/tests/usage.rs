@@ -351,7 +351,26 @@ fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
         "clean",
         format!("{{\"event\":\"start\",\"schema\":1,\"member\":\"{member}\",\"name\":\"a\"}}\n"),
     );
-    for words in [&["check", "clean"][..], &["demo", "--messages", "10"]] {
+    host.write("file", "to send");
+    let dry_run = [
+        "send",
+        "file",
+        "--dry-run",
+        "--insecure",
+        "--group",
+        "239.192.79.2:4820",
+    ];
+    let mut gone = host.command(&dry_run);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    assert_eq!(gone.stdout(writer).status().unwrap().code(), Some(0));
+    let daemon = ["daemon", "--check", "--insecure", "--listen", "127.0.0.1"];
+    for words in [
+        &["check", "clean"][..],
+        &["demo", "--messages", "10"],
+        &dry_run,
+        &daemon,
+    ] {
         let mut told = host.command(words);
         let code = told.stdout(full()).status().unwrap().code();
         assert_eq!(code, Some(1), "{words:?}");

@@ -19,7 +19,7 @@ use self::bus::Bus;
 use self::gossip::Gossip;
 use self::ring::Ring;
 use self::truth::Truth;
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 
 /// Measure throughput and latency between hosts of a test bed on this machine.
 ///
@@ -115,14 +115,14 @@ fn print<T: serde::Serialize + std::fmt::Display>(
 ) -> Result<T, Failure> {
     let report = measured.map_err(|error| explain(&error))?;
     let mut stdout = std::io::stdout().lock();
-    let printed = if json {
+    let written = if json {
         serde_json::to_writer(&mut stdout, &report)
             .map_err(std::io::Error::from)
             .and_then(|()| writeln!(stdout))
     } else {
         writeln!(stdout, "{report}")
     };
-    printed.map_err(Failure::failed)?;
+    printed(written)?;
     Ok(report)
 }
 

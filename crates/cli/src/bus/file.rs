@@ -13,7 +13,7 @@ use groupcast_session::bus::Script;
 use super::lines::{self, Line};
 use super::socket::Socket;
 use super::{broken, ended};
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 
 /// Sends the commands of the file at `path`, each after the reply to the one before it. Deliveries
 /// and replies go to standard output.
@@ -28,6 +28,7 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
     let writer = writer(socket.again()?, Arc::clone(&text));
     let mut reader = super::reader(socket)?;
     let mut script = Script::new(&text);
+    let mut out = Out::default();
     loop {
         let command = match script.next_command() {
             Ok(Some(command)) => command,
@@ -43,7 +44,7 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
         let at = command.start;
         // If nothing can be written any more, the reader hears the end.
         let _ = writer.send(command);
-        match reply(&mut reader)? {
+        match reply(&mut reader, &mut out)? {
             Some(line) if line.starts_with(b"error ") => {
                 let text = printable(line.trim_ascii_end());
                 return Err(Failure::failed(format!("{}: {text}", place(at))));
@@ -60,12 +61,14 @@ pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
     drop(writer);
     let mut last = Vec::new();
     while let Some(line) = lines::read(&mut reader).map_err(broken)? {
-        show(&line);
+        out.show(&line);
         if let Line::Plain(text) = line {
             last = text;
         }
     }
-    ended(&last)
+    let code = ended(&last)?;
+    printed(out.0)?;
+    Ok(code)
 }
 
 /// A thread that writes the commands at these places of `text`, and then ends the output: the bus
@@ -94,9 +97,9 @@ fn writer(mut socket: Socket, text: Arc<[u8]>) -> Sender<Range<usize>> {
 }
 
 /// Reads up to the reply to a command; `None` if the bus ends the connection before.
-fn reply(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>, Failure> {
+fn reply(reader: &mut impl BufRead, out: &mut Out) -> Result<Option<Vec<u8>>, Failure> {
     while let Some(line) = lines::read(reader).map_err(broken)? {
-        show(&line);
+        out.show(&line);
         match line {
             Line::Plain(text) if text.starts_with(b"closed ") => {
                 return ended(&text).map(|_| None);
@@ -108,8 +111,21 @@ fn reply(reader: &mut impl BufRead) -> Result<Option<Vec<u8>>, Failure> {
     Ok(None)
 }
 
-/// Shows a line. A reader that has gone is no failure: the commands are still sent.
-fn show(line: &Line) {
-    let mut out = io::stdout().lock();
-    let _ = out.write_all(&line.bytes()).and_then(|()| out.flush());
+/// What is shown of the bus, and how that went: what cannot be shown is no reason to send less.
+struct Out(io::Result<()>);
+
+impl Default for Out {
+    fn default() -> Self {
+        Self(Ok(()))
+    }
+}
+
+impl Out {
+    /// Shows a line, unless an earlier one could not be shown.
+    fn show(&mut self, line: &Line) {
+        if self.0.is_ok() {
+            let mut out = io::stdout().lock();
+            self.0 = out.write_all(&line.bytes()).and_then(|()| out.flush());
+        }
+    }
 }

@@ -20,7 +20,7 @@ use groupcast_core::text::printable;
 use self::lines::Line;
 use self::place::Place;
 use self::socket::Socket;
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 use crate::tls::TlsArgs;
 
 /// Talk to the message bus of a daemon.
@@ -134,9 +134,9 @@ fn talk(socket: Socket) -> Result<ExitCode, Failure> {
             true => line.shown(printable),
             false => line.bytes(),
         };
-        let written = out.write_all(&shown).and_then(|()| out.flush());
-        if written.is_err() {
-            // The reader has gone: nobody listens any more.
+        if let Err(error) = out.write_all(&shown).and_then(|()| out.flush()) {
+            // Nobody listens any more.
+            printed(Err(error))?;
             return Ok(ExitCode::SUCCESS);
         }
         if let Line::Plain(text) = line {

@@ -11,7 +11,7 @@ use groupcast_session::bus::trace::{About, Head, Reader, Record, Side, TraceErro
 use groupcast_session::frame::Syntax;
 use serde::Serialize;
 
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, printed, tell};
 use crate::json::write_line;
 use crate::line::Payload;
 
@@ -49,8 +49,11 @@ pub(super) fn show(args: &Args) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
         match show_file(&mut out, &mut wanted, path, &text) {
             Ok(()) => {}
-            // The reader has gone: the rest is not wanted.
-            Err(Stop::Unread) => return Ok(ExitCode::SUCCESS),
+            // The rest is not wanted, or cannot be shown.
+            Err(Stop::Unwritten(error)) => {
+                printed(Err(error))?;
+                return Ok(ExitCode::SUCCESS);
+            }
             Err(Stop::NoTrace(error)) => {
                 let _ = out.flush();
                 let (path, at) = (path.display(), error.at);
@@ -62,19 +65,19 @@ pub(super) fn show(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     }
-    let _ = out.flush();
+    printed(out.flush())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Why showing stops.
 enum Stop {
-    Unread,
+    Unwritten(io::Error),
     NoTrace(TraceError),
 }
 
 impl From<io::Error> for Stop {
-    fn from(_: io::Error) -> Self {
-        Self::Unread
+    fn from(error: io::Error) -> Self {
+        Self::Unwritten(error)
     }
 }
 

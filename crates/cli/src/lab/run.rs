@@ -15,7 +15,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::Kept;
-use crate::failure::Failure;
+use crate::failure::{Failure, printed};
 use crate::number;
 
 #[derive(clap::Args)]
@@ -141,11 +141,10 @@ fn run_jobs(jobs: &[Job], args: &Args) -> Result<ExitCode, Failure> {
     for job in jobs {
         let outcome = job.run(args)?;
         good &= outcome.is_good();
-        match args.json {
+        printed(match args.json {
             true => print_json(&outcome),
             false => print(&outcome),
-        }
-        .map_err(Failure::failed)?;
+        })?;
     }
     if args.keep {
         let folder = &args.kept.folder;

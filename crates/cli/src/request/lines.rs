@@ -13,14 +13,13 @@ use super::account;
 use crate::json::write_line;
 
 /// Prints a reply.
-pub(super) fn reply(json: bool, member: &str, code: u32, bytes: &[u8]) {
+pub(super) fn reply(json: bool, member: &str, code: u32, bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    // A caller that does not read these lines has the exit code.
-    let _ = match json {
-        true => write_line(&mut out, &in_json(member, code, bytes)),
-        false => writeln!(out, "{}", in_words(member, code, bytes)),
-    };
-    let _ = out.flush();
+    match json {
+        true => write_line(&mut out, &in_json(member, code, bytes))?,
+        false => writeln!(out, "{}", in_words(member, code, bytes))?,
+    }
+    out.flush()
 }
 
 fn in_json(member: &str, code: u32, bytes: &[u8]) -> Value {
@@ -47,7 +46,7 @@ fn in_words(member: &str, code: u32, bytes: &[u8]) -> String {
 }
 
 /// Prints the account.
-pub(super) fn account(report: &RequestReport) {
+pub(super) fn account(report: &RequestReport) -> io::Result<()> {
     let has_replied = |became: &Became| matches!(became, Became::Replied { .. });
     let members = report.members.iter();
     let replies = members.filter(|(_, became)| has_replied(became)).count();
@@ -74,7 +73,7 @@ pub(super) fn account(report: &RequestReport) {
         "timed_out": report.timed_out,
         "stopped": report.stopped,
     });
-    let _ = write_line(&mut io::stdout().lock(), &line);
+    write_line(&mut io::stdout().lock(), &line)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use groupcast_protocols::bulk::{BulkConfig, Multidriver, Policy};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Audience, RequestEvent, Requesting};
 
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, printed, tell};
 use crate::json;
 use crate::transfer::{Network, Peer, explain, peer, stop_flag};
 
@@ -113,12 +113,18 @@ fn ask(args: Args) -> Result<ExitCode, Failure> {
     };
     let stop = stop_flag()?;
     let json = args.json;
+    let mut told = Ok(());
     let report = groupcast_transfer::request(requesting, &stop, &mut |event| match event {
         RequestEvent::Reply {
             member,
             code,
             bytes,
-        } => lines::reply(json, member, code, bytes),
+        } => {
+            // What cannot be shown is no reason to ask less.
+            if told.is_ok() {
+                told = lines::reply(json, member, code, bytes);
+            }
+        }
         RequestEvent::Stranger(stranger) => tell(format_args!(
             "{} does not take part: {}",
             stranger.last, stranger.hint
@@ -127,9 +133,11 @@ fn ask(args: Args) -> Result<ExitCode, Failure> {
     });
     let report = report.map_err(|error| explain(&error))?;
     if json {
-        lines::account(&report);
+        told = told.and(lines::account(&report));
     }
-    account::judge(&report, args.subgroup, json).map_err(Failure::accounted)
+    let code = account::judge(&report, args.subgroup, json).map_err(Failure::accounted)?;
+    printed(told)?;
+    Ok(code)
 }
 
 impl Args {

@@ -20,7 +20,7 @@ use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, 
 use super::bars::SendBars;
 use super::status::StatusFile;
 use super::{Network, Peer, amount, explain, lines, peer, rates, stop_flag, where_they_are};
-use crate::failure::{Failure, tell};
+use crate::failure::{Failure, printed, tell};
 use crate::json;
 use crate::number;
 use crate::number::number_of;
@@ -294,8 +294,7 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
 
 /// Says what would be sent.
 fn dry_run(scan: &Scan, json: bool) -> Result<ExitCode, Failure> {
-    let listed = super::dry_run::list(&scan.manifest, json);
-    listed.map_err(|error| Failure::failed(format!("cannot write the list: {error}")))?;
+    printed(super::dry_run::list(&scan.manifest, json))?;
     Ok(ExitCode::SUCCESS)
 }
 
