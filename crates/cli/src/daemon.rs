@@ -88,16 +88,28 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     }
     let log =
         log_to(config.log.as_deref(), config.log_file.as_deref()).map_err(|error| match error {
-            LogError::File { .. } => Failure::failed(error),
+            LogError::File { .. } | LogError::Setup(_) => Failure::failed(error),
             error => Failure::usage(error),
         })?;
-    let mut daemon = Daemon::start(config).map_err(failed)?;
-    daemon.catch_signals().map_err(failed)?;
-    daemon.log_with(log);
-    if path.is_some() {
-        daemon.reread_with(move || read(path.as_deref(), options.clone()));
-    }
-    daemon.run().map_err(failed)?;
+    let hook = std::panic::take_hook();
+    let of_hook = log.clone();
+    std::panic::set_hook(Box::new(move |panic| {
+        of_hook.flush();
+        hook(panic);
+    }));
+    let serve = || {
+        let mut daemon = Daemon::start(config)?;
+        daemon.catch_signals()?;
+        daemon.log_with(log.clone());
+        if path.is_some() {
+            daemon.reread_with(move || read(path.as_deref(), options.clone()));
+        }
+        daemon.run()
+    };
+    let served = serve();
+    // What is told below stands behind the log.
+    log.flush();
+    served.map_err(failed)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,21 +1,24 @@
 //! The log: its filter, and where lines go, stderr or a file. A line that cannot be written is lost
 //! and counted; the daemon goes on.
 
+mod lines;
+
 use std::fmt;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal as _, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Registry, reload};
+
+use self::lines::Lines;
 
 /// The environment variable with the filter of the log, for example `debug` or
 /// `warn,groupcast_net=debug`. It takes precedence over the configuration's `log`.
@@ -27,6 +30,9 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 /// The help for a wrong filter.
 pub(crate) const FILTER_HELP: &str =
     "use error, warn, info, debug, trace or off, or a list such as warn,groupcast_net=debug";
+
+/// How long [`Log::flush`] waits.
+const FLUSH_WITHIN: Duration = Duration::from_secs(1);
 
 /// Why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +52,9 @@ pub enum LogError {
         /// Why not.
         source: io::Error,
     },
+    /// The system has no room for the log's thread, or for one more open file.
+    #[error("cannot set the log up: {0}")]
+    Setup(#[source] io::Error),
 }
 
 /// A handle to the log of this process, to change it while it is in use.
@@ -53,6 +62,7 @@ pub enum LogError {
 pub struct Log {
     filter: reload::Handle<Targets, Registry>,
     file: Option<LogFile>,
+    lines: Lines,
 }
 
 /// A file that lines are appended to, and that can be opened again.
@@ -74,17 +84,23 @@ pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError
     let (filter, handle) = reload::Layer::new(targets(filter)?);
     let file = file.map(LogFile::open).transpose()?;
     let is_terminal = file.is_none() && io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer()
-        .with_ansi(is_terminal)
-        .with_target(false);
+    // Not the standard library's handle: others would wait for its lock while a line is written.
+    let stderr = io::stderr().as_fd().try_clone_to_owned();
+    let stderr = Arc::new(File::from(stderr.map_err(LogError::Setup)?));
+    let destination = file.clone();
+    let writer = Lines::start(move || match &destination {
+        Some(file) => file.current(),
+        None => Arc::clone(&stderr),
+    });
     let log = Log {
         filter: handle,
-        file: file.clone(),
+        file,
+        lines: writer.map_err(LogError::Setup)?,
     };
-    let lines = lines.with_writer(move || match &file {
-        Some(file) => Lossy::new(Sink::File(file.current())),
-        None => Lossy::new(Sink::Stderr(io::stderr())),
-    });
+    let lines = tracing_subscriber::fmt::layer()
+        .with_ansi(is_terminal)
+        .with_target(false)
+        .with_writer(log.lines.clone());
     // The logger of an embedding program stays.
     let _ = tracing_subscriber::registry()
         .with(filter)
@@ -103,6 +119,12 @@ impl Log {
         // If another logger was there first, this handle has no effect.
         let _ = self.filter.reload(targets);
         Ok(())
+    }
+
+    /// Waits until the lines so far are written, for a second at most: before the process ends.
+    pub fn flush(&self) {
+        // What nobody takes cannot be written.
+        let _ = self.lines.flush(FLUSH_WITHIN);
     }
 
     /// Opens the file again, if there is one: lines go to the file that has its path now.
@@ -186,99 +208,9 @@ pub(crate) fn check_filter(directives: &str) -> Result<Targets, String> {
         .map_err(|error: ParseError| error.to_string())
 }
 
-/// The destination of lines.
-enum Sink {
-    Stderr(io::Stderr),
-    File(Arc<File>),
-}
-
-impl AsFd for Sink {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Stderr(stderr) => stderr.as_fd(),
-            Self::File(file) => file.as_fd(),
-        }
-    }
-}
-
-impl Write for Sink {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stderr(stderr) => stderr.write(line),
-            Self::File(file) => file.write(line),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The bytes that a pipe with room takes in one write (POSIX's PIPE_BUF).
-const AT_ONCE: usize = 4096;
-
-/// How many lines were lost since the last one that was written.
-static LOST: AtomicU64 = AtomicU64::new(0);
-
-/// A writer that loses lines which cannot be written at once: to a closed pipe, to a pipe that is
-/// not read, to a full disk. It reports every line as written, so that no caller has an error to
-/// handle.
-struct Lossy<W> {
-    to: W,
-}
-
-impl<W: Write + AsFd> Lossy<W> {
-    fn new(to: W) -> Self {
-        Self { to }
-    }
-
-    /// Whether a part of a line can be written without waiting.
-    fn is_ready(&self) -> bool {
-        let mut fds = [PollFd::new(&self.to, PollFlags::OUT)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        matches!(poll(&mut fds, Some(&now)), Ok(1)) && fds[0].revents().contains(PollFlags::OUT)
-    }
-
-    fn try_write(&mut self, line: &[u8]) -> io::Result<()> {
-        let lost = LOST.load(Ordering::Relaxed);
-        if lost > 0 {
-            let note = format!("{lost} lines of the log could not be written\n");
-            self.write_ready(note.as_bytes())?;
-            LOST.store(0, Ordering::Relaxed);
-        }
-        line.chunks(AT_ONCE)
-            .try_for_each(|part| self.write_ready(part))
-    }
-
-    fn write_ready(&mut self, part: &[u8]) -> io::Result<()> {
-        match self.is_ready() {
-            true => self.to.write_all(part),
-            false => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    }
-}
-
-impl<W: Write + AsFd> Write for Lossy<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.try_write(line).is_err() {
-            LOST.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
-    use std::io::Read as _;
-    use std::os::unix::net::UnixStream;
 
     use super::*;
 
@@ -294,38 +226,6 @@ mod tests {
         append(&path).unwrap();
         drop(reader);
         std::fs::remove_file(&path).unwrap();
-    }
-
-    #[test]
-    fn what_cannot_be_written_is_lost_and_said_later() {
-        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut to_full = Lossy::new(full);
-        assert_eq!(to_full.write(b"line\n").unwrap(), 5);
-
-        let (closed, end) = UnixStream::pair().unwrap();
-        drop(end);
-        assert_eq!(Lossy::new(closed).write(b"line\n").unwrap(), 5);
-
-        let (unread, end) = UnixStream::pair().unwrap();
-        let mut to_unread = Lossy::new(unread);
-        let line = [b'x'; 1000];
-        for _ in 0..10_000 {
-            assert_eq!(
-                to_unread.write(&line).unwrap(),
-                line.len(),
-                "it never waits"
-            );
-        }
-        drop(end);
-
-        let (mut reader, read) = UnixStream::pair().unwrap();
-        Lossy::new(read).write_all(b"again\n").unwrap();
-        let mut text = String::new();
-        reader.read_to_string(&mut text).unwrap();
-        assert!(
-            text.contains(" lines of the log could not be written\nagain\n"),
-            "{text}"
-        );
     }
 
     #[test]

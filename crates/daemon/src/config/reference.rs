@@ -83,7 +83,7 @@ value.
 ## Environment, log and signals
 
 The log goes to stderr, or to `log_file`. `GROUPCAST_LOG`, or else the key `log`, sets the level: `off`, `error`, `warn`, `info` (the default), `debug` or `trace`, or a list
-such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe, a pipe that is not read, a full disk) are lost and counted; they have no other effect.
+such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe, a pipe or a terminal that is not read, a full disk) are lost and counted; they have no other effect.
 `GROUPCAST_SOCKET` replaces `--socket`, for the daemon and for the commands that talk to it.
 
 | signal | the daemon |
