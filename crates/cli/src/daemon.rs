@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use groupcast_core::family::OrderFamily;
 use groupcast_daemon::config::{
-    BusAddress, Config, DaemonConfigError, File, Listen, Options, Security, TopKey,
+    BusAddress, Config, DaemonConfigError, File, Listen, MetricsAddress, Options, Security, TopKey,
 };
 use groupcast_daemon::{Daemon, DaemonError, LogError, log_to};
 use groupcast_net::{Group, Key};
@@ -55,6 +55,8 @@ pub(crate) struct Args {
     bus: Vec<BusAddress>,
     #[arg(long, value_name = "DIR", help = help("bus_trace"))]
     bus_trace: Option<PathBuf>,
+    #[arg(long, value_name = "IP:PORT", help = help("metrics"))]
+    metrics: Option<MetricsAddress>,
     #[arg(long, value_name = "FILE", help = help("client_token"))]
     client_token: Option<PathBuf>,
     #[arg(long, value_name = "FILE", help = help("tls_certificate"))]
@@ -193,6 +195,7 @@ impl Args {
             client_listen: self.client_listen,
             bus: Some(self.bus).filter(|bus| !bus.is_empty()),
             bus_trace: self.bus_trace,
+            metrics: self.metrics,
             client_token: self.client_token,
             tls_certificate: self.tls_certificate,
             tls_key: self.tls_key,

@@ -9,6 +9,7 @@ mod group;
 mod host;
 mod lab;
 mod languages;
+mod metrics;
 mod process;
 mod relay;
 mod requests;

@@ -14,7 +14,7 @@ fn what_does_not_exist_is_a_usage_error() {
     host.run(&["monitor"])
         .fails_with(2, &["unrecognized subcommand 'monitor'"]);
     // A capability that is not built has no option either.
-    host.run(&["daemon", "--insecure", "--metrics", "127.0.0.1:1"])
+    host.run(&["daemon", "--insecure", "--ipv6"])
         .fails_with(2, &["unexpected argument"]);
     let help = host.run(&["--help"]);
     assert_eq!(help.code, 0);

@@ -65,8 +65,10 @@ const BUS_ACCEPTORS: usize = 3;
 pub(crate) const BUS_MAX: usize = SPILL.0 - BUS_ACCEPTORS;
 /// The disk for what waits for slow clients.
 pub(crate) const SPILL: Token = Token(16);
+/// Questions for the metrics.
+pub(crate) const METRICS: Token = Token(17);
 /// The first client's token; the token of the loop itself is below.
-const CLIENTS_FROM: usize = SPILL.0 + 1;
+const CLIENTS_FROM: usize = METRICS.0 + 1;
 
 /// All connections of clients, and their listeners.
 pub(crate) struct Clients {

@@ -32,13 +32,14 @@ use self::leaving::{FAREWELL, RunPhase};
 use self::observe::submit;
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
-use crate::clients::{Clients, SPILL, raise_file_limit};
+use crate::clients::{Clients, METRICS, SPILL, raise_file_limit};
 use crate::config::{Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, CarrierEvent, Instance};
 use crate::keys::{Keys, Seals};
 use crate::log::Log;
+use crate::metrics::Metrics;
 use crate::narrate::Narrator;
 use crate::rekey::Rekeying;
 use crate::rings::Ring;
@@ -66,6 +67,7 @@ pub struct Daemon {
     engine: Engine,
     clients: Clients,
     spill: Option<SpillDisk>,
+    metrics: Option<Metrics>,
     stop: StopRequests,
     history: Option<History>,
     narrator: Narrator,
@@ -100,11 +102,12 @@ impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
     /// [`run`](Self::run).
     pub fn start(config: Config) -> Result<Self, DaemonError> {
-        // Before this thread gets a priority that would be its thread's, too.
+        // Before this thread gets a priority that would be their threads', too.
         let mut spill = match &config.spill_dir {
             Some(path) => Some(SpillDisk::open(path)?),
             None => None,
         };
+        let mut metrics = config.metrics.map(Metrics::open).transpose()?;
         ask_host(&config.process)?;
         let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
@@ -146,6 +149,11 @@ impl Daemon {
                 .register(endpoint.registry(), SPILL)
                 .map_err(DaemonError::system("wait for the disk"))?;
         }
+        if let Some(metrics) = &mut metrics {
+            metrics
+                .register(endpoint.registry(), METRICS)
+                .map_err(DaemonError::system("wait for questions for metrics"))?;
+        }
         let mut stop = StopRequests::new().map_err(DaemonError::system("make a pipe"))?;
         for stream in [&mut stop.stream, &mut stop.wake] {
             endpoint
@@ -167,7 +175,8 @@ impl Daemon {
         let configured = configured.map(|ring| (ring.top.to_string(), ring.multicast));
         let configured_rings = ConfiguredRings::new(configured);
         let narrator = Narrator::new(local, &config.name);
-        narrator.started(&config, &endpoint, &clients);
+        let metrics_at = metrics.as_ref().map(Metrics::address);
+        narrator.started(&config, &endpoint, &clients, metrics_at);
         narrator.doubts(&clients.doubts());
         Ok(Self {
             config,
@@ -175,6 +184,7 @@ impl Daemon {
             engine,
             clients,
             spill,
+            metrics,
             stop,
             history,
             narrator,
@@ -271,11 +281,15 @@ impl Daemon {
             .map_err(DaemonError::system("wait for the network"))?;
 
         let now = self.endpoint.now();
-        let (mut stop_requests, mut asked) = (0, false);
+        let (mut stop_requests, mut asked, mut scraped) = (0, false, false);
         for (token, readiness) in self.ready.drain(..) {
             if token == STOP {
                 stop_requests += self.stop.take();
                 asked = true;
+                continue;
+            }
+            if token == METRICS {
+                scraped = true;
                 continue;
             }
             // Each turn looks at the disk.
@@ -316,6 +330,10 @@ impl Daemon {
         // A message may have caused events at once, for instance that the order has room again.
         self.caused = self.take_events()? && self.is_alone();
         self.answer_questions(now);
+        if scraped && let Some(mut metrics) = self.metrics.take() {
+            metrics.answer(|| self.status());
+            self.metrics = Some(metrics);
+        }
         if let Some(spill) = &mut self.spill {
             spill.tend(now, &mut self.engine);
         }

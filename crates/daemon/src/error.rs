@@ -57,6 +57,14 @@ pub enum DaemonError {
     /// One of these errors, about an address for clients of the bus.
     #[error(transparent)]
     Bus(Box<Self>),
+    /// The address for metrics cannot be opened.
+    #[error("cannot give metrics at {address}: {source}")]
+    Metrics {
+        /// The address that cannot be opened.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The history cannot be written.
     #[error("cannot write the history {}: {source}", .path.display())]
     History {
@@ -161,6 +169,9 @@ impl DaemonError {
             }
             Self::ClientListen { .. } => {
                 Some("choose an address and port of this host with --client-listen IP:PORT".into())
+            }
+            Self::Metrics { .. } => {
+                Some("choose an address and port of this host with --metrics IP:PORT".into())
             }
             Self::History { .. } => Some(
                 "choose a new file, or a history, that this user can write, with --history FILE"

@@ -39,6 +39,7 @@ mod keys;
 mod linger;
 mod listen;
 mod log;
+mod metrics;
 mod narrate;
 mod others;
 mod pace;

@@ -75,6 +75,7 @@ impl Narrator {
         config: &Config,
         endpoint: &Endpoint<Instance>,
         clients: &Clients,
+        metrics_at: Option<SocketAddr>,
     ) {
         let reach = match &config.endpoint.group {
             Group::Multicast(group) => format!("multicast to {group}"),
@@ -100,6 +101,12 @@ impl Narrator {
         }
         for path in config.bus.iter().filter_map(BusAddress::path) {
             tracing::info!("clients of the bus at {}", path.display());
+        }
+        if let Some(address) = metrics_at {
+            tracing::info!("metrics at http://{address}/metrics");
+            if !address.ip().is_loopback() {
+                tracing::warn!("metrics: everybody who reaches {address} can read them");
+            }
         }
         if !config.engine.bimodal_groups.is_empty() {
             let groups = config.engine.bimodal_groups.join(", ");

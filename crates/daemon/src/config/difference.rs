@@ -95,6 +95,7 @@ impl Config {
             ("client_listen", self.client_listen != other.client_listen),
             ("bus", self.bus != other.bus),
             ("bus_trace", self.bus_trace != other.bus_trace),
+            ("metrics", self.metrics != other.metrics),
             ("client_token", self.client_token != other.client_token),
             ("tls_certificate", certificate(self) != certificate(other)),
             ("tls_key", key(self) != key(other)),

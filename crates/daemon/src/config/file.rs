@@ -296,6 +296,7 @@ impl Options {
             "client_listen" => self.client_listen = Some(address(value)?),
             "bus" => self.bus = Some(list(value, "[\"127.0.0.1:4812\"]", parsed)?),
             "bus_trace" => self.bus_trace = Some(text(value)?.into()),
+            "metrics" => self.metrics = Some(parsed(value)?),
             "spill_dir" => self.spill_dir = Some(text(value)?.into()),
             "client_token" => self.client_token = Some(text(value)?.into()),
             "tls_certificate" => self.tls_certificate = Some(text(value)?.into()),

@@ -37,7 +37,7 @@ pub use self::difference::Changes;
 pub use self::error::{DaemonConfigError, FilePlace, Source};
 pub use self::file::File;
 pub use self::keys::{Key, keys};
-pub use self::options::{Listen, Options};
+pub use self::options::{Listen, MetricsAddress, Options};
 pub use self::order::Order;
 pub use self::process::ProcessConfig;
 pub use self::rings::{PoolOptions, Ring, RingOptions};
@@ -67,6 +67,8 @@ pub struct Config {
     pub bus: Vec<BusAddress>,
     /// The directory of the traces of their connections. Default: there are none.
     pub bus_trace: Option<PathBuf>,
+    /// Where the metrics are. Default: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// The file with the token that clients over TCP must have. Default: they need none.
     pub client_token: Option<PathBuf>,
     /// What clients over TCP speak TLS with. Default: they speak in clear.
@@ -170,6 +172,7 @@ impl Config {
             client_listen: check.client_listen(&options, &security)?,
             bus: check.bus(&options, &security)?,
             bus_trace: check.bus_trace(&options)?,
+            metrics: options.metrics.map(|metrics| metrics.0),
             client_token: check.client_token(&options)?,
             tls: check.tls(&options)?,
             spill_dir: check.spill_dir(&options)?,

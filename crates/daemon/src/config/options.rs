@@ -6,7 +6,7 @@
 //! [`Config::build`](super::Config::build).
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use groupcast_core::settings::{Settings, Value};
@@ -39,6 +39,8 @@ pub struct Options {
     pub bus: Option<Vec<BusAddress>>,
     /// The directory of the traces of their connections.
     pub bus_trace: Option<PathBuf>,
+    /// Where the metrics are.
+    pub metrics: Option<MetricsAddress>,
     /// The file with the token of clients over TCP.
     pub client_token: Option<PathBuf>,
     /// The file with the certificate that clients over TCP are shown.
@@ -102,6 +104,23 @@ impl std::str::FromStr for Listen {
     }
 }
 
+/// Where the metrics are: `IP:PORT`, or a port of 127.0.0.1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MetricsAddress(pub SocketAddr);
+
+impl std::str::FromStr for MetricsAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(port) = text.parse::<u16>() {
+            return Ok(Self((Ipv4Addr::LOCALHOST, port).into()));
+        }
+        text.parse().map(Self).map_err(|_| {
+            format!("`{text}` is no address for metrics: use IP:PORT or PORT, for example 127.0.0.1:9812")
+        })
+    }
+}
+
 impl Options {
     /// Whether the key at the top, `key`, is set.
     pub(super) fn sets(&self, key: &str) -> bool {
@@ -116,6 +135,7 @@ impl Options {
             "client_listen" => self.client_listen.is_some(),
             "bus" => self.bus.is_some(),
             "bus_trace" => self.bus_trace.is_some(),
+            "metrics" => self.metrics.is_some(),
             "client_token" => self.client_token.is_some(),
             "tls_certificate" => self.tls_certificate.is_some(),
             "tls_key" => self.tls_key.is_some(),
@@ -162,6 +182,7 @@ impl Options {
             client_listen: over.client_listen.or(self.client_listen),
             bus: over.bus.or(self.bus),
             bus_trace: over.bus_trace.or(self.bus_trace),
+            metrics: over.metrics.or(self.metrics),
             client_token: over.client_token.or(self.client_token),
             tls_certificate: over.tls_certificate.or(self.tls_certificate),
             tls_key: over.tls_key.or(self.tls_key),

@@ -124,6 +124,15 @@ pub(super) const TOP: &[TopKey] = &[
                 32 traces of 16 MiB each. A full disk ends traces and nothing else.",
     },
     TopKey {
+        name: "metrics",
+        meaning: "Where Prometheus, and what reads its text format, gets the daemon's figures and counters by HTTP \
+                  (docs/metrics.md). A port alone is one of 127.0.0.1.",
+        value: "`\"IP:PORT\"` or `\"PORT\"`",
+        default: "none: there is no such address",
+        wrong: "An address of a network: everybody who reaches it can read the figures, the daemon's name, and the \
+                names of bimodal groups and further rings among them. Nobody can change anything there.",
+    },
+    TopKey {
         name: "client_token",
         meaning: "The file with the token that clients over TCP must have; `groupcast keygen` makes one. Clients name \
                   a copy of it with `--token`.",
