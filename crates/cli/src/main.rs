@@ -17,6 +17,7 @@ mod keygen;
 mod lab;
 mod line;
 mod lines;
+mod monitor;
 mod number;
 mod order;
 mod program;
@@ -59,6 +60,7 @@ enum Command {
     Request(Box<request::Args>),
     Answer(Box<answer::Args>),
     Status(status::Args),
+    Monitor(monitor::Args),
     Groups(groups::Args),
     Bus(bus::Args),
     Rekey(rekey::Args),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Request(args) => request::run(*args),
         Command::Answer(args) => answer::run(*args),
         Command::Status(args) => status::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Groups(args) => groups::run(&args),
         Command::Bus(args) => bus::run(args),
         Command::Rekey(args) => rekey::run(&args),

@@ -58,15 +58,20 @@ impl Target {
         })
     }
 
+    /// Connects as a tool, which joins nothing.
+    pub(crate) fn connect_as_tool(&self) -> Result<Client, Failure> {
+        self.connect_with(Options {
+            kind: ClientKind::Tool,
+            ..Options::default()
+        })
+    }
+
     /// Asks one question as a tool; the answer is JSON.
     pub(crate) fn ask<B: AsRef<[u8]>>(
         &self,
         question: impl FnOnce(&mut Client, Duration) -> Result<B, ClientError>,
     ) -> Result<Value, Failure> {
-        let mut client = self.connect_with(Options {
-            kind: ClientKind::Tool,
-            ..Options::default()
-        })?;
+        let mut client = self.connect_as_tool()?;
         let answer = question(&mut client, ANSWER_WITHIN).map_err(Failure::failed)?;
         let value = serde_json::from_slice(answer.as_ref()).map_err(|error| {
             Failure::failed(format!("the daemon's answer makes no sense: {error}"))

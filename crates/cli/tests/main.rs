@@ -10,6 +10,7 @@ mod host;
 mod lab;
 mod languages;
 mod metrics;
+mod monitor;
 mod process;
 mod relay;
 mod requests;

@@ -94,7 +94,7 @@ impl Screen {
 }
 
 /// A pseudo-terminal: the side of the person, and that of the tool.
-fn open_terminal() -> (OwnedFd, OwnedFd) {
+pub(crate) fn open_terminal() -> (OwnedFd, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&ours).unwrap();
     unlockpt(&ours).unwrap();

@@ -11,8 +11,8 @@ use crate::host::Host;
 fn what_does_not_exist_is_a_usage_error() {
     let host = Host::new();
     host.run(&[]).fails_with(2, &["Usage: groupcast"]);
-    host.run(&["monitor"])
-        .fails_with(2, &["unrecognized subcommand 'monitor'"]);
+    host.run(&["watch"])
+        .fails_with(2, &["unrecognized subcommand 'watch'"]);
     // A capability that is not built has no option either.
     host.run(&["daemon", "--insecure", "--ipv6"])
         .fails_with(2, &["unexpected argument"]);
@@ -175,7 +175,13 @@ fn configuration_errors_point_at_the_line() {
 fn clients_without_a_daemon_say_what_to_do() {
     let host = Host::new();
     let socket = host.path("none.sock");
-    for command in [&["sub", "g"][..], &["pub", "g"], &["status"], &["groups"]] {
+    for command in [
+        &["sub", "g"][..],
+        &["pub", "g"],
+        &["status"],
+        &["monitor"],
+        &["groups"],
+    ] {
         let mut arguments = command.to_vec();
         arguments.extend(["--socket", &socket]);
         host.run(&arguments).fails_with(
