@@ -4,6 +4,9 @@ use std::fmt;
 use std::io::{self, Write as _};
 use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
@@ -18,6 +21,8 @@ pub(crate) struct Failure {
     exit: Exit,
     /// Whether the account that the command has printed tells the failure too.
     is_accounted: bool,
+    /// Whether nobody reads what the command prints: it does not wait for a reader any more.
+    is_unread: bool,
 }
 
 /// The exit codes other than success.
@@ -40,6 +45,7 @@ impl Failure {
             rendered: None,
             exit: Exit::Failed,
             is_accounted: false,
+            is_unread: false,
         }
     }
 
@@ -85,19 +91,38 @@ impl Failure {
 
     /// Tells the user on stderr, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
-        let bold = Style::new().bold();
-        let mut stderr = anstream::stderr().lock();
-        // If stderr is closed too, the error cannot be shown anywhere.
-        if let Some(rendered) = &self.rendered {
-            let _ = writeln!(stderr, "{rendered}");
+        let text = self.text();
+        if !self.is_unread {
+            tell(text);
             return self.code();
         }
-        let _ = writeln!(stderr, "{red}error{red:#}: {}", self.message);
-        if let Some(help) = &self.help {
-            let _ = writeln!(stderr, "{bold}help{bold:#}: {help}");
+        let (told, waits) = mpsc::channel();
+        let telling = thread::Builder::new().spawn(move || {
+            tell(text);
+            // Whoever waited may have gone.
+            let _ = told.send(());
+        });
+        if telling.is_ok() {
+            // Nobody may read stderr either.
+            let _ = waits.recv_timeout(Self::UNREAD);
         }
         self.code()
+    }
+
+    /// How long a command waits for a reader of its error, if nobody has read what it printed.
+    const UNREAD: Duration = Duration::from_secs(1);
+
+    fn text(&self) -> String {
+        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let bold = Style::new().bold();
+        if let Some(rendered) = &self.rendered {
+            return rendered.clone();
+        }
+        let error = format!("{red}error{red:#}: {}", self.message);
+        match &self.help {
+            Some(help) => format!("{error}\n{bold}help{bold:#}: {help}"),
+            None => error,
+        }
     }
 
     /// The exit code.
@@ -110,6 +135,16 @@ impl Failure {
     pub(crate) fn accounted(self) -> Self {
         Self {
             is_accounted: true,
+            ..self
+        }
+    }
+
+    /// Notes whether everything that the command has printed was read. If not, nothing more is
+    /// printed on stdout, and stderr gets little time.
+    pub(crate) fn read(self, is_read: bool) -> Self {
+        Self {
+            is_accounted: self.is_accounted || !is_read,
+            is_unread: !is_read,
             ..self
         }
     }

@@ -4,6 +4,7 @@ mod access;
 mod book;
 mod bus;
 mod bus_wrong;
+mod circumstances;
 mod demo;
 mod group;
 mod host;

@@ -19,24 +19,24 @@ use crate::host::{Host, Ran, Running, free_port, until};
 use serde_json::Value;
 
 /// A host, with the options of one group on loopback.
-struct Group {
-    host: Host,
-    address: String,
+pub(crate) struct Group {
+    pub(crate) host: Host,
+    pub(crate) address: String,
 }
 
 impl Group {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let host = Host::new();
         assert_eq!(host.run(&["keygen", "group.key"]).code, 0);
         let address = format!("239.192.79.78:{}", free_port());
         Self { host, address }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.host.path(name).into()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.host.command(arguments);
         command
             .args(["--group", &self.address, "--interface", "127.0.0.1"])
@@ -45,7 +45,7 @@ impl Group {
     }
 
     /// Starts a receiver called `name`, and waits until it listens.
-    fn receiver(&self, name: &str, options: &[&str]) -> Running {
+    pub(crate) fn receiver(&self, name: &str, options: &[&str]) -> Running {
         let mut command = self.command(&["recv", "--name", name]);
         command.args(options);
         if !options.contains(&"--out") {
@@ -57,13 +57,13 @@ impl Group {
         receiver
     }
 
-    fn send(&self, arguments: &[&str]) -> Ran {
+    pub(crate) fn send(&self, arguments: &[&str]) -> Ran {
         let mut command = self.command(&["send"]);
         Ran::of(command.args(arguments).output().unwrap())
     }
 
     /// What `name` received under `file`.
-    fn received(&self, name: &str, file: &str) -> Vec<u8> {
+    pub(crate) fn received(&self, name: &str, file: &str) -> Vec<u8> {
         fs::read(self.path(&format!("out-{name}")).join(file)).unwrap_or_default()
     }
 
@@ -78,7 +78,7 @@ impl Group {
     }
 
     /// The JSON lines that `label` printed.
-    fn lines(&self, label: &str) -> Vec<Value> {
+    pub(crate) fn lines(&self, label: &str) -> Vec<Value> {
         let text = self.host.read(&format!("{label}.out"));
         text.lines()
             .map(|line| serde_json::from_str(line).unwrap())
@@ -86,7 +86,7 @@ impl Group {
     }
 
     /// Waits until `label` has said that something has come.
-    fn await_some(&self, label: &str) {
+    pub(crate) fn await_some(&self, label: &str) {
         let lines = || self.lines(label);
         until(&format!("{label} has some of it"), || {
             lines().iter().any(|it| it["event"] == "progress")
@@ -95,7 +95,7 @@ impl Group {
 }
 
 /// Bytes that do not repeat soon.
-fn noise(len: usize) -> Vec<u8> {
+pub(crate) fn noise(len: usize) -> Vec<u8> {
     let mut state = 1u32;
     std::iter::repeat_with(|| {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

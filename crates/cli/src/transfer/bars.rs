@@ -1,6 +1,7 @@
 //! Progress bars on a terminal: one for the transfer, and at the sender one for each receiver.
 //!
-//! Without a terminal there are no bars, and messages are lines on stderr.
+//! Without a terminal there are no bars, and messages are lines on stderr. Bars are drawn on the
+//! printing thread (`printer.rs`); here an event becomes what is to be drawn, too.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,11 +12,84 @@ use groupcast_transfer::{Described, ReceiveEvent, SendEvent, Stranger};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::amount;
+use super::lines::left_out;
+use super::printer::{Print, Printer};
 use super::rates;
 use super::send::in_words;
 use super::speed::Speed;
-use crate::failure::tell;
+use crate::failure::{Failure, tell};
 use crate::number::{self, number_of};
+
+/// What a user sees of a sender.
+pub(super) enum SendShown {
+    /// A line.
+    Say(String),
+    /// How far it is: of each receiver, its name, and how many bytes were sent.
+    Progress(Progress, Vec<String>, u64),
+    /// A receiver is settled; why it is not complete.
+    Settled(String, Option<String>),
+    /// All is over, and this is the last line.
+    Done(String),
+}
+
+impl SendShown {
+    /// What there is to be seen of `event`.
+    fn of(event: &SendEvent<'_>) -> Option<Self> {
+        Some(match event {
+            SendEvent::Announced { bytes, entries } => Self::Say(match bytes {
+                Some(bytes) => format!(
+                    "{}, {}: looking for receivers",
+                    number_of(*entries as u64, "entry", "entries"),
+                    amount(*bytes)
+                ),
+                None => "looking for receivers".into(),
+            }),
+            SendEvent::Registered {
+                receiver,
+                address,
+                copies,
+            } => {
+                let copies = if *copies { ", by copies" } else { "" };
+                Self::Say(match address {
+                    Some(address) => format!("{receiver} takes part ({address}{copies})"),
+                    None => format!("{receiver} takes part"),
+                })
+            }
+            SendEvent::Started { receivers } => {
+                Self::Say(format!("sending to {}", number::receivers(*receivers)))
+            }
+            SendEvent::Stranger(stranger) => Self::Say(in_words_of(stranger)),
+            SendEvent::Progress {
+                progress,
+                names,
+                sent,
+                ..
+            } => {
+                let names = names.iter().map(|name| (*name).to_owned()).collect();
+                Self::Progress((*progress).clone(), names, *sent)
+            }
+            SendEvent::Rate { rate: None } => Self::Say("it pauses".into()),
+            SendEvent::Rate { rate } => Self::Say(format!("rate: {}", rates::name(*rate))),
+            SendEvent::Outrun { receiver } => {
+                Self::Say(format!("{receiver} misses what was released"))
+            }
+            SendEvent::Settled { receiver, outcome } => {
+                let problem = (**outcome != Outcome::Complete).then(|| in_words(outcome));
+                Self::Settled((*receiver).to_owned(), problem)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Has it printed.
+    pub(super) fn print(printer: &Printer<Self>, event: &SendEvent<'_>) {
+        match Self::of(event) {
+            Some(shown @ Self::Progress(..)) => printer.print_stale(shown),
+            Some(shown) => printer.print(shown),
+            None => {}
+        }
+    }
+}
 
 /// The bars of a sender.
 pub(super) struct SendBars {
@@ -25,77 +99,60 @@ pub(super) struct SendBars {
     receivers: BTreeMap<String, ProgressBar>,
 }
 
+impl Print for SendBars {
+    type Item = SendShown;
+
+    fn print(&mut self, shown: SendShown) {
+        match shown {
+            SendShown::Say(text) => self.say(&text),
+            SendShown::Progress(progress, names, sent) => self.progress(&progress, &names, sent),
+            SendShown::Settled(receiver, problem) => {
+                if let Some(bar) = self.receivers.remove(&receiver) {
+                    bar.finish_and_clear();
+                }
+                if let Some(problem) = problem {
+                    self.say(&format!("{receiver}: {problem}"));
+                }
+            }
+            SendShown::Done(text) => {
+                self.clear();
+                tell(text);
+            }
+        }
+    }
+
+    fn left_out(&mut self, lines: u64) {
+        self.say(&left_out(lines));
+    }
+
+    fn close(mut self) {
+        self.clear();
+    }
+}
+
 impl SendBars {
     /// With more receivers than this, receivers have no bars.
     const RECEIVERS_MAX: usize = 16;
 
-    pub(super) fn new() -> Self {
-        Self {
+    /// A printer of bars.
+    pub(super) fn printer() -> Result<Printer<SendShown>, Failure> {
+        Printer::start(Self {
             all: MultiProgress::new(),
             total: None,
             speed: Speed::default(),
             receivers: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn show(&mut self, event: &SendEvent<'_>) {
-        match event {
-            SendEvent::Announced { bytes, entries } => match bytes {
-                Some(bytes) => self.say(&format!(
-                    "{}, {}: looking for receivers",
-                    number_of(*entries as u64, "entry", "entries"),
-                    amount(*bytes)
-                )),
-                None => self.say("looking for receivers"),
-            },
-            SendEvent::Registered {
-                receiver,
-                address,
-                copies,
-            } => {
-                let copies = if *copies { ", by copies" } else { "" };
-                match address {
-                    Some(address) => {
-                        self.say(&format!("{receiver} takes part ({address}{copies})"));
-                    }
-                    None => self.say(&format!("{receiver} takes part")),
-                }
-            }
-            SendEvent::Started { receivers } => {
-                self.say(&format!("sending to {}", number::receivers(*receivers)));
-            }
-            SendEvent::Stranger(stranger) => self.say(&in_words_of(stranger)),
-            SendEvent::Progress {
-                progress,
-                names,
-                sent,
-                ..
-            } => self.progress(progress, names, *sent),
-            SendEvent::Rate { rate: None } => self.say("it pauses"),
-            SendEvent::Rate { rate } => self.say(&format!("rate: {}", rates::name(*rate))),
-            SendEvent::Outrun { receiver } => {
-                self.say(&format!("{receiver} misses what was released"));
-            }
-            SendEvent::Settled { receiver, outcome } => {
-                if let Some(bar) = self.receivers.remove(*receiver) {
-                    bar.finish_and_clear();
-                }
-                if **outcome != Outcome::Complete {
-                    self.say(&format!("{receiver}: {}", in_words(outcome)));
-                }
-            }
-            _ => {}
-        }
+        })
     }
 
     /// Takes the bars off the terminal.
-    pub(super) fn close(self) {
-        for bar in self.receivers.into_values().chain(self.total) {
+    fn clear(&mut self) {
+        let receivers = std::mem::take(&mut self.receivers);
+        for bar in receivers.into_values().chain(self.total.take()) {
             bar.finish_and_clear();
         }
     }
 
-    fn progress(&mut self, progress: &Progress, names: &[&str], sent: u64) {
+    fn progress(&mut self, progress: &Progress, names: &[String], sent: u64) {
         self.speed.moved(Instant::now(), sent);
         let left = progress
             .length
@@ -116,8 +173,8 @@ impl SendBars {
         for (receiver, name) in progress.receivers.iter().zip(names) {
             let bar = self
                 .receivers
-                .entry((*name).to_owned())
-                .or_insert_with(|| all.add(bar(progress.length).with_prefix((*name).to_owned())));
+                .entry(name.clone())
+                .or_insert_with(|| all.add(bar(progress.length).with_prefix(name.clone())));
             bar.set_position(receiver.held);
             let loss = f64::from(receiver.loss_permille) / 10.0;
             let later = if receiver.waited_for {
@@ -134,90 +191,137 @@ impl SendBars {
     }
 }
 
-/// The bars of a receiver: one a transfer.
-pub(super) struct ReceiveBars {
-    all: MultiProgress,
-    transfers: BTreeMap<String, (ProgressBar, Speed)>,
+/// What a user sees of a receiver. Transfers are known by their [`key`].
+pub(super) enum ReceiveShown {
+    /// A line.
+    Say(String),
+    /// A transfer begins, of which so many bytes are here.
+    Begin(Described, u64),
+    /// So many bytes of a transfer are here.
+    Progress(Described, u64),
+    /// A transfer has ended.
+    End(String, String),
 }
 
-impl ReceiveBars {
-    pub(super) fn new() -> Self {
-        Self {
-            all: MultiProgress::new(),
-            transfers: BTreeMap::new(),
-        }
-    }
-
-    pub(super) fn show(&mut self, event: &ReceiveEvent<'_>) {
-        match event {
-            ReceiveEvent::Stranger(stranger) => self.say(&in_words_of(stranger)),
-            ReceiveEvent::Shared { directory } => self.say(&format!(
+impl ReceiveShown {
+    /// What there is to be seen of `event`.
+    fn of(event: &ReceiveEvent<'_>) -> Option<Self> {
+        Some(match event {
+            ReceiveEvent::Stranger(stranger) => Self::Say(in_words_of(stranger)),
+            ReceiveEvent::Shared { directory } => Self::Say(format!(
                 "warning: other users can write to {}: they can replace what arrives there",
                 printable(directory.as_os_str().as_encoded_bytes())
             )),
-            ReceiveEvent::Listening => self.say("ready to receive"),
-            ReceiveEvent::Accepted { transfer, held } => {
-                let known = match held {
-                    0 => String::new(),
-                    held => format!(", {} of it are here already", amount(*held)),
-                };
-                self.say(&format!("receiving {}{known}", describe(transfer)));
-                let bar = bar(transfer.length).with_prefix(transfer.label.clone());
-                let mut speed = Speed::default();
-                speed.moved(Instant::now(), *held);
-                let shown = (self.all.add(bar), speed);
-                self.transfers.insert(key(transfer), shown);
-            }
+            ReceiveEvent::Listening => Self::Say("ready to receive".into()),
+            ReceiveEvent::Accepted { transfer, held } => Self::Begin((*transfer).clone(), *held),
             ReceiveEvent::Refused { transfer, reason } => {
-                self.say(&format!("refused {}: {reason}", describe(transfer)));
+                Self::Say(format!("refused {}: {reason}", describe(transfer)))
             }
             ReceiveEvent::Progress { transfer, received } => {
-                if let Some((bar, speed)) = self.transfers.get_mut(&key(transfer)) {
-                    speed.moved(Instant::now(), *received);
-                    bar.set_position(*received);
-                    let left = transfer.length.map(|all| all.saturating_sub(*received));
-                    bar.set_message(speed.describe(left));
-                }
+                Self::Progress((*transfer).clone(), *received)
             }
-            ReceiveEvent::Outrun { transfer } => {
-                let described = describe(transfer);
-                self.say(&format!(
-                    "{described}: the sender has released what is missing here"
-                ));
-            }
+            ReceiveEvent::Outrun { transfer } => Self::Say(format!(
+                "{}: the sender has released what is missing here",
+                describe(transfer)
+            )),
             ReceiveEvent::Complete {
                 transfer,
                 received,
                 took,
             } => {
-                self.remove(transfer);
-                self.say(&format!(
+                let text = format!(
                     "complete: {}, {} in {:.2} s",
                     describe(transfer),
                     amount(*received),
                     took.as_secs_f64()
-                ));
+                );
+                Self::End(key(transfer), text)
             }
             ReceiveEvent::Failed {
                 transfer,
                 reason,
                 kept,
             } => {
-                self.remove(transfer);
                 let kept = match kept {
                     true => "; what has arrived is kept, to be resumed",
                     false => "",
                 };
-                self.say(&format!("failed: {}: {reason}{kept}", describe(transfer)));
+                let text = format!("failed: {}: {reason}{kept}", describe(transfer));
+                Self::End(key(transfer), text)
             }
-            _ => {}
+            _ => return None,
+        })
+    }
+
+    /// Has it printed.
+    pub(super) fn print(printer: &Printer<Self>, event: &ReceiveEvent<'_>) {
+        match Self::of(event) {
+            Some(shown @ Self::Progress(..)) => printer.print_stale(shown),
+            Some(shown) => printer.print(shown),
+            None => {}
+        }
+    }
+}
+
+/// The bars of a receiver: one a transfer.
+pub(super) struct ReceiveBars {
+    all: MultiProgress,
+    transfers: BTreeMap<String, (ProgressBar, Speed)>,
+}
+
+impl Print for ReceiveBars {
+    type Item = ReceiveShown;
+
+    fn print(&mut self, shown: ReceiveShown) {
+        match shown {
+            ReceiveShown::Say(text) => self.say(&text),
+            ReceiveShown::Begin(transfer, held) => {
+                let known = match held {
+                    0 => String::new(),
+                    held => format!(", {} of it are here already", amount(held)),
+                };
+                self.say(&format!("receiving {}{known}", describe(&transfer)));
+                let bar = bar(transfer.length).with_prefix(transfer.label.clone());
+                let mut speed = Speed::default();
+                speed.moved(Instant::now(), held);
+                let shown = (self.all.add(bar), speed);
+                self.transfers.insert(key(&transfer), shown);
+            }
+            ReceiveShown::Progress(transfer, received) => {
+                if let Some((bar, speed)) = self.transfers.get_mut(&key(&transfer)) {
+                    speed.moved(Instant::now(), received);
+                    bar.set_position(received);
+                    let left = transfer.length.map(|all| all.saturating_sub(received));
+                    bar.set_message(speed.describe(left));
+                }
+            }
+            ReceiveShown::End(key, text) => {
+                if let Some((bar, _)) = self.transfers.remove(&key) {
+                    bar.finish_and_clear();
+                }
+                self.say(&text);
+            }
         }
     }
 
-    fn remove(&mut self, transfer: &Described) {
-        if let Some((bar, _)) = self.transfers.remove(&key(transfer)) {
+    fn left_out(&mut self, lines: u64) {
+        self.say(&left_out(lines));
+    }
+
+    fn close(self) {
+        for (bar, _) in self.transfers.into_values() {
             bar.finish_and_clear();
         }
+    }
+}
+
+impl ReceiveBars {
+    /// A printer of bars.
+    pub(super) fn printer() -> Result<Printer<ReceiveShown>, Failure> {
+        Printer::start(Self {
+            all: MultiProgress::new(),
+            transfers: BTreeMap::new(),
+        })
     }
 
     fn say(&self, text: &str) {

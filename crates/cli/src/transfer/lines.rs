@@ -5,12 +5,73 @@ use groupcast_protocols::bulk::{Outcome, PhaseKind};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport, Stranger};
 use serde_json::{Value, json};
 
+use super::printer::{Print, Printer};
 use super::rates;
 use super::send::in_words;
+use crate::failure::{Failure, tell};
+use crate::json::write_line;
 
-/// Prints what happened at a sender.
-pub(super) fn sent(event: &SendEvent<'_>) {
-    print(&match event {
+/// What is printed in one line.
+pub(super) enum Line {
+    /// For programs, on stdout.
+    Json(Value),
+    /// For people, on stderr.
+    Text(String),
+}
+
+/// Prints lines.
+struct Lines {
+    /// Whether programs read them.
+    json: bool,
+}
+
+impl Print for Lines {
+    type Item = Line;
+
+    fn print(&mut self, line: Line) {
+        match line {
+            Line::Json(line) => {
+                // A caller that does not read these lines has the exit code.
+                let _ = write_line(&mut std::io::stdout().lock(), &line);
+            }
+            Line::Text(line) => tell(line),
+        }
+    }
+
+    fn left_out(&mut self, lines: u64) {
+        self.print(match self.json {
+            true => Line::Json(json!({"event": "left_out", "lines": lines})),
+            false => Line::Text(left_out(lines)),
+        });
+    }
+
+    fn close(self) {}
+}
+
+/// That so many lines are missing, for people.
+pub(super) fn left_out(lines: u64) -> String {
+    format!("{lines} lines are left out here: nobody read them in time")
+}
+
+/// A printer of lines, for programs with `json`, else for people.
+pub(super) fn printer(json: bool) -> Result<Printer<Line>, Failure> {
+    Printer::start(Lines { json })
+}
+
+/// Prints `line`, if there is one.
+pub(super) fn print(printer: &Printer<Line>, line: Option<Value>) {
+    let Some(line) = line else {
+        return;
+    };
+    match line["event"] == "progress" {
+        true => printer.print_stale(Line::Json(line)),
+        false => printer.print(Line::Json(line)),
+    }
+}
+
+/// The line of what happened at a sender.
+pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
+    Some(match event {
         SendEvent::Announced { bytes, entries } => {
             json!({"event": "announced", "bytes": bytes, "entries": entries})
         }
@@ -65,16 +126,16 @@ pub(super) fn sent(event: &SendEvent<'_>) {
         }),
         SendEvent::Rate { rate } => json!({"event": "rate", "rate": rates::name(*rate)}),
         SendEvent::Stranger(it) => stranger(it),
-        _ => return,
-    });
+        _ => return None,
+    })
 }
 
 fn stranger(stranger: &Stranger) -> Value {
     json!({"event": "stranger", "kind": stranger.kind, "address": stranger.last, "hint": stranger.hint})
 }
 
-/// Prints how a transfer ended.
-pub(super) fn report(report: &SendReport) {
+/// The line of how a transfer ended.
+pub(super) fn report(report: &SendReport) -> Value {
     let is_complete = |outcome: &Outcome| *outcome == Outcome::Complete;
     let complete = report
         .receivers
@@ -86,7 +147,7 @@ pub(super) fn report(report: &SendReport) {
         .filter(|(_, outcome)| !is_complete(outcome))
         .map(|(receiver, outcome)| json!({"receiver": receiver, "problem": in_words(outcome)}))
         .collect();
-    print(&json!({
+    json!({
         "event": "done",
         "complete": complete.count(),
         "failed": failed,
@@ -97,12 +158,12 @@ pub(super) fn report(report: &SendReport) {
         "repeated": report.repeated,
         "copies": report.copies,
         "stopped": report.stopped,
-    }));
+    })
 }
 
-/// Prints what happened at a receiver.
-pub(super) fn received(event: &ReceiveEvent<'_>) {
-    print(&match event {
+/// The line of what happened at a receiver.
+pub(super) fn received(event: &ReceiveEvent<'_>) -> Option<Value> {
+    Some(match event {
         ReceiveEvent::Stranger(it) => stranger(it),
         ReceiveEvent::Shared { directory } => {
             json!({"event": "shared", "directory": directory.to_string_lossy()})
@@ -131,8 +192,8 @@ pub(super) fn received(event: &ReceiveEvent<'_>) {
             reason,
             kept,
         } => line("failed", transfer, &json!({"reason": reason, "kept": kept})),
-        _ => return,
-    });
+        _ => return None,
+    })
 }
 
 /// The line of an event of `transfer`, with the event's `fields`.
@@ -183,9 +244,4 @@ pub(super) fn reason(outcome: &Outcome) -> Option<&str> {
         Outcome::Refused(reason) | Outcome::Failed(reason) => Some(reason),
         _ => None,
     }
-}
-
-fn print(line: &Value) {
-    // A caller that does not read these lines has the exit code.
-    let _ = crate::json::write_line(&mut std::io::stdout().lock(), line);
 }

@@ -6,6 +6,7 @@ pub(crate) mod census;
 mod dry_run;
 mod lines;
 mod list_file;
+mod printer;
 mod rates;
 pub(crate) mod receive;
 pub(crate) mod relay;

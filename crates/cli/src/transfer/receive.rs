@@ -9,9 +9,10 @@ use groupcast_protocols::bulk::BulkConfig;
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Limits, OnArrival, Output, Receiving};
 
-use super::bars::ReceiveBars;
-use super::{Network, Place, explain, lines, place, stop_flag};
-use crate::failure::{Failure, tell};
+use super::bars::{ReceiveBars, ReceiveShown};
+use super::lines::{self, Line};
+use super::{Network, Place, explain, place, stop_flag};
+use crate::failure::Failure;
 use crate::json;
 use crate::program;
 
@@ -77,12 +78,8 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
             "--exec runs a command when something is in place, and --out - puts nothing there",
         ));
     }
-    if !to_stdout && !args.out.exists() {
-        tell(format_args!(
-            "{} is not there: making it",
-            args.out.display()
-        ));
-    }
+    let making = (!to_stdout && !args.out.exists())
+        .then(|| format!("{} is not there: making it", args.out.display()));
     if let Some([program, ..]) = args.exec.as_deref() {
         program::doubt(program, &args.out);
     }
@@ -105,13 +102,26 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
     };
     let once = receiving.once;
     let stop = stop_flag()?;
-    let received = if args.json {
-        groupcast_transfer::receive(receiving, &stop, &mut |event| lines::received(&event))
+    let (received, is_read) = if args.json {
+        let printer = lines::printer(true)?;
+        if let Some(text) = making {
+            printer.print(Line::Text(text));
+        }
+        let received = groupcast_transfer::receive(receiving, &stop, &mut |event| {
+            lines::print(&printer, lines::received(&event));
+        });
+        (received, printer.end(&stop))
     } else {
-        let mut bars = ReceiveBars::new();
-        groupcast_transfer::receive(receiving, &stop, &mut |event| bars.show(&event))
+        let printer = ReceiveBars::printer()?;
+        if let Some(text) = making {
+            printer.print(ReceiveShown::Say(text));
+        }
+        let received = groupcast_transfer::receive(receiving, &stop, &mut |event| {
+            ReceiveShown::print(&printer, &event);
+        });
+        (received, printer.end(&stop))
     };
-    let received = received.map_err(|error| explain(&error))?;
+    let received = received.map_err(|error| explain(&error).read(is_read))?;
     match once && received.complete == 0 {
         // What went wrong was told when it did; a receiver that was stopped before has nothing.
         true => Ok(ExitCode::from(1)),

@@ -9,8 +9,9 @@ use groupcast_protocols::bulk::{BulkConfig, RateControl};
 use groupcast_transfer::{Described, LinkReach, RelayEvent, Relaying, Side, TransferLink};
 use serde_json::{Value, json};
 
-use super::{Peer, Place, chosen_interface, explain, host_name, lines, rates, stop_flag};
-use crate::failure::{Failure, tell};
+use super::lines::{self, Line};
+use super::{Peer, Place, chosen_interface, explain, host_name, rates, stop_flag};
+use crate::failure::Failure;
 use crate::json;
 use crate::number;
 
@@ -99,11 +100,17 @@ fn relay(args: &Args) -> Result<ExitCode, Failure> {
     }
     let relaying = args.relaying()?;
     let stop = stop_flag()?;
-    groupcast_transfer::relay(relaying, &stop, &mut |event| match args.json {
-        true => print(&event),
-        false => say(&event),
-    })
-    .map_err(|error| explain(&error))?;
+    let printer = lines::printer(args.json)?;
+    let relayed = groupcast_transfer::relay(relaying, &stop, &mut |event| match args.json {
+        true => lines::print(&printer, line(&event)),
+        false => {
+            if let Some(text) = in_words(&event) {
+                printer.print(Line::Text(text));
+            }
+        }
+    });
+    let is_read = printer.end(&stop);
+    relayed.map_err(|error| explain(&error).read(is_read))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -157,60 +164,58 @@ fn describe(transfer: &Described) -> String {
     format!("{} from {}", transfer.label, transfer.sender)
 }
 
-fn say(event: &RelayEvent<'_>) {
-    match event {
-        RelayEvent::Listening => tell("ready to relay"),
+/// What happened, for people.
+fn in_words(event: &RelayEvent<'_>) -> Option<String> {
+    Some(match event {
+        RelayEvent::Listening => "ready to relay".into(),
         RelayEvent::Accepted {
             transfer,
             receivers,
-        } => tell(format_args!(
+        } => format!(
             "relaying {} to {}",
             describe(transfer),
             number::receivers(*receivers)
-        )),
+        ),
         RelayEvent::Refused { transfer, reason } => {
-            tell(format_args!(
-                "not relayed: {}: {reason}",
-                describe(transfer)
-            ));
+            format!("not relayed: {}: {reason}", describe(transfer))
         }
         RelayEvent::Registered { transfer, receiver } => {
-            tell(format_args!("{}: {receiver} takes part", transfer.label));
+            format!("{}: {receiver} takes part", transfer.label)
         }
         RelayEvent::Settled {
             transfer,
             receiver,
             outcome,
-        } => tell(format_args!(
+        } => format!(
             "{}: {receiver}: {}",
             transfer.label,
             super::send::in_words(outcome)
-        )),
+        ),
         RelayEvent::Done {
             transfer,
             complete,
             took,
             problem: None,
             ..
-        } => tell(format_args!(
+        } => format!(
             "complete: {} at {} in {:.2} s",
             describe(transfer),
             number::receivers(*complete),
             took.as_secs_f64()
-        )),
+        ),
         RelayEvent::Done {
             transfer,
             problem: Some(problem),
             ..
-        } => tell(format_args!("failed: {}: {problem}", describe(transfer))),
-        RelayEvent::Stranger { side, stranger } => tell(format_args!(
+        } => format!("failed: {}: {problem}", describe(transfer)),
+        RelayEvent::Stranger { side, stranger } => format!(
             "{} does not take part in the group of {}: {}",
             stranger.last,
             option(*side),
             stranger.hint
-        )),
-        _ => {}
-    }
+        ),
+        _ => return None,
+    })
 }
 
 fn option(side: Side) -> &'static str {
@@ -220,9 +225,9 @@ fn option(side: Side) -> &'static str {
     }
 }
 
-/// Field names are a contract with scripts (docs/relay.md).
-fn print(event: &RelayEvent<'_>) {
-    let line: Value = match event {
+/// What happened, for programs. Field names are a contract with scripts (docs/relay.md).
+fn line(event: &RelayEvent<'_>) -> Option<Value> {
+    Some(match event {
         RelayEvent::Listening => json!({"event": "listening"}),
         RelayEvent::Accepted {
             transfer,
@@ -270,8 +275,6 @@ fn print(event: &RelayEvent<'_>) {
             "address": stranger.last,
             "hint": stranger.hint,
         }),
-        _ => return,
-    };
-    // What is relayed does not depend on whether somebody reads along.
-    let _ = json::write_line(&mut std::io::stdout().lock(), &line);
+        _ => return None,
+    })
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use groupcast_core::text::printable;
@@ -15,11 +16,15 @@ use groupcast_protocols::bulk::{
     BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Xtp,
 };
 use groupcast_transfer::xgm::Subgroups;
-use groupcast_transfer::{Audience, Cargo, Exclude, Scan, ScanError, SendReport, Sending};
+use groupcast_transfer::{
+    Audience, Cargo, Exclude, Scan, ScanError, SendEvent, SendReport, Sending,
+};
 
-use super::bars::SendBars;
+use super::bars::{SendBars, SendShown};
+use super::lines::{self, Line};
+use super::printer::Printer;
 use super::status::StatusFile;
-use super::{Network, Peer, amount, explain, lines, peer, rates, stop_flag, where_they_are};
+use super::{Network, Peer, amount, explain, peer, rates, stop_flag, where_they_are};
 use crate::failure::{Failure, printed, tell};
 use crate::json;
 use crate::number;
@@ -258,38 +263,78 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
     };
     let expected = args.receivers.map(usize::from);
     let stop = stop_flag()?;
-    let mut bars = (!args.json).then(SendBars::new);
+    let screen = Screen::new(args.json)?;
     let report = groupcast_transfer::send(sending, &stop, &mut |event| {
-        if let Some(status) = &mut status {
-            status.take(&event);
+        if let Some(problem) = status.as_mut().and_then(|status| status.take(&event)) {
+            screen.say(problem);
         }
-        match &mut bars {
-            Some(bars) => bars.show(&event),
-            None => lines::sent(&event),
-        }
+        screen.show(&event);
     });
-    if let Some(bars) = bars {
-        bars.close();
-    }
     let (report, judged) = match report {
         Ok(report) => {
-            if args.json {
-                lines::report(&report);
+            if let Screen::Lines(printer) = &screen {
+                lines::print(printer, Some(lines::report(&report)));
             }
-            let judged = judge(&report, expected, args.subgroup, is_pipe, args.json);
+            let judged = judge(&report, expected, args.subgroup, is_pipe);
             let judged = judged.map_err(|failure| match is_without_answer(&report, &args.peer) {
                 true => failure.help(Peer::advice("recv")),
                 false => failure,
             });
-            (Some(report), judged.map_err(Failure::accounted))
+            if let (Screen::Bars(printer), Ok(summary)) = (&screen, &judged) {
+                printer.print(SendShown::Done(summary.clone()));
+            }
+            let judged = judged.map(|_| ()).map_err(Failure::accounted);
+            (Some(report), judged)
         }
         Err(error) => (None, Err(explain(&error))),
     };
     if let Some(status) = &mut status {
         let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
-        status.end(report.as_ref(), exit_code);
+        if let Some(problem) = status.end(report.as_ref(), exit_code) {
+            screen.say(problem);
+        }
     }
-    judged.map(|()| ExitCode::SUCCESS)
+    let is_read = screen.end(&stop);
+    judged.map_err(|failure| failure.read(is_read))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where a sender's events are shown.
+enum Screen {
+    Lines(Printer<Line>),
+    Bars(Printer<SendShown>),
+}
+
+impl Screen {
+    fn new(json: bool) -> Result<Self, Failure> {
+        match json {
+            true => lines::printer(true).map(Self::Lines),
+            false => SendBars::printer().map(Self::Bars),
+        }
+    }
+
+    fn show(&self, event: &SendEvent<'_>) {
+        match self {
+            Self::Lines(printer) => lines::print(printer, lines::sent(event)),
+            Self::Bars(printer) => SendShown::print(printer, event),
+        }
+    }
+
+    /// A line for people.
+    fn say(&self, text: String) {
+        match self {
+            Self::Lines(printer) => printer.print(Line::Text(text)),
+            Self::Bars(printer) => printer.print(SendShown::Say(text)),
+        }
+    }
+
+    /// As [`Printer::end`].
+    fn end(self, stop: &AtomicBool) -> bool {
+        match self {
+            Self::Lines(printer) => printer.end(stop),
+            Self::Bars(printer) => printer.end(stop),
+        }
+    }
 }
 
 /// Says what would be sent.
@@ -420,14 +465,14 @@ fn cargo(paths: &[PathBuf], exclude: &[String]) -> Result<(Cargo, String), Failu
     Ok((Cargo::Files(scan), names.join(", ")))
 }
 
-/// What the report means for the user who started the transfer.
+/// What the report means for the user who started the transfer: if all is well, what there is to
+/// say of it.
 fn judge(
     report: &SendReport,
     expected: Option<usize>,
     subgroups: Option<Subgroups>,
     is_pipe: bool,
-    json: bool,
-) -> Result<(), Failure> {
+) -> Result<String, Failure> {
     let bad: Vec<String> = report
         .receivers
         .iter()
@@ -493,10 +538,7 @@ fn judge(
             }
         });
     }
-    if !json {
-        tell(summary(report, good));
-    }
-    Ok(())
+    Ok(summary(report, good))
 }
 
 /// Whether one of the hosts that multicasts do not reach has never answered.
@@ -581,10 +623,7 @@ mod tests {
                 took: Duration::from_secs(1),
                 stopped: false,
             };
-            format!(
-                "{:?}",
-                judge(&report, None, None, false, false).unwrap_err()
-            )
+            format!("{:?}", judge(&report, None, None, false).unwrap_err())
         };
         let nobody = judged(&[Outcome::Complete, Outcome::Absent]);
         assert!(nobody.contains("--interface lo"), "{nobody}");

@@ -13,7 +13,6 @@ use groupcast_transfer::{SendEvent, SendReport};
 use serde_json::{Map, Value, json};
 
 use super::lines;
-use crate::failure::tell;
 
 /// The status file and its content.
 #[derive(Debug)]
@@ -47,8 +46,9 @@ impl StatusFile {
         Ok(file)
     }
 
-    /// Takes in an event of the transfer.
-    pub(super) fn take(&mut self, event: &SendEvent<'_>) {
+    /// Takes in an event of the transfer. If the file cannot be written, returns once what to tell
+    /// the user.
+    pub(super) fn take(&mut self, event: &SendEvent<'_>) -> Option<String> {
         let mut is_urgent = false;
         match event {
             SendEvent::Announced { bytes, entries } => {
@@ -87,15 +87,17 @@ impl StatusFile {
                     json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
                 self.receiver(receiver, &outcome);
             }
-            _ => return,
+            _ => return None,
         }
-        if is_urgent || self.written.elapsed() >= Self::EVERY {
-            self.write_or_tell();
+        match is_urgent || self.written.elapsed() >= Self::EVERY {
+            true => self.write_or_complain(),
+            false => None,
         }
     }
 
-    /// Writes the end of the transfer: its report and the command's exit code.
-    pub(super) fn end(&mut self, report: Option<&SendReport>, exit_code: u8) {
+    /// Writes the end of the transfer: its report and the command's exit code. Returns what
+    /// [`take`](Self::take) does.
+    pub(super) fn end(&mut self, report: Option<&SendReport>, exit_code: u8) -> Option<String> {
         self.set(&json!({"state": "done", "exit_code": exit_code}));
         if let Some(report) = report {
             self.set(&json!({
@@ -115,7 +117,7 @@ impl StatusFile {
                 self.receiver(name, &outcome);
             }
         }
-        self.write_or_tell();
+        self.write_or_complain()
     }
 
     fn set(&mut self, fields: &Value) {
@@ -129,15 +131,11 @@ impl StatusFile {
         receiver.extend(fields.as_object().cloned().unwrap_or_default());
     }
 
-    fn write_or_tell(&mut self) {
-        let written = self.write();
-        if let Err(error) = written
-            && !self.told
-        {
-            self.told = true;
-            let path = self.path.display();
-            tell(format_args!("cannot write the status to {path}: {error}"));
-        }
+    fn write_or_complain(&mut self) -> Option<String> {
+        let error = self.write().err().filter(|_| !self.told)?;
+        self.told = true;
+        let path = self.path.display();
+        Some(format!("cannot write the status to {path}: {error}"))
     }
 
     fn write(&mut self) -> io::Result<()> {

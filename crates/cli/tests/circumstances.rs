@@ -1,0 +1,100 @@
+//! `send`, `recv` and `relay` where something around them changes, or is not as usual.
+//!
+//! Goal: whoever does not read, removes a directory or stops a process harms no transfer but his
+//! own, and every command ends when it is asked to. Method: real processes on loopback, as in
+//! `transfer.rs`.
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot start its processes has failed"
+)]
+
+use std::fs;
+use std::io::{ErrorKind, PipeReader, Write as _, pipe};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+
+use crate::host::{Running, until};
+use crate::transfer::{Group, noise};
+
+/// How long a command may take to end that was asked to: it waits two seconds for a reader of
+/// stdout, one for one of stderr, and this machine may be busy.
+const ENDS_WITHIN: Duration = Duration::from_secs(8);
+
+/// A pipe that is full, and that nobody reads.
+fn full_pipe() -> (PipeReader, Stdio) {
+    let (reader, mut writer) = pipe().unwrap();
+    let flags = fcntl_getfl(&writer).unwrap();
+    fcntl_setfl(&writer, flags | OFlags::NONBLOCK).unwrap();
+    loop {
+        match writer.write(&[b'\n'; 512]) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    fcntl_setfl(&writer, flags).unwrap();
+    (reader, writer.into())
+}
+
+/// Starts `command`, of whose output nobody reads anything.
+fn unread(command: &mut Command, label: &str) -> (Running, [PipeReader; 2]) {
+    let ((out, stdout), (err, stderr)) = (full_pipe(), full_pipe());
+    let child = command.stdout(stdout).stderr(stderr).spawn().unwrap();
+    (Running::of(child, label), [out, err])
+}
+
+/// Asks it to end; its exit code.
+fn ends(process: &mut Running) -> i32 {
+    let begun = Instant::now();
+    let code = process.terminate();
+    assert!(begun.elapsed() < ENDS_WITHIN, "{:?}", begun.elapsed());
+    code
+}
+
+#[test]
+fn output_that_nobody_reads_stops_no_transfer_and_no_command() {
+    for json in [true, false] {
+        let group = Group::new();
+        let content = noise(3_000_000);
+        fs::write(group.path("file"), &content).unwrap();
+        let options: &[&str] = if json { &["--json"] } else { &[] };
+        let mut command = group.command(&["recv", "--name", "one", "--out", "out-one"]);
+        let (mut receiver, _unread) = unread(command.args(options), "one");
+        let _other = group.receiver("two", &[]);
+        let sent = group.send(&["file", "--require", "one,two"]);
+        assert_eq!(sent.code, 0, "{}", sent.stderr);
+        assert!(group.received("one", "file") == content);
+
+        fs::write(group.path("second"), &content).unwrap();
+        let mut command = group.command(&["send", "second", "--require", "one,two"]);
+        let (mut sender, _unread) = unread(command.args(options), "sender");
+        until("both have it", || {
+            ["one", "two"]
+                .iter()
+                .all(|it| group.received(it, "second") == content)
+        });
+        assert!(sender.is_running(), "what it has to say is not read");
+        ends(&mut sender);
+        assert_eq!(ends(&mut receiver), 0);
+    }
+}
+
+#[test]
+fn a_relay_of_whose_output_nobody_reads_anything_relays_and_ends() {
+    let (above, below) = (Group::new(), Group::new());
+    let content = noise(1_000_000);
+    fs::write(above.path("file"), &content).unwrap();
+    let _receiver = below.receiver("one", &[]);
+    let mut command = above.host.command(&["relay", "--name", "r", "--json"]);
+    command.args(["--from", &above.address, "--to", &below.address]);
+    command.args(["--from-interface", "lo", "--to-interface", "lo"]);
+    let to_key = below.path("group.key");
+    command.args(["--key", "group.key", "--to-key", to_key.to_str().unwrap()]);
+    let (mut relay, _unread) = unread(&mut command, "relay");
+    let sent = above.send(&["file", "--require", "one"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert!(below.received("one", "file") == content);
+    assert_eq!(ends(&mut relay), 0);
+}
