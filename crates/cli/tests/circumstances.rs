@@ -98,3 +98,25 @@ fn a_relay_of_whose_output_nobody_reads_anything_relays_and_ends() {
     assert!(below.received("one", "file") == content);
     assert_eq!(ends(&mut relay), 0);
 }
+
+#[test]
+fn a_directory_that_is_removed_while_recv_runs_is_made_anew_and_recv_says_so() {
+    let group = Group::new();
+    let _receiver = group.receiver("one", &["--json"]);
+    for (content, removed) in [
+        ("first", ""),
+        ("second", "out-one/.groupcast"),
+        ("third", "out-one"),
+    ] {
+        if !removed.is_empty() {
+            fs::remove_dir_all(group.path(removed)).unwrap();
+        }
+        fs::write(group.path("file"), content).unwrap();
+        let sent = group.send(&["file", "--receivers", "1"]);
+        assert_eq!(sent.code, 0, "{removed}: {}", sent.stderr);
+        assert_eq!(group.received("one", "file"), content.as_bytes());
+    }
+    let lines = group.lines("one");
+    let renewed = lines.iter().filter(|line| line["event"] == "renewed");
+    assert_eq!(renewed.count(), 2, "{lines:?}");
+}

@@ -26,7 +26,7 @@ use crate::frames::Deframer;
 use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Limits, Manifest};
 use crate::received::ReceivedFiles;
-use crate::spool::{Claim, Reserved, Spool};
+use crate::spool::{Claim, Home, Reserved};
 
 /// A job for a disk's thread.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub(crate) enum Target {
     /// A pipe into a file of this name in a directory; its bytes are kept in the spool under the
     /// name `temporary` until then.
     PipeToFile {
-        spool: Arc<Spool>,
+        home: Arc<Home>,
         temporary: String,
         name: String,
     },
@@ -98,7 +98,7 @@ pub(crate) enum Target {
 /// Files that are expected.
 #[derive(Debug)]
 pub(crate) struct Expected {
-    pub(crate) spool: Arc<Spool>,
+    pub(crate) home: Arc<Home>,
     /// The most transfers that broke off and are kept, this one included.
     pub(crate) partials_max: usize,
     /// The threads of former transfers of the same content.
@@ -145,9 +145,10 @@ impl Expected {
         // What they have written is taken over.
         self.former.wait();
         // The claim keeps what is here of this content, whatever is removed to make room.
-        let claim = Claim::new(&self.spool, self.id.short().into_bytes());
+        let spool = self.home.spool().map_err(|error| error.to_string())?;
+        let claim = Claim::new(&spool, self.id.short().into_bytes());
         // This one may break off, too.
-        if let Err(error) = self.spool.trim(self.partials_max.saturating_sub(1)) {
+        if let Err(error) = spool.trim(self.partials_max.saturating_sub(1)) {
             tracing::warn!("cannot remove what an old transfer left: {error}");
         }
         ReceivedFiles::new(claim, self.id, self.layout, self.limits)
@@ -253,21 +254,21 @@ impl Worker {
     fn run(self, target: Target) {
         let result = match target {
             Target::Files(expected) => {
-                let (spool, id) = (Arc::clone(&expected.spool), expected.id);
+                let (home, id) = (Arc::clone(&expected.home), expected.id);
                 let received = self.files(expected);
-                received.map_err(|reason| (reason, spool.has(&id)))
+                received.map_err(|reason| (reason, home.current().has(&id)))
             }
             Target::List { expected, hashed } => {
-                let (spool, id) = (Arc::clone(&expected.spool), expected.id);
+                let (home, id) = (Arc::clone(&expected.home), expected.id);
                 let received = self.list(expected, hashed);
-                received.map_err(|reason| (reason, spool.has(&id)))
+                received.map_err(|reason| (reason, home.current().has(&id)))
             }
             Target::PipeToFile {
-                spool,
+                home,
                 temporary,
                 name,
             } => {
-                let received = self.pipe_to_file(&spool, &temporary, &name);
+                let received = self.pipe_to_file(&home, &temporary, &name);
                 received.map_err(|reason| (reason, false))
             }
             Target::PipeToStdout => self.pipe_to_stdout().map_err(|reason| (reason, false)),
@@ -314,11 +315,11 @@ impl Worker {
         if !hashed {
             let placed = expected.placed.as_ref();
             let limits = &expected.limits;
+            let spool = expected.home.spool().map_err(|error| error.to_string())?;
             // Files that this process has put in place before count as held without a look at their
             // content.
-            let is_known =
-                placed.is_some_and(|placed| placed.is_unchanged(&expected.spool, limits));
-            let target = expected.spool.target();
+            let is_known = placed.is_some_and(|placed| placed.is_unchanged(&spool, limits));
+            let target = spool.target();
             let mut target = target.map_err(|error| error.to_string())?;
             let is_here = !is_known && may_hold(&decoded, &mut target, &self.stop);
             self.tell.tell(Done::Compared {
@@ -398,8 +399,9 @@ impl Worker {
 
     /// Receives a pipe into the file `temporary` of the spool, and moves it into place as `name`
     /// when it is complete.
-    fn pipe_to_file(&self, spool: &Arc<Spool>, temporary: &str, name: &str) -> Result<(), String> {
-        let claim = Claim::new(spool, temporary.as_bytes().to_vec());
+    fn pipe_to_file(&self, home: &Home, temporary: &str, name: &str) -> Result<(), String> {
+        let spool = home.spool().map_err(|error| error.to_string())?;
+        let claim = Claim::new(&spool, temporary.as_bytes().to_vec());
         let path = spool.path().join(name);
         let path = printable(path.as_os_str().as_encoded_bytes());
         let failed = |error: io::Error| format!("cannot write {path}: {error}");

@@ -31,7 +31,7 @@ use crate::disk::{Disk, Done, Expected, Former, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
-use crate::spool::Spool;
+use crate::spool::Home;
 
 /// Where transfers go.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,8 +83,10 @@ pub fn receive(
     tell: &mut dyn FnMut(ReceiveEvent<'_>),
 ) -> Result<Received, TransferError> {
     let service = Service::new(receiving)?;
-    if let Some(spool) = service.spool.as_deref().filter(|spool| spool.is_shared()) {
-        let directory = spool.path();
+    if let Some(home) = service.home.as_deref()
+        && home.current().is_shared()
+    {
+        let directory = home.path();
         tell(ReceiveEvent::Shared { directory });
     }
     tell(ReceiveEvent::Listening);
@@ -93,7 +95,7 @@ pub fn receive(
 
 struct Service {
     host: BulkHost,
-    spool: Option<Arc<Spool>>,
+    home: Option<Arc<Home>>,
     receiving: Receiving,
     transfers: BTreeMap<TransferId, Incoming>,
     /// Transfers that have ended while they were put in place: the disk says how.
@@ -120,8 +122,8 @@ impl Service {
     const TRANSFERS_MAX: usize = 16;
 
     fn new(receiving: Receiving) -> Result<Self, TransferError> {
-        let spool = match &receiving.output {
-            Output::Directory(path) => Some(Arc::new(Spool::open(
+        let home = match &receiving.output {
+            Output::Directory(path) => Some(Arc::new(Home::open(
                 path,
                 &receiving.limits,
                 receiving.durable,
@@ -132,7 +134,7 @@ impl Service {
         host.join(receiving.subgroups);
         Ok(Self {
             host,
-            spool,
+            home,
             receiving,
             transfers: BTreeMap::new(),
             ending: Vec::new(),
@@ -178,6 +180,15 @@ impl Service {
         self.host.turn(patience)?;
         while let Some(stranger) = self.host.poll_stranger() {
             tell(ReceiveEvent::Stranger(stranger));
+        }
+        if let Some(home) = self.home.as_deref()
+            && let Some(is_shared) = home.take_news()
+        {
+            let directory = home.path();
+            tell(ReceiveEvent::Renewed { directory });
+            if is_shared {
+                tell(ReceiveEvent::Shared { directory });
+            }
         }
         self.take_notices(tell);
         self.take_done(tell);
@@ -331,8 +342,8 @@ impl Service {
         if under_way >= Self::TRANSFERS_MAX {
             return Err("this receiver takes no more transfers at once");
         }
-        let spool = self.spool.clone();
-        match (about.content, spool) {
+        let home = self.home.clone();
+        match (about.content, home) {
             (Content::List { .. }, None) => Err("this receiver takes a stream only"),
             (Content::Files { .. }, None) => Err("this receiver takes a stream only"),
             (Content::Pipe, None) if !self.is_idle() => {
@@ -342,14 +353,14 @@ impl Service {
             (Content::Pipe, Some(_)) if self.ending.iter().any(|it| it.described.id == id) => {
                 Err("the stream is being put in place already")
             }
-            (Content::Pipe, Some(spool)) => {
+            (Content::Pipe, Some(home)) => {
                 // A sender that comes back may offer its stream again, while what came of it before
                 // is still removed.
                 self.streams += 1;
                 let temporary = format!("stream-{}-{}-{}", id.sender, id.number, self.streams);
                 Ok(Target::PipeToFile {
                     name: pipe_name(&about.label).ok_or("a stream needs a plain name")?,
-                    spool,
+                    home,
                     temporary,
                 })
             }
@@ -359,10 +370,10 @@ impl Service {
                     layout,
                     ..
                 },
-                Some(spool),
+                Some(home),
             ) => {
                 self.make_way(content);
-                let expected = self.expected(spool, (content, layout), true)?;
+                let expected = self.expected(home, (content, layout), true)?;
                 Ok(Target::Files(expected))
             }
             (
@@ -372,7 +383,7 @@ impl Service {
                     hashed,
                     ..
                 },
-                Some(spool),
+                Some(home),
             ) => {
                 let comes = |one: &Incoming| {
                     one.content_id() == Some(content) && one.state != State::Publishing
@@ -383,7 +394,7 @@ impl Service {
                     }
                     self.make_way(content);
                 }
-                let expected = self.expected(spool, (content, layout), hashed)?;
+                let expected = self.expected(home, (content, layout), hashed)?;
                 Ok(Target::List { expected, hashed })
             }
         }
@@ -392,7 +403,7 @@ impl Service {
     /// The files of `content`, for the disk's thread. If it `writes`, it waits for former threads.
     fn expected(
         &mut self,
-        spool: Arc<Spool>,
+        home: Arc<Home>,
         (content, layout): (ContentId, Layout),
         writes: bool,
     ) -> Result<Expected, &'static str> {
@@ -407,7 +418,7 @@ impl Service {
         };
         Ok(Expected {
             placed: self.placed.get(content),
-            spool,
+            home,
             partials_max: self.receiving.partials_max,
             former,
             id: content,

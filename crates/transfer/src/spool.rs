@@ -28,6 +28,7 @@
 //! new, or checked to be this user's.
 
 mod folder;
+mod home;
 mod room;
 
 use std::fs::{self, File};
@@ -37,8 +38,10 @@ use std::sync::Mutex;
 
 use groupcast_core::text::printable;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Stat, flock};
+use rustix::io::Errno;
 
 pub(crate) use self::folder::{Finished, Journal, TransferFolder};
+pub(crate) use self::home::Home;
 use self::room::Room;
 pub(crate) use self::room::{Claim, Reserved};
 use crate::beneath::{FileIdentity, Root, sync};
@@ -174,6 +177,36 @@ impl Spool {
         Ok(FileIdentity::of(&there) == FileIdentity::of(&self.target.own_stat()?))
     }
 
+    /// Whether the names of the target directory and of its folder still lead to those that were
+    /// opened. What cannot be looked at counts as there.
+    fn is_there(&self) -> bool {
+        let is_gone = |error: &io::Error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            )
+        };
+        match self.is_in_place() {
+            Ok(is_there) => is_there && self.has_folder(),
+            Err(error) => !is_gone(&error),
+        }
+    }
+
+    /// Whether the folder in the target directory is this one.
+    fn has_folder(&self) -> bool {
+        let there = rustix::fs::statat(
+            self.target.descriptor(),
+            Path::new(".groupcast"),
+            AtFlags::SYMLINK_NOFOLLOW,
+        );
+        let own = self.folder.own_stat();
+        match (there, own) {
+            (Ok(there), Ok(own)) => FileIdentity::of(&there) == FileIdentity::of(&own),
+            (Err(error), _) => error != Errno::NOENT,
+            (_, Err(_)) => true,
+        }
+    }
+
     /// The path of the target directory.
     pub(crate) fn path(&self) -> &Path {
         &self.path
@@ -276,9 +309,12 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // The folder stays if it is not empty: a transfer can be resumed.
+        // The folder stays if it is not empty: a transfer can be resumed. One that was made in its
+        // place belongs to another spool.
         let name = Path::new(".groupcast");
-        let _ = rustix::fs::unlinkat(self.target.descriptor(), name, AtFlags::REMOVEDIR);
+        if self.has_folder() {
+            let _ = rustix::fs::unlinkat(self.target.descriptor(), name, AtFlags::REMOVEDIR);
+        }
     }
 }
 

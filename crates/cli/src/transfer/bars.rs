@@ -212,6 +212,10 @@ impl ReceiveShown {
                 "warning: other users can write to {}: they can replace what arrives there",
                 printable(directory.as_os_str().as_encoded_bytes())
             )),
+            ReceiveEvent::Renewed { directory } => Self::Say(format!(
+                "{} was removed or moved away: it is made anew",
+                printable(directory.as_os_str().as_encoded_bytes())
+            )),
             ReceiveEvent::Listening => Self::Say("ready to receive".into()),
             ReceiveEvent::Accepted { transfer, held } => Self::Begin((*transfer).clone(), *held),
             ReceiveEvent::Refused { transfer, reason } => {

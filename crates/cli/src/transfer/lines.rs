@@ -168,6 +168,9 @@ pub(super) fn received(event: &ReceiveEvent<'_>) -> Option<Value> {
         ReceiveEvent::Shared { directory } => {
             json!({"event": "shared", "directory": directory.to_string_lossy()})
         }
+        ReceiveEvent::Renewed { directory } => {
+            json!({"event": "renewed", "directory": directory.to_string_lossy()})
+        }
         ReceiveEvent::Listening => json!({"event": "listening"}),
         ReceiveEvent::Accepted { transfer, held } => {
             line("accepted", transfer, &json!({"held": held}))

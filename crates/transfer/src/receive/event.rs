@@ -28,6 +28,12 @@ pub enum ReceiveEvent<'a> {
         /// The directory.
         directory: &'a Path,
     },
+    /// The directory, or the receiver's folder in it, was removed or moved away while the receiver
+    /// ran. It was made anew for the next transfer; transfers under way fail.
+    Renewed {
+        /// The directory.
+        directory: &'a Path,
+    },
     /// The receiver is ready for transfers.
     Listening,
     /// A transfer is taken.

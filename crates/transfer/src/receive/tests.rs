@@ -409,7 +409,7 @@ fn the_command_runs_for_what_was_half_in_place_before() {
     let bed = Bed::new();
     let mut service = bed.service(false, Some(COUNTS));
     let mut files = bed.file("file", LEN);
-    let spool = service.spool.clone().unwrap();
+    let spool = service.home.as_ref().unwrap().current();
     let id = content_id(files.manifest());
     {
         let claim = Claim::new(&spool, id.short().into_bytes());
@@ -448,7 +448,7 @@ fn with_a_part(bed: &Bed) -> (Service, Files, ContentId, Slow) {
 }
 
 fn is_claimed(service: &Service, id: &ContentId) -> bool {
-    service.spool.as_ref().unwrap().is_claimed(id)
+    service.home.as_ref().unwrap().current().is_claimed(id)
 }
 
 /// Sends the content and waits until it is in place; meanwhile its folder counts as in use.
@@ -565,4 +565,36 @@ fn a_directory_that_others_can_write_to_is_told() {
         .unwrap();
         assert_eq!(told, expected);
     }
+}
+
+#[test]
+fn a_directory_that_is_removed_while_the_receiver_runs_is_made_anew() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, None);
+    bed.file("file", LEN);
+    assert_eq!(send_again(&bed, &mut service).0, "complete");
+    let out = bed.scratch.path("out");
+    let spool = || service_folder(&bed).exists();
+    for remove in ["folder", "directory", "directory, and another is there"] {
+        match remove {
+            "folder" => fs::remove_dir_all(service_folder(&bed)).unwrap(),
+            _ => fs::remove_dir_all(&out).unwrap(),
+        }
+        if remove.ends_with("there") {
+            fs::create_dir(&out).unwrap();
+        }
+        assert!(!spool());
+        // What comes next is another content, so that it does not count as in place.
+        bed.file("file", LEN + remove.len());
+        assert_eq!(send_again(&bed, &mut service).0, "complete", "{remove}");
+        assert_eq!(fs::read(bed.out("file")).unwrap().len(), LEN + remove.len());
+        assert!(spool());
+    }
+    drop(service);
+    assert!(!spool(), "nothing is left");
+}
+
+/// The receiver's own folder.
+fn service_folder(bed: &Bed) -> PathBuf {
+    bed.scratch.path("out/.groupcast")
 }
