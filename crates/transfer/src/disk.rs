@@ -133,6 +133,13 @@ impl FromIterator<JoinHandle<()>> for Former {
     }
 }
 
+impl Former {
+    /// The threads, for somebody else to wait for.
+    pub(crate) fn into_threads(mut self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut self.0)
+    }
+}
+
 impl Drop for Former {
     fn drop(&mut self) {
         self.wait();
@@ -155,6 +162,24 @@ impl Expected {
     }
 }
 
+impl Target {
+    /// The threads that it was to wait for.
+    fn into_former(self) -> Former {
+        match self {
+            Self::Files(expected) | Self::List { expected, .. } => expected.former,
+            Self::PipeToFile { .. } | Self::PipeToStdout => Former::default(),
+        }
+    }
+}
+
+/// Why a disk's thread was not started.
+#[derive(Debug)]
+pub(crate) struct NotStarted {
+    pub(crate) error: io::Error,
+    /// The threads that it was to wait for: the next one has to.
+    pub(crate) former: Former,
+}
+
 /// A disk's thread, as the network's thread sees it.
 #[derive(Debug)]
 pub(crate) struct Disk {
@@ -170,7 +195,16 @@ impl Disk {
         target: Target,
         command: Option<ArrivalCommand>,
         waker: Arc<Waker>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, NotStarted> {
+        Self::open_on(thread::Builder::new(), target, command, waker)
+    }
+
+    fn open_on(
+        thread: thread::Builder,
+        target: Target,
+        command: Option<ArrivalCommand>,
+        waker: Arc<Waker>,
+    ) -> Result<Self, NotStarted> {
         let (jobs, given) = mpsc::channel();
         let (tell, done) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -181,9 +215,23 @@ impl Disk {
             command,
             stop: Arc::clone(&stop),
         };
-        let thread = thread::Builder::new()
-            .name("disk".into())
-            .spawn(move || worker.run(target))?;
+        // The target follows when there is a thread for it: without one it would be dropped here,
+        // and that waits for other threads.
+        let (begin, begun) = mpsc::channel();
+        let run = move || {
+            if let Ok(target) = begun.recv() {
+                worker.run(target);
+            }
+        };
+        let thread = match thread.name("disk".into()).spawn(run) {
+            Ok(thread) => thread,
+            Err(error) => {
+                let former = target.into_former();
+                return Err(NotStarted { error, former });
+            }
+        };
+        // The thread waits for it.
+        let _ = begin.send(target);
         Ok(Self {
             jobs: Some(jobs),
             done,
@@ -460,5 +508,54 @@ impl Worker {
             }
         }
         Ok(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use mio::{Poll, Token};
+
+    use super::*;
+    use crate::content::Files;
+    use crate::manifest::Scan;
+    use crate::scratch::Scratch;
+    use crate::spool::Home;
+
+    #[test]
+    fn a_thread_that_cannot_be_started_makes_nobody_wait_for_the_former_one() {
+        let scratch = Scratch::new();
+        std::fs::write(scratch.path("file"), "bytes").unwrap();
+        let files = Files::new(Scan::of(&[scratch.path("file")]).unwrap());
+        let (end, works) = mpsc::channel::<()>();
+        let former = thread::spawn(move || assert!(works.recv().is_err()));
+        let limits = Limits::default();
+        let home = Home::open(&scratch.path("out"), &limits, false).unwrap();
+        let target = Target::Files(Expected {
+            home: Arc::new(home),
+            partials_max: 1,
+            former: [former].into_iter().collect(),
+            id: crate::content::content_id(files.manifest()),
+            layout: files.layout(),
+            limits,
+            placed: None,
+        });
+        let poll = Poll::new().unwrap();
+        let waker = Arc::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        // More than there is of addresses.
+        let thread = thread::Builder::new().stack_size(1 << 55);
+        let begun = Instant::now();
+        // Ends the former thread in time, if this one waits for it.
+        let ending = thread::spawn(move || {
+            thread::sleep(Duration::from_secs(5));
+            drop(end);
+        });
+        let refused = Disk::open_on(thread, target, None, waker).unwrap_err();
+        assert!(begun.elapsed() < Duration::from_secs(4));
+        let left = refused.former.into_threads();
+        assert_eq!(left.len(), 1, "the next one waits for it");
+        assert!(!left[0].is_finished());
+        ending.join().unwrap();
     }
 }

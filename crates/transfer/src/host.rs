@@ -319,6 +319,13 @@ impl BulkHost {
         registered.map_err(TransferError::system("wait for two groups"))
     }
 
+    /// From now on loses everything that comes, or no longer.
+    #[cfg(test)]
+    pub(crate) fn set_deaf(&mut self, is_deaf: bool) {
+        let nothing: groupcast_net::endpoint::Filter = Box::new(|_| false);
+        self.endpoint.set_filter(is_deaf.then_some(nothing));
+    }
+
     /// Sends all waiting datagrams, without waiting.
     pub(crate) fn flush(&mut self) {
         let now = self.now();

@@ -28,6 +28,8 @@ pub(crate) struct Incoming {
     pub(crate) received: u64,
     pub(crate) shown: Time,
     pub(crate) state: State,
+    /// When its sender was first told that it is complete.
+    pub(crate) concluded: Option<Time>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +64,7 @@ impl Incoming {
             received: 0,
             shown: now,
             state: State::Preparing,
+            concluded: None,
         }
     }
 

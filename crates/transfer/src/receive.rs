@@ -27,7 +27,7 @@ use self::lists::Lists;
 use self::placed::Placed;
 use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
 use crate::arrival::{ArrivalCommand, OnArrival};
-use crate::disk::{Disk, Done, Expected, Former, Target};
+use crate::disk::{Disk, Done, Expected, Former, NotStarted, Target};
 use crate::host::{BulkHost, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
 use crate::manifest::{ContentId, Limits};
@@ -73,7 +73,8 @@ pub struct Receiving {
 
 /// Receives until `stop` is set, or, with [`once`](Receiving::once), until the first transfer has
 /// ended. `tell` gets the events. What is being put in place when `stop` is set is finished and
-/// told first; what comes then is refused.
+/// told first; what comes then is refused. Senders of what was complete less than 1.2 s ago get
+/// answers for the rest of that time.
 ///
 /// # Errors
 /// If the target or the network cannot be used.
@@ -117,6 +118,10 @@ impl Service {
     const PATIENCE: Duration = Duration::from_millis(100);
     /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
+    /// How long after a transfer is complete a receiver that is stopped still answers its sender,
+    /// unless the sender ends the transfer before. Senders that wait for an outcome ask each second
+    /// (`rto_max`) or more often.
+    const LAST_WORDS: Duration = Duration::from_millis(1200);
     /// The most transfers at once; more are refused. Each may hold two times the protocol's
     /// `buffer_max`.
     const TRANSFERS_MAX: usize = 16;
@@ -198,7 +203,7 @@ impl Service {
 
     fn is_over(&self) -> bool {
         match self.is_stopped {
-            true => !self.puts_in_place(),
+            true => !self.puts_in_place() && !self.has_last_words(),
             false => self.receiving.once && self.ended() > 0 && self.is_idle(),
         }
     }
@@ -304,8 +309,20 @@ impl Service {
                 let incoming = Incoming::new(described, about.content, disk, self.host.now());
                 self.transfers.insert(id, incoming);
             }
-            Err(error) => self.refuse(&described, &format!("cannot start a thread: {error}"), tell),
+            Err(refused) => {
+                let content = about.content_id();
+                let reason = self.not_started(content, refused);
+                self.refuse(&described, &reason, tell);
+            }
         }
+    }
+
+    /// A disk's thread was not started: keeps the threads that it was to wait for. Why, for people.
+    fn not_started(&mut self, content: Option<ContentId>, refused: NotStarted) -> String {
+        let NotStarted { error, former } = refused;
+        let former = former.into_threads().into_iter();
+        self.retired.extend(former.map(|thread| (content, thread)));
+        format!("cannot start a thread: {error}")
     }
 
     /// The command for a transfer, if there is one.

@@ -47,6 +47,7 @@ impl Service {
         self.host.bulk().in_place(now, id);
         if let Some(mut incoming) = self.transfers.remove(&id) {
             self.complete(&mut incoming, tell);
+            incoming.concluded = Some(now);
             self.transfers.insert(id, incoming);
         }
     }
@@ -167,6 +168,14 @@ impl Service {
         let mut under_way = self.transfers.values();
         let is_any = under_way.any(|one| one.state == State::Publishing);
         (is_any || !self.ending.is_empty()) && self.receiving.output != Output::Stdout
+    }
+
+    /// Whether a sender may not have heard yet that its transfer is complete: a datagram may be
+    /// lost, and a sender that has not heard the outcome asks for it.
+    pub(super) fn has_last_words(&self) -> bool {
+        let now = self.host.now();
+        let mut told = self.transfers.values().filter_map(|one| one.concluded);
+        told.any(|told| now - told < Self::LAST_WORDS)
     }
 
     /// Stops, and tells the senders; goes on with what is being put in place.

@@ -168,8 +168,10 @@ impl Service {
             length: Some(layout.len()),
             ..described.clone()
         });
-        let opened = self.target(about, described.id).and_then(|target| {
-            Disk::open(target, command, self.host.waker()).map_err(|_| "it cannot start a thread")
+        let target = self.target(about, described.id);
+        let opened = target.map_err(str::to_owned).and_then(|target| {
+            let opened = Disk::open(target, command, self.host.waker());
+            opened.map_err(|refused| self.not_started(Some(content), refused))
         });
         let name = Bytes::copy_from_slice(self.receiving.link.name.as_bytes());
         match opened {
@@ -192,7 +194,7 @@ impl Service {
                     self.retired.extend(thread);
                 }
             }
-            Err(reason) => self.host.bulk().refuse(now, described.id, reason, &name),
+            Err(reason) => self.host.bulk().refuse(now, described.id, &reason, &name),
         }
     }
 

@@ -332,6 +332,34 @@ fn a_receiver_that_is_stopped_while_it_puts_a_transfer_in_place_finishes_and_say
 }
 
 #[test]
+fn the_outcome_of_what_a_stopped_receiver_puts_in_place_may_be_lost_once() {
+    let bed = Bed::new();
+    let _slow = bed.slow(LEN, 2);
+    let mut service = bed.service(true, None);
+    let mut told = Told::default();
+    let mut source = Source::of(&bed, &mut bed.file("file", LEN));
+    until(&mut service, &mut [&mut source], &mut told, is_publishing);
+    service.give_up(&mut |event| told.take(&event));
+    let sources = &mut [&mut source];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete == 1
+    });
+    // The next turn sends the outcome.
+    source.host.set_deaf(true);
+    for _ in 0..20 {
+        service.turn(TURN, &mut |event| told.take(&event)).unwrap();
+        source.turn();
+    }
+    source.host.set_deaf(false);
+    let begun = Instant::now();
+    let sources = &mut [&mut source];
+    until(&mut service, sources, &mut told, Service::is_over);
+    assert!(begun.elapsed() < Duration::from_secs(3));
+    drop(service);
+    assert_eq!(source.settle(), Outcome::Complete);
+}
+
+#[test]
 fn a_receiver_that_is_stopped_before_has_nothing_in_place() {
     let bed = Bed::new();
     let (totals, told, outcome) = stop_when(&bed, 20_000_000, |service| {
