@@ -66,8 +66,8 @@ pub(crate) enum Done {
     },
     /// Everything is verified and kept aside.
     Verified,
-    /// Everything is in place.
-    Published,
+    /// Everything is in place: files with their encoded list, unless it is long or was not read.
+    Published(Option<Bytes>),
     /// The thread cannot go on.
     Failed {
         /// Why.
@@ -407,7 +407,7 @@ impl Worker {
                     if has_come {
                         self.arrived()?;
                     }
-                    self.tell.tell(Done::Published);
+                    self.tell.tell(Done::Published(None));
                 }
                 _ => {}
             }
@@ -436,7 +436,7 @@ impl Worker {
                 Job::Publish => {
                     files.publish()?;
                     self.arrived()?;
-                    self.tell.tell(Done::Published);
+                    self.tell.tell(Done::Published(files.take_manifest()));
                 }
                 Job::Discard => files.discard()?,
                 Job::Pipe(_) | Job::Compare => {}
@@ -464,7 +464,7 @@ impl Worker {
         match complete {
             Ok(true) => {
                 self.arrived()?;
-                self.tell.tell(Done::Published);
+                self.tell.tell(Done::Published(None));
             }
             // A pipe cannot be resumed, so an incomplete one is removed.
             Ok(false) | Err(_) => spool.discard_stream(temporary).map_err(failed)?,
@@ -479,7 +479,7 @@ impl Worker {
 
     fn pipe_to_stdout(&self) -> Result<(), String> {
         if self.pipe(&mut io::stdout())? {
-            self.tell.tell(Done::Published);
+            self.tell.tell(Done::Published(None));
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ pub(crate) struct Incoming {
     pub(crate) content: Content,
     assembler: Option<Assembler>,
     pub(crate) disk: Disk,
+    /// The list of files that are in place already.
     pub(crate) manifest: Option<Bytes>,
     /// Whether the disk has reported bytes that are kept for the next attempt.
     pub(crate) is_kept: bool,
@@ -45,9 +46,6 @@ pub(crate) enum State {
 }
 
 impl Incoming {
-    /// The longest manifest that is remembered when its files are in place, in bytes.
-    const PLACED_MANIFEST_MAX: usize = 16 << 20;
-
     pub(crate) fn new(described: Described, content: Content, disk: Disk, now: Time) -> Self {
         Self {
             assembler: match content {
@@ -101,14 +99,9 @@ impl Incoming {
             self.disk.ask(Job::Pipe(bytes));
             return 0;
         };
-        let (disk, manifest) = (&self.disk, &mut self.manifest);
+        let disk = &self.disk;
         assembler.add(offset, &bytes, |piece, bytes| match piece {
-            Piece::Manifest => {
-                if bytes.len() <= Self::PLACED_MANIFEST_MAX {
-                    *manifest = Some(Bytes::copy_from_slice(&bytes));
-                }
-                disk.ask(Job::Manifest(bytes));
-            }
+            Piece::Manifest => disk.ask(Job::Manifest(bytes)),
             Piece::Chunk(index) => disk.ask(Job::Chunk(index, bytes)),
         })
     }

@@ -402,8 +402,11 @@ impl Service {
                 },
                 Some(home),
             ) => {
+                // One that has ended here keeps nobody waiting, though its sender, which may have
+                // been killed, does not know that it has.
                 let comes = |one: &Incoming| {
-                    one.content_id() == Some(content) && one.state != State::Publishing
+                    let has_come = matches!(one.state, State::Publishing | State::Concluded);
+                    one.content_id() == Some(content) && !has_come
                 };
                 if hashed {
                     if self.transfers.values().any(comes) {
@@ -503,7 +506,7 @@ impl Service {
                     // Only lists have this result, and they are not in `transfers`.
                     Done::Compared { .. } => {}
                     Done::Verified => self.host.bulk().conclude(now, id, Ok(())),
-                    Done::Published => self.published(id, tell),
+                    Done::Published(manifest) => self.published(id, manifest, tell),
                     Done::Failed { reason, kept } => self.failed(id, &reason, kept, tell),
                 }
             }

@@ -6,6 +6,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bytes::Bytes;
+
 use crate::about::{HASH, Layout, Piece};
 use crate::compare::Found;
 use crate::content::content_id;
@@ -29,6 +31,8 @@ pub(crate) struct ReceivedFiles {
     early: Vec<(u64, Vec<u8>)>,
     /// The bytes of files that are in place already and need no room.
     spared: u64,
+    /// The encoded list of files, once it is known and unless it is long.
+    manifest: Option<Bytes>,
 }
 
 #[derive(Debug)]
@@ -53,7 +57,16 @@ impl ReceivedFiles {
             writing: None,
             early: Vec::new(),
             spared: 0,
+            manifest: None,
         })
+    }
+
+    /// The longest manifest that is remembered when its files are in place, in bytes.
+    const PLACED_MANIFEST_MAX: usize = 16 << 20;
+
+    /// The encoded list of files, once, if it is known and not long.
+    pub(crate) fn take_manifest(&mut self) -> Option<Bytes> {
+        self.manifest.take()
     }
 
     /// The whole stream, as held ranges: for files that are all in place.
@@ -302,12 +315,15 @@ impl ReceivedFiles {
         self.folder.remove().map_err(kept)
     }
 
-    fn read_manifest(&self, bytes: &[u8]) -> Result<Manifest, String> {
+    fn read_manifest(&mut self, bytes: &[u8]) -> Result<Manifest, String> {
         let manifest = Manifest::decode(bytes, &self.limits).map_err(|error| error.to_string())?;
-        match manifest.content_len() == self.layout.content {
-            true => Ok(manifest),
-            false => Err("the list of files does not have the announced length".into()),
+        if manifest.content_len() != self.layout.content {
+            return Err("the list of files does not have the announced length".into());
         }
+        if self.manifest.is_none() && bytes.len() <= Self::PLACED_MANIFEST_MAX {
+            self.manifest = Some(Bytes::copy_from_slice(bytes));
+        }
+        Ok(manifest)
     }
 
     /// Reserves room for `bytes` more, without the spared ones.

@@ -5,6 +5,7 @@
 //! is not heard any more, or the user stops the receiver. So the outcome is told when the disk has
 //! answered, and is the one that is found in the target.
 
+use bytes::Bytes;
 use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Failure, STOPPED, TransferId};
 
@@ -34,26 +35,36 @@ impl Service {
             let content = incoming.content_id();
             let placed = content.and_then(|content| self.placed.take(content));
             let manifest = placed.map(|placed| placed.manifest);
-            incoming.manifest = incoming.manifest.take().or(manifest);
+            incoming.manifest = manifest;
             incoming.disk.ask(Job::Publish);
         }
     }
 
-    /// The disk has put a transfer in place.
-    pub(super) fn published(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+    /// The disk has put a transfer in place; the list of its files.
+    pub(super) fn published(
+        &mut self,
+        id: TransferId,
+        manifest: Option<Bytes>,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
         let now = self.host.now();
         self.host.bulk().conclude(now, id, Ok(()));
         // If all had to hold it first, the sender waits for this.
         self.host.bulk().in_place(now, id);
         if let Some(mut incoming) = self.transfers.remove(&id) {
-            self.complete(&mut incoming, tell);
+            self.complete(&mut incoming, manifest, tell);
             incoming.concluded = Some(now);
             self.transfers.insert(id, incoming);
         }
     }
 
     /// A transfer is in place: tells the user.
-    fn complete(&mut self, incoming: &mut Incoming, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+    fn complete(
+        &mut self,
+        incoming: &mut Incoming,
+        manifest: Option<Bytes>,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
         incoming.state = State::Concluded;
         self.totals.complete += 1;
         tell(ReceiveEvent::Complete {
@@ -61,7 +72,8 @@ impl Service {
             received: incoming.received,
             took: incoming.since.elapsed(),
         });
-        if let (Some(content), Some(manifest)) = (incoming.content_id(), incoming.manifest.take()) {
+        let manifest = manifest.or_else(|| incoming.manifest.take());
+        if let (Some(content), Some(manifest)) = (incoming.content_id(), manifest) {
             self.placed.put(content, InPlace::now(manifest));
         }
     }
@@ -149,15 +161,15 @@ impl Service {
     /// Takes the outcomes of transfers that have ended before the disk has answered.
     pub(super) fn take_outcomes(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         for mut incoming in std::mem::take(&mut self.ending) {
-            let is_outcome = |done: &Done| matches!(done, Done::Published | Done::Failed { .. });
+            let is_outcome = |done: &Done| matches!(done, Done::Published(_) | Done::Failed { .. });
             let outcome = std::iter::from_fn(|| incoming.disk.poll()).find(is_outcome);
             match outcome {
                 Some(Done::Failed { reason, kept }) => self.fail(incoming, &reason, kept, tell),
-                Some(_) => {
-                    self.complete(&mut incoming, tell);
+                Some(Done::Published(manifest)) => {
+                    self.complete(&mut incoming, manifest, tell);
                     self.retire(incoming);
                 }
-                None => self.ending.push(incoming),
+                _ => self.ending.push(incoming),
             }
         }
     }

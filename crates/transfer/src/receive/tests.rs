@@ -519,6 +519,39 @@ fn a_list_that_is_sent_anew_while_the_target_is_compared_is_looked_at_after_that
 }
 
 #[test]
+fn a_list_of_what_is_complete_here_is_looked_at_though_the_sender_that_brought_it_was_killed() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut files = bed.file("file", LEN);
+    let mut first = Source::of(&bed, &mut files);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.totals.complete == 1
+    });
+    // It is killed before it hears of that, and started again.
+    drop(first);
+    let mut list = Source::of_list(&bed, &mut files);
+    let answer = until_settled(&mut service, &mut list, &mut told);
+    assert_eq!(answer, Outcome::Complete);
+    assert_eq!(told.0, ["complete"], "a list is no transfer of the user's");
+}
+
+#[test]
+fn what_was_compared_or_resumed_counts_as_put_in_place_by_this_process_too() {
+    let bed = Bed::new();
+    let (mut service, mut files, id, slow) = with_a_part(&bed);
+    drop(slow);
+    let mut told = Told::default();
+    let mut list = Source::of_list(&bed, &mut files);
+    let answer = until_settled(&mut service, &mut list, &mut told);
+    assert_eq!(answer, Outcome::Complete);
+    assert_eq!(send_again(&bed, &mut service).0, "complete");
+    let placed = service.placed.get(id).expect("its list was here before");
+    let home = service.home.as_ref().unwrap();
+    assert!(placed.is_unchanged(&home.current(), &Limits::default()));
+}
+
+#[test]
 fn files_that_another_sender_brings_while_the_target_is_compared_come_after_that() {
     let bed = Bed::new();
     let (mut service, mut files, id, _slow) = with_a_part(&bed);
