@@ -249,6 +249,7 @@ impl ReceivedFiles {
         let spool = self.claim.spool();
         let mut target = spool.target().map_err(kept)?;
         let durable = spool.is_durable();
+        let _turn = spool.placing();
         let finished = self
             .folder
             .finish_publishing(&mut target, &self.limits, durable);
@@ -281,6 +282,7 @@ impl ReceivedFiles {
         drop(journal);
         let spool = self.claim.spool();
         let durable = spool.is_durable();
+        let turn = spool.placing();
         let mut target = spool.target().map_err(kept)?;
         let plan = stage.prepare(&mut target);
         let plan = plan.map_err(|error| error.to_string())?;
@@ -295,6 +297,7 @@ impl ReceivedFiles {
         stage.publish(plan, &mut target).map_err(|error| {
             format!("{error}; the next start of the receiver, or the next transfer, goes on")
         })?;
+        drop(turn);
         if !spool.is_in_place().map_err(kept)? {
             let path = spool.path().display();
             return Err(format!("{path} was moved away while files were put there"));

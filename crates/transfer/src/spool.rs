@@ -34,7 +34,7 @@ mod room;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use groupcast_core::text::printable;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Stat, flock};
@@ -83,6 +83,9 @@ pub(crate) struct Spool {
     /// Holds the lock.
     folder: Root,
     room: Mutex<Room>,
+    /// Held while something is put in place: what stands there when the moves are planned stands
+    /// there until they are made, as far as this receiver is concerned.
+    placing: Mutex<()>,
     /// Whether transfers are synchronised with the disk before they are reported complete.
     durable: bool,
     /// Whether other users could write to the target when it was opened.
@@ -121,6 +124,7 @@ impl Spool {
             target,
             folder,
             room: Mutex::default(),
+            placing: Mutex::default(),
             durable,
             is_shared,
         };
@@ -164,6 +168,11 @@ impl Spool {
             }
         }
         Ok(())
+    }
+
+    /// The turn to put things in place: one transfer at a time.
+    pub(crate) fn placing(&self) -> MutexGuard<'_, ()> {
+        self.placing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The target directory, to put things in place.
@@ -242,6 +251,7 @@ impl Spool {
         if self.durable {
             sync(self.folder.read(name.as_bytes())?)?;
         }
+        let _turn = self.placing();
         self.folder
             .rename_to(name.as_bytes(), &self.target, there.as_bytes())?;
         match self.durable {

@@ -11,6 +11,7 @@ use super::*;
 use crate::content::Files;
 use crate::manifest::{Entry, Scan, Timestamp};
 use crate::scratch::Scratch;
+use crate::slow_disk::Slow;
 use crate::spool::{Reserved, Spool, SpoolError};
 
 fn open(path: &Path) -> Result<Spool, SpoolError> {
@@ -532,6 +533,32 @@ fn a_directory_that_cannot_be_written_stops_everything_before_anything_is_moved(
         assert!(error.contains("directory cannot be written to"), "{error}");
         assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
     });
+}
+
+#[test]
+fn two_contents_that_bring_one_new_name_at_once_are_both_put_in_place() {
+    let scratch = Scratch::new();
+    let spool = Arc::new(Spool::open(&scratch.path("out"), &Limits::default(), true).unwrap());
+    // So slow that both look at the target before either moves anything, if nothing stops them.
+    let _slow = Slow::new(scratch.path("out"), 150, u64::MAX >> 8);
+    let both = ["one", "two"].map(|content| {
+        fs::create_dir_all(scratch.path(content)).unwrap();
+        fs::write(scratch.path(content).join("name"), content).unwrap();
+        let scan = Scan::of(&[scratch.path(content).join("name")]).unwrap();
+        let mut files = Files::new(scan);
+        let mut received = claimed(&spool, &files);
+        received.begin(files.manifest()).unwrap();
+        give(&mut received, &mut files, 0);
+        received
+    });
+    std::thread::scope(|scope| {
+        let both = both.map(|mut received| scope.spawn(move || received.publish()));
+        for published in both {
+            assert_eq!(published.join().unwrap(), Ok(()));
+        }
+    });
+    let there = fs::read_to_string(scratch.path("out/name")).unwrap();
+    assert!(["one", "two"].contains(&&*there), "{there}");
 }
 
 #[test]
