@@ -38,6 +38,11 @@ impl FileIdentity {
             inode: stat.st_ino,
         }
     }
+
+    /// Both numbers.
+    pub(crate) fn numbers(&self) -> [u64; 2] {
+        [self.device, self.inode]
+    }
 }
 
 /// A directory, by descriptor.

@@ -40,7 +40,28 @@ impl Stamp {
             changed: (stat.st_ctime, stat.st_ctime_nsec),
         }
     }
+
+    /// A hash of it, for the disk.
+    pub(crate) fn digest(&self) -> StampDigest {
+        let [device, inode] = self.identity.numbers();
+        let mut hasher = blake3::Hasher::new();
+        for field in [
+            device,
+            inode,
+            self.size.cast_unsigned(),
+            self.modified.0.cast_unsigned(),
+            self.modified.1,
+            self.changed.0.cast_unsigned(),
+            self.changed.1,
+        ] {
+            hasher.update(&field.to_be_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
 }
+
+/// The hash of a [`Stamp`].
+pub(crate) type StampDigest = [u8; HASH as usize];
 
 /// Whether something of the files of `manifest` may be in `target`: a file of a name of theirs, or
 /// one that may have been moved.

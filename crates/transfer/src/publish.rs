@@ -16,7 +16,7 @@ use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
 use crate::beneath::{FileIdentity, Root};
-use crate::compare::Stamp;
+use crate::compare::{Stamp, StampDigest};
 use crate::in_place::{has_mode, has_time};
 use crate::manifest::{Entry, Kind, Manifest, parent};
 use crate::stage::{PlaceError, failed};
@@ -30,8 +30,9 @@ pub(crate) struct Publication<'a> {
     has_metadata: &'a [bool],
     /// Files that were in the target already.
     kept: Option<&'a BTreeMap<usize, Stamp>>,
-    /// Whether some entries may have been moved before.
-    remains: bool,
+    /// If some entries may have been moved before: the files that were in the target already and
+    /// only get their mode and time.
+    remains: Option<&'a BTreeMap<usize, StampDigest>>,
 }
 
 /// The moves that bring everything into the target.
@@ -50,6 +51,13 @@ struct Move {
     fresh: bool,
 }
 
+impl Plan {
+    /// The entries whose mode and time are set after the moves.
+    pub(crate) fn amended(&self) -> impl Iterator<Item = usize> {
+        self.directories.iter().map(|(entry, _)| *entry)
+    }
+}
+
 impl<'a> Publication<'a> {
     /// The publication of `tree`, which holds all entries of `manifest` except those that are
     /// `kept` in the target.
@@ -64,19 +72,24 @@ impl<'a> Publication<'a> {
             tree,
             has_metadata,
             kept: Some(kept),
-            remains: false,
+            remains: None,
         }
     }
 
     /// The publication of what a receiver that died has left in `tree`: nothing of a file that was
-    /// kept in the target is in it.
-    pub(crate) fn of_remains(manifest: &'a Manifest, tree: &'a mut Root) -> Self {
+    /// kept in the target is in it. Of those, the `amended` get their mode and time, unless they
+    /// have changed.
+    pub(crate) fn of_remains(
+        manifest: &'a Manifest,
+        tree: &'a mut Root,
+        amended: &'a BTreeMap<usize, StampDigest>,
+    ) -> Self {
         Self {
             manifest,
             tree,
             has_metadata: &[],
             kept: None,
-            remains: true,
+            remains: Some(amended),
         }
     }
 
@@ -103,11 +116,11 @@ impl<'a> Publication<'a> {
                 continue;
             }
             let is_carried = above.is_some_and(|above| carried.contains(above));
-            let staged = match self.remains || is_directory {
+            let staged = match self.remains.is_some() || is_directory {
                 true => self.tree.stat(path).map_err(failed("look at", entry))?,
                 false => None,
             };
-            let was_moved = self.remains && staged.is_none();
+            let was_moved = self.remains.is_some() && staged.is_none();
             let there = match is_carried || was_moved && !is_directory {
                 true => None,
                 false => match look(target, entry) {
@@ -126,7 +139,10 @@ impl<'a> Publication<'a> {
                 continue;
             }
             if was_moved {
-                // Before, by itself or with its directory.
+                // Before, by itself or with its directory; or it was kept.
+                let amended = self.remains.and_then(|amended| amended.get(&index));
+                let kept = amended.and_then(|digest| to_amend(target, entry, digest));
+                directories.extend(kept.map(|identity| (index, identity)));
                 match there.filter(is_a_directory) {
                     Some(stat) => directories.push((index, FileIdentity::of(&stat))),
                     None if is_directory => _ = gone.insert(path),
@@ -225,6 +241,15 @@ fn still_there<'s>(
     };
     let is_so = has_mode(stat, entry) && has_time(stat, entry);
     Ok((!is_so).then_some(stat))
+}
+
+/// The identity of a file that was kept and still is as it was, if its mode or time differs from
+/// that of `entry`.
+fn to_amend(target: &mut Root, entry: &Entry, digest: &StampDigest) -> Option<FileIdentity> {
+    let stat = target.stat(&entry.path).ok()??;
+    let is_it = Stamp::of(&stat).digest() == *digest;
+    let is_so = has_mode(&stat, entry) && has_time(&stat, entry);
+    (is_it && !is_so).then(|| FileIdentity::of(&stat))
 }
 
 /// Checks that mode and time of the directory `there` can be set.

@@ -293,7 +293,10 @@ impl ReceivedFiles {
         if durable {
             self.folder.sync().map_err(not_synced)?;
         }
-        self.folder.begin_publishing(durable).map_err(kept)?;
+        let amended = stage.amended(&plan);
+        self.folder
+            .begin_publishing(durable, &amended)
+            .map_err(kept)?;
         stage.publish(plan, &mut target).map_err(|error| {
             format!("{error}; the next start of the receiver, or the next transfer, goes on")
         })?;

@@ -7,7 +7,7 @@
 //!         journal                 36 bytes for each chunk that was verified and written: number (4), hash (32)
 //!         journal.new             the next journal, before it takes that name
 //!         tree/                   the staging tree
-//!         publishing              is there while the tree is moved into DIR
+//!         publishing              is there while the tree is moved into DIR; names files that only get their mode and time
 //! ```
 //!
 //! A transfer that breaks off leaves its folder. The next one of the same content begins with the

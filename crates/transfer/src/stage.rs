@@ -180,6 +180,12 @@ impl StagingTree {
         Ok(())
     }
 
+    /// The files that stay in the target and only get their mode and time by `plan`.
+    pub(crate) fn amended(&self, plan: &Plan) -> Vec<(usize, Stamp)> {
+        let kept = |entry| Some((entry, *self.kept.get(&entry)?));
+        plan.amended().filter_map(kept).collect()
+    }
+
     /// Moves everything into `target` by `plan`.
     pub(crate) fn publish(&mut self, plan: Plan, target: &mut Root) -> Result<(), PlaceError> {
         self.publication().carry_out(plan, target)

@@ -449,7 +449,11 @@ fn the_command_runs_for_what_was_half_in_place_before() {
             received.write(index, chunk.to_vec()).unwrap();
         }
         // A move has failed.
-        spool.folder(&id).unwrap().begin_publishing(true).unwrap();
+        spool
+            .folder(&id)
+            .unwrap()
+            .begin_publishing(true, &[])
+            .unwrap();
     }
     fs::write(bed.scratch.path("fails"), "").unwrap();
     assert_eq!(send_again(&bed, &mut service), (FAILED.into(), 1));

@@ -211,7 +211,7 @@ fn die_before_the_first_move(scratch: &Scratch, files: &mut Files) {
     for index in 0..files.layout().chunks() {
         give(&mut received, files, index);
     }
-    received.folder.begin_publishing(false).unwrap();
+    received.folder.begin_publishing(false, &[]).unwrap();
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn files_that_their_owner_may_not_read_are_put_in_place_after_an_interruption() 
             let mut target = received.claim.spool().target().unwrap();
             let stage = &mut received.writing.as_mut().unwrap().stage;
             let plan = stage.prepare(&mut target).unwrap();
-            received.folder.begin_publishing(false).unwrap();
+            received.folder.begin_publishing(false, &[]).unwrap();
             // The first move fails, after modes and times are set.
             fs::create_dir_all(scratch.path("out/t/closed")).unwrap();
             stage.publish(plan, &mut target).unwrap_err();
@@ -398,7 +398,7 @@ fn a_tree_that_its_owner_may_not_read_is_complete_after_an_interruption_at_the_e
             let mut target = received.claim.spool().target().unwrap();
             let stage = &mut received.writing.as_mut().unwrap().stage;
             let plan = stage.prepare(&mut target).unwrap();
-            received.folder.begin_publishing(false).unwrap();
+            received.folder.begin_publishing(false, &[]).unwrap();
             stage.publish(plan, &mut target).unwrap();
         }
         drop(open(&scratch.path("out")).unwrap());
@@ -456,6 +456,43 @@ fn a_file_that_is_here_stays_and_of_a_changed_one_only_the_change_is_missing() {
     assert!(part.are_in_place(&InPlace::now(files.manifest().clone())));
     let arrived = fs::read(scratch.path("out/t/large")).unwrap();
     assert!(arrived == fs::read(scratch.path("t/large")).unwrap());
+}
+
+#[test]
+fn files_that_were_here_get_their_mode_and_time_after_an_interruption_too() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    fs::create_dir_all(scratch.path("out/t")).unwrap();
+    for name in ["t/large", "t/small"] {
+        let there = scratch.path("out").join(name);
+        fs::copy(scratch.path(name), &there).unwrap();
+        fs::set_permissions(&there, fs::Permissions::from_mode(0o640)).unwrap();
+    }
+    {
+        let mut received = receiver(&scratch, &files);
+        compared(&mut received, &mut files);
+        let mut target = received.claim.spool().target().unwrap();
+        let stage = &mut received.writing.as_mut().unwrap().stage;
+        let plan = stage.prepare(&mut target).unwrap();
+        stage.remove_kept().unwrap();
+        let amended = stage.amended(&plan);
+        assert_eq!(amended.len(), 2);
+        received.folder.begin_publishing(false, &amended).unwrap();
+    }
+    // One of them is changed before the receiver is started again: that is nobody's copy any more.
+    fs::write(scratch.path("out/t/small"), "other").unwrap();
+    drop(open(&scratch.path("out")).unwrap());
+    assert!(!scratch.path("out/.groupcast").exists(), "it is complete");
+    let stat = |path: &str| fs::metadata(scratch.path(path)).unwrap();
+    let (sent, arrived) = (stat("t/large"), stat("out/t/large"));
+    assert_eq!(arrived.mode(), sent.mode());
+    assert_eq!(arrived.modified().unwrap(), sent.modified().unwrap());
+    let small = stat("out/t/small");
+    assert_eq!(small.mode() & 0o777, 0o640);
+    assert_ne!(
+        small.modified().unwrap(),
+        stat("t/small").modified().unwrap()
+    );
 }
 
 #[test]

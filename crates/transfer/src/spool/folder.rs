@@ -9,6 +9,7 @@ use rustix::io::Errno;
 
 use crate::about::{HASH, Layout};
 use crate::beneath::{Root, append, sync};
+use crate::compare::{Stamp, StampDigest};
 use crate::content::content_id;
 use crate::manifest::{ContentId, Limits, Manifest};
 use crate::publish::Publication;
@@ -117,10 +118,20 @@ impl TransferFolder {
     }
 
     /// Makes the mark that the staging tree is being put in place: a receiver that finds it
-    /// finishes. With `durable` the mark is on the disk before this returns.
-    pub(crate) fn begin_publishing(&self, durable: bool) -> io::Result<()> {
+    /// finishes. In it are the files, by their entries, that were in the target already and only
+    /// get their mode and time. With `durable` the mark is on the disk before this returns.
+    pub(crate) fn begin_publishing(
+        &self,
+        durable: bool,
+        amended: &[(usize, Stamp)],
+    ) -> io::Result<()> {
+        let mut records = Vec::with_capacity(amended.len() * AMENDED);
+        for (entry, stamp) in amended {
+            records.extend((*entry as u64).to_be_bytes());
+            records.extend(stamp.digest());
+        }
         let mut folder = self.open()?;
-        let mark = folder.create_with(PUBLISHING, b"")?;
+        let mark = folder.create_with(PUBLISHING, &records)?;
         if durable {
             sync(mark)?;
             sync(folder.descriptor())?;
@@ -152,8 +163,9 @@ impl TransferFolder {
         let folder = self.open().map_err(unreadable)?;
         let finished = match self.own_manifest(&folder, limits)? {
             Listed::Files(manifest) => {
+                let amended = amended(&folder, &manifest).map_err(unreadable)?;
                 match folder.directory(b"tree") {
-                    Ok(tree) => put_in_place(&manifest, tree, target, durable)?,
+                    Ok(tree) => put_in_place(&manifest, tree, &amended, target, durable)?,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(unreadable(error)),
                 }
@@ -220,14 +232,33 @@ enum Listed {
     Damaged,
 }
 
+/// The length of the record of a file that only gets its mode and time: entry (8), hash (32).
+const AMENDED: usize = 8 + HASH as usize;
+
+/// The files that only get their mode and time, by the mark in `folder`. A torn last record is
+/// ignored.
+fn amended(folder: &Root, manifest: &Manifest) -> io::Result<BTreeMap<usize, StampDigest>> {
+    let max = manifest.entries().len() * AMENDED;
+    let mut bytes = Vec::new();
+    let mark = folder.read(PUBLISHING)?;
+    mark.take(max as u64).read_to_end(&mut bytes)?;
+    let records = bytes.chunks_exact(AMENDED).filter_map(|record| {
+        let (entry, digest) = record.split_at(8);
+        let entry = u64::from_be_bytes(entry.try_into().ok()?);
+        Some((usize::try_from(entry).ok()?, digest.try_into().ok()?))
+    });
+    Ok(records.collect())
+}
+
 /// Moves what is left in `tree` of the files of `manifest` into `target`.
 fn put_in_place(
     manifest: &Manifest,
     mut tree: Root,
+    amended: &BTreeMap<usize, StampDigest>,
     target: &mut Root,
     durable: bool,
 ) -> Result<(), String> {
-    let mut publication = Publication::of_remains(manifest, &mut tree);
+    let mut publication = Publication::of_remains(manifest, &mut tree, amended);
     let plan = publication.plan(target);
     let plan = plan.map_err(|error| error.to_string())?;
     let moved = publication.carry_out(plan, target);
