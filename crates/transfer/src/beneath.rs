@@ -174,11 +174,16 @@ impl Root {
     }
 
     /// Why nothing can be moved to `path`, or why what is there cannot be replaced, as far as that
-    /// can be known before.
-    pub(crate) fn obstacle(&mut self, path: &[u8]) -> io::Result<Option<&'static str>> {
+    /// can be known before. If its directory `is_opened` before the move, its mode is no reason.
+    pub(crate) fn obstacle(
+        &mut self,
+        path: &[u8],
+        is_opened: bool,
+    ) -> io::Result<Option<&'static str>> {
         let found = self.in_parent(path, |parent, last| {
             let access = Access::WRITE_OK | Access::EXEC_OK;
             match rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS) {
+                Err(Errno::ACCESS) if is_opened => {}
                 Err(Errno::ACCESS) => return Ok(Some("its directory cannot be written to")),
                 Err(Errno::ROFS) => return Ok(Some("its file system cannot be written to")),
                 other => other?,

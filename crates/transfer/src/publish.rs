@@ -42,6 +42,9 @@ pub(crate) struct Plan {
     /// Entries whose mode and time are set after the moves, and the identity that each must have
     /// then: directories, and files that were there already with another mode or time.
     directories: Vec<(usize, FileIdentity)>,
+    /// Directories of a tree that forbids its owner to write to them, and forbade it here before:
+    /// they are opened for the moves.
+    opened: BTreeMap<usize, FileIdentity>,
 }
 
 #[derive(Debug)]
@@ -105,6 +108,9 @@ impl<'a> Publication<'a> {
         // Directories that were moved before, and have been removed since or cannot be looked into:
         // what lay in one is not looked for.
         let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
+        // Directories that stay and cannot be written to, because the tree wants it so.
+        let mut closed: BTreeMap<&[u8], (usize, FileIdentity)> = BTreeMap::new();
+        let mut opened = BTreeMap::new();
         for (index, entry) in self.manifest.entries().iter().enumerate() {
             let path = &entry.path[..];
             let is_directory = entry.kind == Kind::Directory;
@@ -154,6 +160,9 @@ impl<'a> Publication<'a> {
                 let stays = there.filter(is_a_directory);
                 if let Some(stat) = &stays {
                     own(entry, stat)?;
+                    if is_closed(entry, stat) {
+                        closed.insert(path, (index, FileIdentity::of(stat)));
+                    }
                 }
                 let stat = stays.or(staged);
                 directories.extend(stat.map(|stat| (index, FileIdentity::of(&stat))));
@@ -168,24 +177,36 @@ impl<'a> Publication<'a> {
             if let Some(there) = there {
                 replaceable(entry, &there)?;
             }
+            let closed = above.and_then(|above| closed.get(above)).copied();
             if let Some(problem) = target
-                .obstacle(path)
+                .obstacle(path, closed.is_some())
                 .map_err(failed("look at the place of", entry))?
             {
                 return Err(blocked(entry, problem));
             }
+            opened.extend(closed);
             moves.push(Move {
                 entry: index,
                 fresh: there.is_none(),
             });
         }
-        Ok(Plan { moves, directories })
+        Ok(Plan {
+            moves,
+            directories,
+            opened,
+        })
     }
 
     /// Gives files and links their modes and times, and moves everything into `target`.
     pub(crate) fn carry_out(&mut self, plan: Plan, target: &mut Root) -> Result<(), PlaceError> {
         self.complete()?;
         let entries = self.manifest.entries();
+        for (entry, identity) in plan.opened {
+            let entry = &entries[entry];
+            target
+                .set_metadata(&entry.path, entry.mode | OWN, entry.modified, identity)
+                .map_err(failed("open the directory", entry))?;
+        }
         self.tree.forget();
         for Move { entry, fresh } in plan.moves {
             let entry = &entries[entry];
@@ -262,6 +283,17 @@ fn own(entry: &Entry, there: &Stat) -> Result<(), PlaceError> {
             "the directory belongs to another user: its mode and time cannot be set",
         )),
     }
+}
+
+/// What the owner of a directory needs to change what is in it.
+const OWN: u16 = 0o700;
+
+/// Whether the directory `there` forbids this user to write to it, and `entry` wants it so: then it
+/// is no obstacle, as a directory is that somebody has closed.
+fn is_closed(entry: &Entry, there: &Stat) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    let forbids = |mode: u32| mode & u32::from(OWN) == 0o500;
+    !is_root && forbids(there.st_mode) && forbids(entry.mode.into())
 }
 
 /// Checks that the existing entry can be replaced by `entry` in one step.

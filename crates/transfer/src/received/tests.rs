@@ -573,6 +573,41 @@ fn a_directory_that_cannot_be_written_stops_everything_before_anything_is_moved(
 }
 
 #[test]
+fn a_tree_that_its_owner_may_not_write_to_is_updated() {
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        let mode = |path: &str, mode| {
+            fs::set_permissions(scratch.path(path), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let modes = |root: &str, to| {
+            let below = ["t/d", "t"].map(|path| format!("{root}{path}"));
+            below.iter().for_each(|path| mode(path, to));
+        };
+        fs::create_dir_all(scratch.path("t/d")).unwrap();
+        for content in ["first", "second"] {
+            fs::write(scratch.path("t/d/file"), content).unwrap();
+            fs::write(scratch.path("t/d").join(content), "new").unwrap();
+            modes("", 0o555);
+            let mut files = Files::new(Scan::of(&[scratch.path("t")]).unwrap());
+            modes("", 0o755);
+            let mut received = receiver(&scratch, &files);
+            received.begin(files.manifest()).unwrap();
+            give(&mut received, &mut files, 0);
+            assert_eq!(received.publish(), Ok(()), "{content}");
+            let there = fs::read(scratch.path("out/t/d/file")).unwrap();
+            assert_eq!(there, content.as_bytes());
+            for path in ["out/t", "out/t/d"] {
+                let there = fs::metadata(scratch.path(path)).unwrap();
+                assert_eq!(there.mode() & 0o777, 0o555, "{path}");
+            }
+        }
+        assert!(scratch.path("out/t/d/second").exists());
+        // Or nothing of it could be removed.
+        modes("out/", 0o755);
+    });
+}
+
+#[test]
 fn two_contents_that_bring_one_new_name_at_once_are_both_put_in_place() {
     let scratch = Scratch::new();
     let spool = Arc::new(Spool::open(&scratch.path("out"), &Limits::default(), true).unwrap());
