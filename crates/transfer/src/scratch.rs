@@ -27,3 +27,20 @@ impl Drop for Scratch {
         let _ = fs::remove_dir_all(&self.0);
     }
 }
+
+/// Runs `act` as a user who may not read what he may not read: another one, if this is root.
+pub(crate) fn as_a_plain_user(act: impl FnOnce() + Send) {
+    let act = || {
+        let nobody = rustix::process::Uid::from_raw(65_534);
+        // The call changes this thread alone.
+        if rustix::process::geteuid().is_root()
+            && let Err(error) = rustix::thread::set_thread_res_uid(None, nobody, None)
+        {
+            eprintln!("skipped: root cannot become another user here: {error}");
+            return;
+        }
+        act();
+    };
+    let ended = std::thread::scope(|scope| scope.spawn(act).join());
+    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}

@@ -436,9 +436,10 @@ fn cargo(paths: &[PathBuf], exclude: &[String]) -> Result<(Cargo, String), Failu
         ));
     }
     let scan = Scan::without(paths, &exclude).map_err(|error| match error {
-        ScanError::SameName { .. } | ScanError::Nameless { .. } | ScanError::Special { .. } => {
-            Failure::usage(error)
-        }
+        ScanError::SameName { .. }
+        | ScanError::Nameless { .. }
+        | ScanError::Special { .. }
+        | ScanError::Sizeless { .. } => Failure::usage(error),
         error => Failure::failed(error),
     })?;
     for skipped in &scan.skipped {

@@ -1,11 +1,15 @@
-//! Makes a manifest from paths: walks directories, and reads metadata, never contents.
+//! Makes a manifest from paths: walks directories, and reads metadata. Of contents it reads one
+//! byte of files that claim to be empty, and asks of the others whether they may be read.
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, Metadata, OpenOptions};
+use std::io::{self, Read as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags, CWD, OFlags};
+use rustix::io::Errno;
 
 use super::{Entry, Exclude, Kind, Limits, Manifest, ManifestError, Timestamp};
 
@@ -66,6 +70,16 @@ pub enum ScanError {
         path: PathBuf,
         /// What it is.
         what: &'static str,
+    },
+    /// A file has content, and no size that says how much.
+    #[error(
+        "{} says that it is empty, and is not, as files in /proc: nobody knows how much there is of it; send what can be \
+         read of it as a pipe (`cat FILE | groupcast send -`), or leave it out (--exclude)",
+        .path.display()
+    )]
+    Sizeless {
+        /// The path.
+        path: PathBuf,
     },
     /// There is more than receivers take in one transfer.
     #[error(
@@ -185,6 +199,7 @@ impl Walk<'_> {
                 target: target.into_os_string().into_vec(),
             }
         } else {
+            check_readable(&source, metadata)?;
             Kind::File {
                 size: metadata.len(),
                 fingerprint: fingerprint(metadata),
@@ -215,6 +230,36 @@ impl Walk<'_> {
             skipped: self.skipped,
             excluded: self.excluded,
         })
+    }
+}
+
+/// Checks before anybody waits for it that the file at `source` can be read, and that it is as long
+/// as it says.
+fn check_readable(source: &Path, metadata: &Metadata) -> Result<(), ScanError> {
+    match rustix::fs::accessat(CWD, source, Access::READ_OK, AtFlags::EACCESS) {
+        // A kernel before 5.8 cannot say.
+        Ok(()) | Err(Errno::NOSYS) => {}
+        Err(error) => return Err(failed(source)(error.into())),
+    }
+    if metadata.len() > 0 {
+        return Ok(());
+    }
+    // What has nothing to read just now, and would wait for it, is not empty either.
+    let nonblock = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(nonblock)
+        .open(source);
+    let mut file = opened.map_err(failed(source))?;
+    match file.read(&mut [0]) {
+        Ok(0) => Ok(()),
+        Ok(_) => Err(ScanError::Sizeless {
+            path: source.into(),
+        }),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(ScanError::Sizeless {
+            path: source.into(),
+        }),
+        Err(error) => Err(failed(source)(error)),
     }
 }
 
@@ -338,6 +383,39 @@ mod tests {
         let after = fs::metadata(&path).unwrap();
         assert_eq!(before.modified().unwrap(), after.modified().unwrap());
         assert_ne!(fingerprint(&before), fingerprint(&after));
+    }
+
+    #[test]
+    fn a_file_that_is_not_empty_and_says_so_is_refused_before_anything_is_sent() {
+        let refused = Scan::of(&["/proc/self/status".into()]).unwrap_err();
+        assert!(matches!(refused, ScanError::Sizeless { .. }), "{refused}");
+        let scratch = Scratch::new();
+        fs::write(scratch.path("empty"), "").unwrap();
+        let scan = Scan::of(&[scratch.path("empty")]).unwrap();
+        assert_eq!(scan.manifest.entries().len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_told_before_anything_is_sent() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        use crate::scratch::as_a_plain_user;
+
+        as_a_plain_user(|| {
+            let scratch = Scratch::new();
+            fs::create_dir_all(scratch.path("t")).unwrap();
+            for name in ["t/one", "t/two"] {
+                fs::write(scratch.path(name), "bytes").unwrap();
+            }
+            let closed = fs::Permissions::from_mode(0o200);
+            fs::set_permissions(scratch.path("t/two"), closed).unwrap();
+            let refused = Scan::of(&[scratch.path("t")]).unwrap_err().to_string();
+            assert!(refused.contains("cannot read"), "{refused}");
+            assert!(refused.contains("t/two"), "{refused}");
+            // What is left out is not read.
+            let exclude = Exclude::new(["two"]).unwrap();
+            assert!(Scan::without(&[scratch.path("t")], &exclude).is_ok());
+        });
     }
 
     #[test]

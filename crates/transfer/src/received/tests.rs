@@ -10,7 +10,7 @@ use groupcast_core::text::printable;
 use super::*;
 use crate::content::Files;
 use crate::manifest::{Entry, Scan, Timestamp};
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, as_a_plain_user};
 use crate::slow_disk::Slow;
 use crate::spool::{Reserved, Spool, SpoolError};
 
@@ -291,23 +291,6 @@ fn what_died_while_it_was_removed_is_removed() {
     drop(open(&scratch.path("out")).unwrap());
     assert!(!scratch.path("out/.groupcast").exists(), "nothing is left");
     assert!(scratch.path("out/t/large").exists());
-}
-
-/// Runs `act` as a user who may not read what he may not read: another one, if this is root.
-fn as_a_plain_user(act: impl FnOnce() + Send) {
-    let act = || {
-        let nobody = rustix::process::Uid::from_raw(65_534);
-        // The call changes this thread alone.
-        if rustix::process::geteuid().is_root()
-            && let Err(error) = rustix::thread::set_thread_res_uid(None, nobody, None)
-        {
-            eprintln!("skipped: root cannot become another user here: {error}");
-            return;
-        }
-        act();
-    };
-    let ended = std::thread::scope(|scope| scope.spawn(act).join());
-    ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
 /// A tree with files and a directory that their owner may not read, from someone who may.
