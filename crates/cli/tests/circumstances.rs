@@ -8,12 +8,15 @@
     reason = "a test that cannot start its processes has failed"
 )]
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{ErrorKind, PipeReader, Write as _, pipe};
+use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use serde_json::Value;
 
 use crate::host::{Running, until};
 use crate::transfer::{Group, noise};
@@ -119,4 +122,36 @@ fn a_directory_that_is_removed_while_recv_runs_is_made_anew_and_recv_says_so() {
     let lines = group.lines("one");
     let renewed = lines.iter().filter(|line| line["event"] == "renewed");
     assert_eq!(renewed.count(), 2, "{lines:?}");
+}
+
+#[test]
+fn names_in_the_json_of_a_dry_run_are_the_names_and_lists_may_have_spaces() {
+    let group = Group::new();
+    fs::create_dir(group.path("tree")).unwrap();
+    let names: [&[u8]; 4] = [b"a\nb", b"a\\nb", b"\xff", b"\\xff"];
+    for name in names {
+        fs::write(group.path("tree").join(OsStr::from_bytes(name)), "").unwrap();
+    }
+    let listed = group.send(&["tree", "--dry-run", "--json"]);
+    assert_eq!(listed.code, 0, "{}", listed.stderr);
+    let lines = listed.stdout.lines();
+    let lines = lines.map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let named = lines.filter_map(|line| {
+        let encoded = line["path_base64"].as_str().map(str::to_owned);
+        let name = line["path"].as_str()?.to_owned();
+        Some(encoded.unwrap_or(name))
+    });
+    let named: Vec<String> = named.collect();
+    assert_eq!(
+        named,
+        ["tree", "tree/a\nb", "tree/a\\nb", "tree/\\xff", "dHJlZS//"],
+        "{}",
+        listed.stdout
+    );
+
+    fs::write(group.path("file"), "content").unwrap();
+    let _one = group.receiver("one", &[]);
+    let _two = group.receiver("two", &[]);
+    let sent = group.send(&["file", "--require", "one, two", "--wait", "20"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
 }

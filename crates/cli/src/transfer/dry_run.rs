@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use groupcast_core::text::printable;
 use groupcast_transfer::Manifest;
 use groupcast_transfer::manifest::{Entry, Kind};
@@ -48,6 +50,15 @@ fn line(entry: &Entry) -> Value {
         Kind::Directory => ("directory", None),
         Kind::Link { .. } => ("link", None),
     };
-    let path = printable(&entry.path);
-    json!({"event": "entry", "path": path, "kind": kind, "bytes": bytes})
+    match std::str::from_utf8(&entry.path) {
+        Ok(path) => json!({"event": "entry", "path": path, "kind": kind, "bytes": bytes}),
+        // JSON has no other strings.
+        Err(_) => json!({
+            "event": "entry",
+            "path": printable(&entry.path),
+            "path_base64": STANDARD.encode(&entry.path),
+            "kind": kind,
+            "bytes": bytes,
+        }),
+    }
 }

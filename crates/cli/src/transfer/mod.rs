@@ -195,7 +195,7 @@ impl fmt::Display for Peer {
 
 /// Reads what stands after `--peer`: a host, with or without a port.
 pub(crate) fn peer(text: &str) -> Result<Peer, String> {
-    let (host, port) = with_port(text)?;
+    let (host, port) = with_port(text.trim())?;
     let is_host = |letter: char| letter.is_alphanumeric() || "-._".contains(letter);
     if host.is_empty() || !host.chars().all(is_host) {
         return Err("not a host: give a name or an IPv4 address, with or without a port, for example 10.0.1.4:4820".into());
@@ -253,7 +253,9 @@ fn interface(text: &str) -> Result<Ipv4Addr, String> {
     }
 }
 
+/// Reads a name. Spaces around it are left out: in a list they stand behind commas.
 fn name(text: &str) -> Result<String, String> {
+    let text = text.trim();
     match text.len() {
         1..=255 if !text.contains([',', '\0']) => Ok(text.into()),
         _ => Err("a name has 1 to 255 bytes and no comma".into()),
