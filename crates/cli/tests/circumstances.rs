@@ -144,7 +144,7 @@ fn names_in_the_json_of_a_dry_run_are_the_names_and_lists_may_have_spaces() {
     let named: Vec<String> = named.collect();
     assert_eq!(
         named,
-        ["tree", "tree/a\nb", "tree/a\\nb", "tree/\\xff", "dHJlZS//"],
+        ["tree", "tree/\\xff", "tree/a\nb", "tree/a\\nb", "dHJlZS//"],
         "{}",
         listed.stdout
     );
@@ -154,4 +154,28 @@ fn names_in_the_json_of_a_dry_run_are_the_names_and_lists_may_have_spaces() {
     let _two = group.receiver("two", &[]);
     let sent = group.send(&["file", "--require", "one, two", "--wait", "20"]);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
+}
+
+#[test]
+fn a_status_is_never_that_of_an_earlier_command() {
+    let group = Group::new();
+    let _one = group.receiver("one", &[]);
+    fs::write(group.path("file"), "content").unwrap();
+    let status = || -> Value { serde_json::from_str(&group.host.read("status")).unwrap() };
+    let sent = group.send(&["file", "--status", "status"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    assert_eq!(
+        (&status()["state"], &status()["exit_code"]),
+        (&"done".into(), &0.into())
+    );
+    for (options, code) in [(&["missing"][..], 1), (&["file", "--height", "3"], 2)] {
+        let failed = group.send(&[options, &["--status", "status"]].concat());
+        assert_eq!(failed.code, code, "{}", failed.stderr);
+        let status = status();
+        assert_eq!(
+            (&status["state"], &status["exit_code"]),
+            (&"done".into(), &code.into())
+        );
+        assert_eq!(status["receivers"], Value::Array(Vec::new()), "{status}");
+    }
 }

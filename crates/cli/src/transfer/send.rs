@@ -195,6 +195,24 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn attempt(args: Args) -> Result<ExitCode, Failure> {
+    let begin = |path: &Path| {
+        StatusFile::begin(path).map_err(|error| {
+            let path = path.display();
+            Failure::failed(format!("cannot write the status to {path}: {error}"))
+        })
+    };
+    let mut status = args.status.as_deref().map(begin).transpose()?;
+    let ended = carry_out(args, status.as_mut());
+    if let (Some(status), Err(failure)) = (&mut status, &ended) {
+        // It may have failed before anything was sent.
+        if let Some(problem) = status.end(None, failure.number()) {
+            tell(problem);
+        }
+    }
+    ended
+}
+
+fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode, Failure> {
     let bulk = args.settings()?;
     bulk.validate()
         .map_err(|error| Failure::usage(format!("the setting {error}")))?;
@@ -241,13 +259,9 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
     let rate = bulk.rate;
     let fit_packet = args.packet.is_none() && !args.paper;
     let link = args.network.link_with(&args.peer, bulk, fit_packet)?;
-    let begin = |path: &Path| {
-        StatusFile::begin(path, &label).map_err(|error| {
-            let path = path.display();
-            Failure::failed(format!("cannot write the status to {path}: {error}"))
-        })
-    };
-    let mut status = args.status.as_deref().map(begin).transpose()?;
+    if let Some(problem) = status.as_mut().and_then(|status| status.announce(&label)) {
+        tell(problem);
+    }
     let sending = Sending {
         cargo,
         label,

@@ -21,6 +21,8 @@ pub(super) struct StatusFile {
     written: Instant,
     /// Whether the user was told that the file cannot be written.
     told: bool,
+    /// Whether the end of the command is in it.
+    is_done: bool,
     state: Map<String, Value>,
     receivers: BTreeMap<String, Map<String, Value>>,
 }
@@ -29,21 +31,29 @@ impl StatusFile {
     /// The file is written this often, and at every outcome.
     const EVERY: Duration = Duration::from_secs(1);
 
-    /// Begins the file at `path`.
+    /// Begins the file at `path`: what an earlier command left there does not hold any more.
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(super) fn begin(path: &Path, label: &str) -> io::Result<Self> {
+    pub(super) fn begin(path: &Path) -> io::Result<Self> {
         let mut file = Self {
             path: path.into(),
             written: Instant::now(),
             told: false,
+            is_done: false,
             state: Map::new(),
             receivers: BTreeMap::new(),
         };
-        file.set(&json!({"state": "announcing", "label": label}));
+        file.set(&json!({"state": "reading"}));
         file.write()?;
         Ok(file)
+    }
+
+    /// The files are listed, and the transfer is about to be announced under this label. Returns
+    /// what [`take`](Self::take) does.
+    pub(super) fn announce(&mut self, label: &str) -> Option<String> {
+        self.set(&json!({"state": "announcing", "label": label}));
+        self.write_or_complain()
     }
 
     /// Takes in an event of the transfer. If the file cannot be written, returns once what to tell
@@ -95,9 +105,12 @@ impl StatusFile {
         }
     }
 
-    /// Writes the end of the transfer: its report and the command's exit code. Returns what
-    /// [`take`](Self::take) does.
+    /// Writes the end of the command, once: the report of the transfer and the exit code. Returns
+    /// what [`take`](Self::take) does.
     pub(super) fn end(&mut self, report: Option<&SendReport>, exit_code: u8) -> Option<String> {
+        if std::mem::replace(&mut self.is_done, true) {
+            return None;
+        }
         self.set(&json!({"state": "done", "exit_code": exit_code}));
         if let Some(report) = report {
             self.set(&json!({
