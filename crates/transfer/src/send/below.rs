@@ -183,7 +183,7 @@ pub(super) fn all_by_name(
         }
         // The relay's own outcome holds for receivers without one.
         let unsaid = match own_outcome(&settled, *relay) {
-            Some(Outcome::Complete) => Outcome::Complete,
+            Some(own @ (Outcome::Complete | Outcome::Cancelled)) => own.clone(),
             _ => Outcome::Failed("not known: its relay is gone, or has failed".into()),
         };
         let name = names.get(relay).map_or("", String::as_str);
@@ -197,9 +197,12 @@ pub(super) fn all_by_name(
         rows.map(|row| row.node).any(|node| node == member.node)
     };
     settled.retain(|(member, _, outcome)| {
-        let is_relay = accounts
-            .get(member)
-            .is_some_and(|account| stands_aside(account, Some(outcome)));
+        // One that was cancelled, as all were, has not failed: those below it are named.
+        let is_relay = accounts.get(member).is_some_and(|account| {
+            let is_cancelled =
+                *outcome == Outcome::Cancelled && account.receivers().next().is_some();
+            is_cancelled || stands_aside(account, Some(outcome))
+        });
         // A receiver that was waited for here has come below a relay.
         let has_come = *outcome == Outcome::Absent && is_below(member);
         !is_relay && !has_come && !former.contains(member)
@@ -342,6 +345,17 @@ mod tests {
             name: Bytes::from_static(b"r3"),
         }));
         assert_eq!(gone(&account), None);
+    }
+
+    #[test]
+    fn a_relay_that_was_cancelled_with_all_others_is_not_named_beside_those_below_it() {
+        let account = account(&[Some(Outcome::Vanished), None], false);
+        let expected = [
+            ("near".to_owned(), Outcome::Complete),
+            ("relay/r0".to_owned(), Outcome::Vanished),
+            ("relay/r1".to_owned(), Outcome::Cancelled),
+        ];
+        assert_eq!(all(Outcome::Cancelled, account), expected);
     }
 
     #[test]
