@@ -217,6 +217,7 @@ pub fn send(
             sender.failure = Some(failure.into());
             continue;
         }
+        sender.begin_if_it_is_time();
         sender.pace.follow(&mut sender.host, sender.id, tell)?;
         sender.show_progress(tell);
         sender.host.turn(Sender::PATIENCE)?;
@@ -244,6 +245,8 @@ struct Sender {
     names: BTreeMap<MemberId, String>,
     required: BTreeMap<NodeId, String>,
     settled: Vec<Settled>,
+    /// When it begins at the latest, though a receiver is missing.
+    begin_at: Option<Time>,
     begun: Option<Instant>,
     /// How many packets the lists before it took: sent, and sent again; and how many copies.
     of_list: (u64, u64, u64),
@@ -266,6 +269,9 @@ impl Sender {
     const PATIENCE: Duration = Duration::from_millis(100);
     /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
+    /// How long receivers may take to register for a transfer that will be ended, because one that
+    /// is required did not come: they are told so.
+    const TOLD_WITHIN: Duration = Duration::from_secs(3);
     /// The most bytes that are offered between two turns, so that the network is read in time.
     const OFFER_MAX: usize = 1 << 20;
 
@@ -285,6 +291,7 @@ impl Sender {
         let thread = TransferError::system("start a thread");
         let mut length = None;
         let mut settled = Vec::new();
+        let mut is_short = false;
         let source = match sending.cargo {
             Cargo::Files(scan) => {
                 let entries = scan.manifest.entries().len();
@@ -306,9 +313,11 @@ impl Sender {
                         named.extend(unanswered(&host));
                         return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
                     }
-                    // With these options all required receivers are waited for again, and told if
-                    // one does not come.
-                    if !sending.together && !sending.strict {
+                    // With these options all required receivers are told if one does not come: it
+                    // ends for them, too. That one has had its time.
+                    if sending.together || sending.strict {
+                        is_short = !absent(&named).is_empty();
+                    } else {
                         settled = absent(&named);
                         settled.iter().for_each(|one| tell_settled(one, tell));
                         receivers = those_present(receivers, &named);
@@ -347,7 +356,9 @@ impl Sender {
             host.monitor(id);
         }
         pace.follow(&mut host, id, tell)?;
+        let told_within = Self::TOLD_WITHIN.min(sending.link.bulk.register_within);
         Ok(Begun::Sending(Box::new(Self {
+            begin_at: is_short.then(|| now + told_within),
             host,
             id,
             source,
@@ -479,6 +490,14 @@ impl Sender {
         if self.failures() > max {
             self.failed_max = None;
             self.give_up(&format!("{STOPPED}: more than {max} receivers failed"));
+        }
+    }
+
+    fn begin_if_it_is_time(&mut self) {
+        let now = self.host.now();
+        if self.begin_at.is_some_and(|at| at <= now) {
+            self.begin_at = None;
+            self.host.bulk().begin(now, self.id);
         }
     }
 

@@ -13,7 +13,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use groupcast_transfer::bulk::{BulkConfig, Multidriver, Outcome, Policy};
 use groupcast_transfer::xgm::Subgroups;
@@ -42,8 +42,9 @@ fn link(name: &str, port: u16) -> TransferLink {
     }
 }
 
-/// Sends `image` to receivers `one` and `two`, together, for this audience; what came of it.
-fn send_to_two(scratch: &Path, audience: Audience) -> (SendReport, [Received; 2]) {
+/// Sends `image` to receivers `one` and `two`, together, for this audience, which is waited for for
+/// so long; what came of it.
+fn send_to_two(scratch: &Path, audience: Audience, wait: Duration) -> (SendReport, [Received; 2]) {
     let image = scratch.join("image");
     fs::create_dir_all(scratch).unwrap();
     fs::write(&image, vec![7; 300_000]).unwrap();
@@ -82,13 +83,19 @@ fn send_to_two(scratch: &Path, audience: Audience) -> (SendReport, [Received; 2]
             failed_max: None,
             rates: None,
             compare: true,
-            link: link("sender", port),
+            link: {
+                let mut link = link("sender", port);
+                link.bulk.register_within = wait;
+                link
+            },
         };
         let report = send(sending, &AtomicBool::new(false), &mut |_| ()).unwrap();
         let received = both.map(|receiver| receiver.join().unwrap().unwrap());
         (report, received)
     })
 }
+
+const SHORT: Duration = Duration::from_secs(2);
 
 fn names(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -105,7 +112,9 @@ fn files_are_in_place_everywhere_or_nowhere() {
     let place = |name: &str| scratch.join(name).join("image");
 
     let absent = Audience::Required(names(&["one", "two", "three"]));
-    let (report, received) = send_to_two(&scratch, absent);
+    let (begun, wait) = (Instant::now(), Duration::from_secs(8));
+    let (report, received) = send_to_two(&scratch, absent, wait);
+    assert!(begun.elapsed() < wait * 2, "it is waited for once");
     let expected = [
         ("one".to_owned(), Outcome::Cancelled),
         ("three".to_owned(), Outcome::Absent),
@@ -116,12 +125,13 @@ fn files_are_in_place_everywhere_or_nowhere() {
     assert!(!place("one").exists() && !place("two").exists());
 
     let too_many = Audience::Between { min: 3, max: 4 };
-    let (report, received) = send_to_two(&scratch, too_many);
+    let (report, received) = send_to_two(&scratch, too_many, SHORT);
     let few = ["one", "two"].map(|name| (name.to_owned(), Outcome::TooFew));
     assert_eq!(outcomes(report), few);
     assert_eq!(received.map(|it| it.complete), [0; 2]);
 
-    let (report, received) = send_to_two(&scratch, Audience::Required(names(&["one", "two"])));
+    let required = Audience::Required(names(&["one", "two"]));
+    let (report, received) = send_to_two(&scratch, required, SHORT);
     let all = ["one", "two"].map(|name| (name.to_owned(), Outcome::Complete));
     assert_eq!(outcomes(report), all);
     assert_eq!(received.map(|it| it.complete), [1; 2]);
