@@ -4,6 +4,8 @@
 //! own sources), reads the sockets in the order that the protocol asks for, runs the timers and
 //! sends. Between turns the caller serves its clients and takes the node's events.
 
+mod following;
+
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd as _, AsRawFd, RawFd};
@@ -13,6 +15,8 @@ use groupcast_core::node::{Outgoing, Recipient, Rejected, Route};
 use groupcast_core::{MemberId, Node, Protocol, SocketClass, Time};
 use mio::Token;
 
+pub use self::following::Moved;
+use self::following::Seat;
 use crate::clock::Clock;
 use crate::config::{EndpointConfig, Group};
 use crate::counters::{Counters, SendCounters};
@@ -58,6 +62,10 @@ pub struct Endpoint<P> {
     is_member: bool,
     /// Before this time the membership is not tried to change, because that has failed.
     rejoin_at: Time,
+    /// The interface that is followed, once it is known.
+    seat: Option<Seat>,
+    /// When it is looked at next.
+    look_at: Time,
     /// Times that timers of the node were due.
     timers: u64,
     gaps: u64,
@@ -129,6 +137,8 @@ impl<P: Protocol> Endpoint<P> {
             may_doze: true,
             is_member: true,
             rejoin_at: Time::ZERO,
+            seat: None,
+            look_at: Time::ZERO,
             timers: 0,
             gaps: 0,
             gap_longest: Duration::ZERO,

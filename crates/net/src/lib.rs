@@ -85,7 +85,7 @@ mod wait;
 pub use clock::Clock;
 pub use config::{EndpointConfig, Group, Spin};
 pub use counters::{Counters, ReceiveCounters, SendCounters};
-pub use endpoint::{Endpoint, Filter};
+pub use endpoint::{Endpoint, Filter, Moved};
 pub use error::NetError;
 pub use interface::{InterfaceChoice, choose_interface, default_interface, interface_named};
 pub use key::{Key, KeyError, open_regular, random_u64};

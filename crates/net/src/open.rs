@@ -177,7 +177,7 @@ impl<P: Protocol> EndpointBuilder<P> {
 }
 
 /// `listen` with a port that no socket of this host uses now.
-fn with_free_port(listen: SocketAddrV4) -> SocketAddrV4 {
+pub(crate) fn with_free_port(listen: SocketAddrV4) -> SocketAddrV4 {
     let probe = UdpSocket::bind((*listen.ip(), 0)).and_then(|probe| probe.local_addr());
     // Why an address cannot be bound is explained when the endpoint is opened.
     let port = probe.map_or(u16::MAX, |address| address.port());

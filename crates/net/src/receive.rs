@@ -110,6 +110,13 @@ impl Receiver {
         }
     }
 
+    /// From now on receives from `socket`; what was counted stays.
+    pub(crate) fn replace(&mut self, socket: Socket) {
+        self.socket = socket;
+        self.readable = true;
+        self.drops = 0;
+    }
+
     /// Receives once; `None` (and no longer readable) if there is nothing.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 //! All unsafe code of the endpoint is here (the bare path for measurements, `raw`, has its own).
 //! IPv4 only. Every call is non-blocking but [`wait_readable`].
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::mem::{self, MaybeUninit};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -380,6 +380,14 @@ pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
     // SAFETY: the list came from `getifaddrs` and nothing points into it any more.
     unsafe { libc::freeifaddrs(first) };
     Ok(found)
+}
+
+/// The number of the interface called `name`: another one if it was removed and made anew.
+pub(crate) fn interface_index(name: &str) -> Option<u32> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name ends with a NUL and lives through the call.
+    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
+    (index > 0).then_some(index)
 }
 
 /// Lets the calling thread, and threads that it starts later, run before all that has no real-time

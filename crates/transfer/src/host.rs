@@ -11,7 +11,7 @@ use std::time::Duration;
 use groupcast_core::node::AdmissionConfig;
 use groupcast_core::{Incarnation, MemberId, NodeId, Protocol, Rng, Time};
 use groupcast_net::{
-    Clock, Endpoint, EndpointConfig, Key, KeyError, NetError, Purpose, Readiness, Sealing,
+    Clock, Endpoint, EndpointConfig, Key, KeyError, Moved, NetError, Purpose, Readiness, Sealing,
     Stranger, new_member, random_u64,
 };
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice, TransferId};
@@ -186,6 +186,8 @@ pub(crate) struct BulkHost {
     told: Vec<&'static str>,
     /// Hosts without multicast that have not proved yet that they are there.
     awaited: Vec<HostAddress>,
+    /// What became of the interface, until it is polled.
+    moved: Option<Moved>,
 }
 
 impl BulkHost {
@@ -224,6 +226,8 @@ impl BulkHost {
         if let Some(warning) = endpoint.receive_buffer().warning() {
             tracing::warn!("{warning}");
         }
+        // Takes down which interface that is.
+        endpoint.follow_interface();
         Ok(Self {
             endpoint,
             glue: Glue::new(MEMBER),
@@ -232,6 +236,7 @@ impl BulkHost {
             accounts: VecDeque::new(),
             told: Vec::new(),
             awaited,
+            moved: None,
         })
     }
 
@@ -469,8 +474,15 @@ impl BulkHost {
         })
     }
 
+    /// What became of the interface since the last call.
+    pub(crate) fn poll_moved(&mut self) -> Option<Moved> {
+        self.moved.take()
+    }
+
     /// One turn of the loop: sends, waits for at most `patience`, reads. Poll all events before it.
     pub(crate) fn turn(&mut self, patience: Duration) -> Result<(), TransferError> {
+        let moved = self.endpoint.follow_interface();
+        self.moved = moved.or(self.moved);
         let now = self.now();
         let (glue, bulk, xgm) = self.managed();
         glue.follow(now, bulk, xgm);

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::Time;
 use groupcast_core::text::printable;
+use groupcast_net::Moved;
 use groupcast_protocols::bulk::{Acceptance, DeliverTo, Notice, Order, TransferId};
 use groupcast_protocols::xgm::Subgroups;
 
@@ -185,6 +186,14 @@ impl Service {
         self.host.turn(patience)?;
         while let Some(stranger) = self.host.poll_stranger() {
             tell(ReceiveEvent::Stranger(stranger));
+        }
+        match self.host.poll_moved() {
+            Some(Moved::Back) => tell(ReceiveEvent::Rejoined { address: None }),
+            Some(Moved::To(address)) => {
+                let address = Some(address);
+                tell(ReceiveEvent::Rejoined { address });
+            }
+            None => {}
         }
         if let Some(home) = self.home.as_deref()
             && let Some(is_shared) = home.take_news()

@@ -20,6 +20,7 @@ mod forged;
 mod guests;
 mod idle;
 mod mesh;
+mod moves;
 mod mtu;
 mod orders;
 mod paper;

@@ -292,6 +292,27 @@ impl Testbed {
         run("ip", &["-n", &namespace, "-batch", "-"], &script).map(|_| ())
     }
 
+    /// Takes the interface of `host` away, and gives it another one of the same name with the same
+    /// address: what was joined on the former one is not on this one.
+    pub fn replace_interface(&self, host: usize) -> Result<(), TestbedError> {
+        self.switch(&format!("link del p{host}\n"))?;
+        self.build_wire(host, self.address(host))
+    }
+
+    /// From now on `host` has another address, as after a lease has ended; which one.
+    pub fn change_address(&self, host: usize) -> Result<Ipv4Addr, TestbedError> {
+        let namespace = self.identity.host(host);
+        let [a, b, c, _] = self.address(host).octets();
+        let address = Ipv4Addr::new(a, b, c, 255 - host as u8);
+        let script = format!(
+            "address flush dev eth0\n\
+             address add {address}/24 dev eth0\n\
+             route replace 224.0.0.0/4 dev eth0\n"
+        );
+        run("ip", &["-n", &namespace, "-batch", "-"], &script)?;
+        Ok(address)
+    }
+
     /// From now on, and at the latest after two seconds, the switch sends a multicast only to hosts
     /// that have joined its group: IGMP snooping, with a querier in each part. It is of version 3:
     /// with version 2 a host that heard another join says neither that it joins nor that it leaves.
@@ -370,22 +391,27 @@ impl Testbed {
     }
 
     fn build_host(&self, host: usize) -> Result<(), TestbedError> {
+        let namespace = self.identity.host(host);
+        run("ip", &["netns", "add", &namespace], "")?;
+        quieten(&namespace)?;
+        run("ip", &["-n", &namespace, "link", "set", "lo", "up"], "")?;
+        self.build_wire(host, self.address(host))
+    }
+
+    /// The wire of a host, with this address at its end.
+    fn build_wire(&self, host: usize, address: Ipv4Addr) -> Result<(), TestbedError> {
         let (switch, namespace) = (self.identity.switch(), self.identity.host(host));
         let port = format!("p{host}");
         let offload = self.link.offload_options();
-        run("ip", &["netns", "add", &namespace], "")?;
-        quieten(&namespace)?;
         self.switch(&format!(
             "link add {port} type veth peer name eth0 netns {namespace}\n\
              link set {port} master br0 {offload} up\n"
         ))?;
-        let address = self.address(host);
         run(
             "ip",
             &["-n", &namespace, "-batch", "-"],
             &format!(
-                "link set lo up\n\
-                 link set eth0 {offload} up\n\
+                "link set eth0 {offload} up\n\
                  address add {address}/24 dev eth0\n\
                  route add 224.0.0.0/4 dev eth0\n"
             ),

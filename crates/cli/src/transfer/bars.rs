@@ -216,6 +216,12 @@ impl ReceiveShown {
                 "{} was removed or moved away: it is made anew",
                 printable(directory.as_os_str().as_encoded_bytes())
             )),
+            ReceiveEvent::Rejoined { address } => Self::Say(match address {
+                Some(address) => {
+                    format!("the interface has the address {address} now: joined again")
+                }
+                None => "the interface is back: joined again".into(),
+            }),
             ReceiveEvent::Listening => Self::Say("ready to receive".into()),
             ReceiveEvent::Accepted { transfer, held } => Self::Begin((*transfer).clone(), *held),
             ReceiveEvent::Refused { transfer, reason } => {

@@ -171,6 +171,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) -> Option<Value> {
         ReceiveEvent::Renewed { directory } => {
             json!({"event": "renewed", "directory": directory.to_string_lossy()})
         }
+        ReceiveEvent::Rejoined { address } => json!({"event": "rejoined", "address": address}),
         ReceiveEvent::Listening => json!({"event": "listening"}),
         ReceiveEvent::Accepted { transfer, held } => {
             line("accepted", transfer, &json!({"held": held}))

@@ -1,5 +1,6 @@
 //! The events of a receiver, for its user.
 
+use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -33,6 +34,12 @@ pub enum ReceiveEvent<'a> {
     Renewed {
         /// The directory.
         directory: &'a Path,
+    },
+    /// The interface was gone and is back, or its address has changed: the receiver has joined the
+    /// group again.
+    Rejoined {
+        /// Its new address; `None` if it is as before.
+        address: Option<Ipv4Addr>,
     },
     /// The receiver is ready for transfers.
     Listening,
