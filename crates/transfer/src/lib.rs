@@ -17,7 +17,7 @@
 //!   tree, the moves into place, paths that lead nowhere else.
 //! - `arrival.rs`: the command that a receiver runs then.
 //! - `receive.rs`, `receive/`: the loop of a receiver; `receive/ending.rs`: how transfers end
-//!   there.
+//!   there; `receive/followers.rs`: several senders of one content.
 //! - `host.rs`, `instance.rs`: the endpoint on real sockets, which carries group management, too.
 //! - [`relay`](fn@relay): from one group into another, with every receiver in the sender's account.
 //! - [`census`](fn@census): who is there to receive.

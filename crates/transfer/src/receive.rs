@@ -3,6 +3,7 @@
 
 mod ending;
 mod event;
+mod followers;
 mod lists;
 mod placed;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use groupcast_protocols::bulk::{Acceptance, DeliverTo, Notice, Order, TransferId
 use groupcast_protocols::xgm::Subgroups;
 
 pub use self::event::{Described, ReceiveEvent, Received};
+use self::followers::Followers;
 use self::lists::Lists;
 use self::placed::Placed;
 use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
@@ -107,6 +109,8 @@ struct Service {
     /// Lists of files that are about to be sent, and the results of comparing.
     lists: Lists,
     placed: Placed,
+    /// Transfers whose content is under way from other senders.
+    followers: Followers,
     /// How many streams were to go into a file.
     streams: u64,
     totals: Received,
@@ -147,6 +151,7 @@ impl Service {
             retired: Vec::new(),
             lists: Lists::default(),
             placed: Placed::default(),
+            followers: Followers::default(),
             streams: 0,
             totals: Received::default(),
             is_stopped: false,
@@ -207,6 +212,7 @@ impl Service {
         self.take_notices(tell);
         self.take_done(tell);
         self.take_compared();
+        self.follow(tell);
         Ok(())
     }
 
@@ -241,6 +247,7 @@ impl Service {
                     let thread = self.lists.end(id);
                     self.retired.extend(thread);
                 }
+                Notice::Received { id, .. } if self.followers.is_received(id) => {}
                 Notice::Data { id, offset, bytes } => self.data(id, offset, bytes, tell),
                 Notice::Received { id, .. } => match self.host.bulk().deliver_to(id) {
                     Some(DeliverTo::Aside) => self.verify(id),
@@ -308,7 +315,20 @@ impl Service {
             self.transfers.insert(id, incoming);
             return self.prepared(id, ready.held, tell);
         }
-        let target = match self.target(&about, id) {
+        if !self.waits(&described, &about) {
+            self.begin(described, &about, tell);
+        }
+    }
+
+    /// Starts the disk's thread of a transfer that was announced.
+    fn begin(
+        &mut self,
+        described: Described,
+        about: &About,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        let id = described.id;
+        let target = match self.target(about, id) {
             Ok(target) => target,
             Err(reason) => return self.refuse(&described, reason, tell),
         };
@@ -364,7 +384,7 @@ impl Service {
     fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
         self.retired.retain(|(_, thread)| !thread.is_finished());
         let ending = self.ending.len() + self.retired.len();
-        let under_way = self.transfers.len() + self.lists.len() + ending;
+        let under_way = self.transfers.len() + self.lists.len() + self.followers.len() + ending;
         if under_way >= Self::TRANSFERS_MAX {
             return Err("this receiver takes no more transfers at once");
         }

@@ -107,6 +107,11 @@ impl Bulk {
         receiver.is_some_and(Receiver::carries_messages)
     }
 
+    /// When the sender of a transfer that was announced here was last heard.
+    pub fn heard(&self, id: TransferId) -> Option<Time> {
+        self.receivers.get(&id).map(Receiver::heard)
+    }
+
     /// When this receiver delivers what it has of a transfer that was announced; steps are the
     /// sender's alone.
     pub fn deliver_to(&self, id: TransferId) -> Option<DeliverTo> {

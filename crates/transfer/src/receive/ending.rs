@@ -72,6 +72,7 @@ impl Service {
             received: incoming.received,
             took: incoming.since.elapsed(),
         });
+        self.followers.ended(incoming.described.id, &Ok(()));
         let manifest = manifest.or_else(|| incoming.manifest.take());
         if let (Some(content), Some(manifest)) = (incoming.content_id(), manifest) {
             self.placed.put(content, InPlace::now(manifest));
@@ -108,6 +109,8 @@ impl Service {
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
         self.totals.failed += 1;
+        let outcome = Err(reason.to_owned());
+        self.followers.ended(incoming.described.id, &outcome);
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason,
@@ -118,6 +121,7 @@ impl Service {
 
     /// The protocol has ended the transfer well, or the sender is gone after everything had come.
     pub(super) fn ended_well(&mut self, id: TransferId) {
+        self.followers.forget(id);
         match self.transfers.remove(&id) {
             Some(incoming) if incoming.state == State::Publishing => self.ending.push(incoming),
             Some(incoming) => self.retire(incoming),
@@ -132,6 +136,7 @@ impl Service {
         failure: &Failure,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
+        self.followers.forget(id);
         let Some(incoming) = self.transfers.remove(&id) else {
             return;
         };
@@ -148,6 +153,8 @@ impl Service {
         }
         let kept = !is_gone && incoming.is_kept;
         let reason = self.reason_of(failure);
+        let gone = "another sender sent the same content, and has gone: send it again";
+        self.followers.ended(id, &Err(gone.into()));
         // A transfer that is for other receivers has not failed here.
         self.totals.failed += usize::from(*failure != Failure::Excluded);
         tell(ReceiveEvent::Failed {
@@ -193,6 +200,7 @@ impl Service {
     /// Stops, and tells the senders; goes on with what is being put in place.
     pub(super) fn give_up(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         self.is_stopped = true;
+        self.refuse_waiting();
         let waits = self.receiving.output != Output::Stdout;
         let ids: Vec<TransferId> = self.transfers.keys().copied().collect();
         for id in ids {
@@ -245,6 +253,8 @@ impl Service {
 
     /// Forgets a transfer. Its disk's thread ends by itself.
     pub(super) fn forget(&mut self, id: TransferId) {
+        let gone = "another sender sent the same content, and it is sent anew: send it again";
+        self.followers.ended(id, &Err(gone.into()));
         if let Some(incoming) = self.transfers.remove(&id) {
             self.retire(incoming);
         }

@@ -273,6 +273,9 @@ fn is_publishing(service: &Service) -> bool {
 
 const LEN: usize = 400_000;
 
+/// So much that half of it, at least, comes only when the disk has taken the rest.
+const LONG: usize = 16_000_000;
+
 #[test]
 fn a_transfer_whose_sender_vanishes_after_the_last_byte_is_told_as_the_disk_ends_it() {
     for (command, expected) in [
@@ -357,6 +360,46 @@ fn the_outcome_of_what_a_stopped_receiver_puts_in_place_may_be_lost_once() {
     assert!(begun.elapsed() < Duration::from_secs(3));
     drop(service);
     assert_eq!(source.settle(), Outcome::Complete);
+}
+
+#[test]
+fn two_senders_of_one_content_at_once_end_with_the_same_outcome() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut first = Source::of(&bed, &mut bed.file("file", LONG));
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    let mut second = Source::of(&bed, &mut bed.again("file"));
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete == 2
+    });
+    assert_eq!(told.0, ["complete"; 2]);
+    for mut source in [first, second] {
+        let outcome = until_settled(&mut service, &mut source, &mut told);
+        assert_eq!(outcome, Outcome::Complete);
+    }
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+}
+
+#[test]
+fn a_sender_that_was_started_again_takes_over_from_the_one_that_was_killed() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut first = Source::of(&bed, &mut bed.file("file", LONG));
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    drop(first);
+    let mut second = Source::of(&bed, &mut bed.again("file"));
+    let outcome = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(told.0, ["complete"]);
 }
 
 #[test]

@@ -566,6 +566,11 @@ impl Receiver {
         self.announce.messages.is_some()
     }
 
+    /// When the sender was last heard.
+    pub(super) fn heard(&self) -> Time {
+        self.heard
+    }
+
     /// Whether its user has answered.
     pub(super) fn is_answered(&self) -> bool {
         !matches!(self.state, State::Announced)
