@@ -4,6 +4,9 @@
 //! that it has not received yet, the reason of its disconnection among them. So the daemon shuts
 //! down its sending side, and for a time reads and drops what the client still sends. A Unix socket
 //! keeps what was written for the other side, so closing it is enough.
+//!
+//! What comes under TLS is dropped as it comes: to open it would take a processor, and most of a
+//! record need not be payload.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read as _};
@@ -20,6 +23,8 @@ const WITHIN: Duration = Duration::from_secs(2);
 const COUNT_MAX: usize = 256;
 /// The most bytes of one connection that are dropped at a time.
 const SHARE: usize = 256 << 10;
+/// A read counts as so many bytes at least.
+const READ_COST: usize = 4 << 10;
 
 /// The lingering connections, each with its deadline.
 #[derive(Debug, Default)]
@@ -74,12 +79,68 @@ impl Lingering {
         while len < SHARE {
             match stream.read(&mut dropped) {
                 Ok(0) => break,
-                Ok(read) => len += read,
+                Ok(read) => len += read.max(READ_COST),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => len += READ_COST,
                 Err(_) => break,
             }
         }
         self.streams.remove(&id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::TcpStream as StdTcpStream;
+
+    use groupcast_tls::{Server, ServerFiles};
+    use mio::net::TcpListener;
+    use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+    use super::*;
+
+    /// Keeps the connection, whatever the other side sends: bytes that are no TLS would be an error
+    /// if they were read as such.
+    #[test]
+    fn what_comes_over_tls_is_not_opened_any_more() {
+        let directory = std::env::temp_dir().join(format!("gc-raw-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let CertifiedKey { cert, signing_key } =
+            generate_simple_self_signed(["daemon.example".to_owned()]).unwrap();
+        let files = ServerFiles {
+            certificate: directory.join("cert.pem"),
+            key: directory.join("key.pem"),
+            client_ca: None,
+        };
+        std::fs::write(&files.certificate, cert.pem()).unwrap();
+        std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&files.key, private).unwrap();
+        let server = Server::load(&files).unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+
+        let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let mut client = StdTcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let socket = loop {
+            match listener.accept() {
+                Ok((socket, _)) => break socket,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        };
+        let stream = Stream::Tls(Box::new(server.accept(socket).unwrap()));
+        let (mut lingering, id, now) = (Lingering::default(), ClientId(1), Time::ZERO);
+        client.write_all(&[b'x'; 1 << 10]).unwrap();
+        lingering.add(now, id, stream);
+        for _ in 0..20 {
+            client.write_all(&[b'x'; 1 << 10]).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(lingering.handle_ready(id), "it lingers");
+        }
+        assert_eq!(lingering.count(), 1);
+        drop(client);
+        while lingering.count() > 0 {
+            lingering.handle_ready(id);
+        }
     }
 }

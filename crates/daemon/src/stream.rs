@@ -116,10 +116,12 @@ impl Stream {
         }
     }
 
-    /// The socket alone, for a connection that is only drained.
+    /// The socket alone, for a connection that is only drained: what comes is neither opened nor
+    /// read as text.
     pub(crate) fn into_socket(self) -> Self {
         match self {
-            Self::Bus(stream) => stream.into_socket(),
+            Self::Bus(stream) => stream.into_socket().into_socket(),
+            Self::Tls(stream) => Self::Tcp(stream.into_socket()),
             socket => socket,
         }
     }

@@ -61,6 +61,11 @@ impl<S> TlsStream<S> {
         &mut self.socket
     }
 
+    /// The socket alone: what comes is not opened any more, and what waits for room is lost.
+    pub fn into_socket(self) -> S {
+        self.socket
+    }
+
     /// Whether the two sides have not agreed on keys yet.
     pub fn is_handshaking(&self) -> bool {
         self.session.is_handshaking()
