@@ -245,6 +245,9 @@ impl Clients {
             }
             let share = self.read(now, id, engine, left.min(READ_SHARE));
             left = left.saturating_sub(share.taken);
+            if !self.streams.contains_key(&id) {
+                continue;
+            }
             let rest = share.rest();
             self.readable
                 .note(id, share.taken >= HEAVY || !rest.is_zero());

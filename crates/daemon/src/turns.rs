@@ -85,6 +85,12 @@ impl ReadTurns {
         self.light.len() + self.heavy.len()
     }
 
+    /// How many clients took much when they were read last.
+    #[cfg(test)]
+    pub(crate) fn len_took_much(&self) -> usize {
+        self.took_much.len()
+    }
+
     /// How many of them took much.
     pub(crate) fn len_heavy(&self) -> usize {
         self.heavy.len()

@@ -59,7 +59,11 @@ impl Clients {
     ) -> ReadShare {
         let begun = Instant::now();
         let mut share = self.read_some(now, id, engine, max);
-        if let Some(stream) = self.streams.get(&id).filter(|stream| !stream.is_plain()) {
+        let Some(stream) = self.streams.get(&id) else {
+            // It has ended, and nothing is noted about it.
+            return share;
+        };
+        if !stream.is_plain() {
             engine.set_input_ahead(now, id, stream.input_ahead());
         }
         if share.frames > 0 {

@@ -325,6 +325,38 @@ fn where_two_send_long_frames_each_rests_after_a_part_and_what_ends_comes_whole(
     assert!(clients.long.is_empty());
 }
 
+/// Their end comes in the read that would note that they sent much.
+#[test]
+fn nothing_is_kept_of_who_sends_a_part_of_a_long_frame_and_ends() {
+    let path = std::env::temp_dir().join(format!("gc-ends-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let (mut engine, now) = (engine(), Time::ZERO);
+    for _ in 0..3 {
+        let mut stream = StdUnixStream::connect(&path).unwrap();
+        stream.write_all(&hello()).unwrap();
+        clients.accept_at = Some(now);
+        clients.take_input(now, &mut engine);
+        let id = *clients.streams.keys().next_back().unwrap();
+        clients.handle_ready(now, token_of(id), READABLE);
+        clients.take_input(now, &mut engine);
+        let mut part = (1u32 << 24).to_be_bytes().to_vec();
+        part.resize(LONG_PART + 4096, 0);
+        stream.write_all(&part).unwrap();
+        drop(stream);
+        let closed = Readiness {
+            closed: true,
+            ..READABLE
+        };
+        clients.handle_ready(now, token_of(id), closed);
+        clients.take_input(now, &mut engine);
+        assert_eq!(clients.count(), 0, "it was read to its end");
+    }
+    assert_eq!(engine.counters().clients_accepted, 3);
+    assert!(clients.long.is_empty() && clients.rests.is_empty());
+    assert_eq!(clients.readable.len_took_much(), 0);
+}
+
 /// A client that has a lot to read and goes on sending still gets the last frame.
 #[test]
 fn the_reason_of_an_expulsion_arrives_over_tcp() {
