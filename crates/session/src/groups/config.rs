@@ -131,7 +131,8 @@ groupcast_core::settings! {
         pub frame_within: Duration = Duration::from_secs(60) => Spec::time(),
             "Too small: long messages over slow links are not possible. Too large: clients that never finish a message \
              hold memory for that long.";
-        /// How long a new connection may take to say hello.
+        /// How long a new connection may take to say hello, and may then wait for a former client
+        /// of its name to leave its groups.
         pub hello_within: Duration = Duration::from_secs(10) => Spec::time(),
             "Too small: slow clients are turned away. Too large: connections that say nothing take up room.";
         /// How long a client may take to read the last frame of its connection.

@@ -478,6 +478,15 @@ impl Engine {
             let seconds = self.config.hello_within.as_secs();
             let text = format!("no hello came within {seconds} s: connect with a groupcast client");
             self.refuse(now, id, Refusal::TooLate, text);
+        } else if let ClientPhase::AwaitingName(hello) = &client.phase {
+            let (name, seconds) = (hello.name.as_deref(), self.config.hello_within.as_secs());
+            let text = format!(
+                "a former client of the daemon {} is called {:?}, and has not left its groups within {seconds} s: try again, \
+                 or choose another name",
+                self.host,
+                name.unwrap_or_default()
+            );
+            self.refuse(now, id, Refusal::NameInUse, text);
         } else {
             let backlog = link.output.backlog();
             let seconds = self.config.stalled_within.as_secs();

@@ -49,9 +49,9 @@ impl Engine {
             );
             return self.refuse(now, id, Refusal::NameInUse, text);
         }
+        // It waits until its deadline at most: an order that stands still carries out no leave.
         if let Some(client) = self.clients.get_mut(id) {
             client.phase = ClientPhase::AwaitingName(hello);
-            self.set_deadline(id, None);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What is a client's alone: its name, its credit, its errors, its end.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use groupcast_core::{Delivery, Event, MemberId, MessageId, OrderPlace, Rng, Service};
 use groupcast_session::frame::{ClientFrame, ClientKind, Disconnect, Hello, MAGIC, Refusal};
@@ -35,6 +37,31 @@ fn names_are_unique_at_a_daemon_and_free_again_when_their_client_is_gone() {
             .as_ref()
             .is_some_and(|welcome| welcome.private_name.ends_with("@h1"))
     );
+}
+
+/// The former client of the name cannot leave its groups while the order stands still.
+#[test]
+fn who_waits_for_its_name_is_refused_when_its_time_is_over() {
+    let (mut world, _, [al, _]) = pair();
+    world.act(al.0, al.1, |client| client.join("g"));
+    world.vanish(al.0, al.1);
+    let again = world.connect(al.0, "al");
+    let wait = |world: &mut World, time: Duration| {
+        world.now += time;
+        let now = world.now;
+        world.daemon(al.0).engine.handle_timeout(now);
+        world.settle(al.0);
+    };
+    let within = EngineConfig::default().hello_within;
+    wait(&mut world, within - Duration::from_millis(1));
+    let client = world.client(al.0, again);
+    assert!(client.welcome.is_none() && client.refused.is_none() && client.open);
+    wait(&mut world, Duration::from_millis(1));
+    let client = world.client(al.0, again);
+    let (code, text) = client.refused.clone().unwrap();
+    assert_eq!(code, Refusal::NameInUse);
+    assert!(text.contains("\"al\"") && text.contains("try again"), "{text}");
+    assert!(!client.open);
 }
 
 #[test]
