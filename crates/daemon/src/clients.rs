@@ -26,13 +26,14 @@ use std::time::Duration;
 use groupcast_core::Time;
 use groupcast_net::Readiness;
 use groupcast_session::frame::AccessToken;
+use groupcast_session::groups::REFUSED_MAX;
 use groupcast_session::{ClientId, Engine};
 use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
 
 use crate::client_calls::ClientCalls;
 use crate::error::DaemonError;
-use crate::linger::Lingering;
+use crate::linger::{self, Lingering};
 use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
 use crate::pace::Pace;
 use crate::stream::Stream;
@@ -111,6 +112,8 @@ pub(crate) struct Clients {
     accept_from: usize,
     /// How many bytes may still be read in this turn.
     left: usize,
+    /// Why no client could be accepted, for the log.
+    trouble: Option<io::Error>,
     calls: ClientCalls,
 }
 
@@ -154,6 +157,7 @@ impl Clients {
             pace: Pace::default(),
             accept_from: 0,
             left: READ_TOTAL,
+            trouble: None,
             calls: ClientCalls::default(),
         })
     }
@@ -306,6 +310,11 @@ impl Clients {
         }
     }
 
+    /// Why no client could be accepted, if that was so since the last call.
+    pub(crate) fn take_trouble(&mut self) -> Option<io::Error> {
+        self.trouble.take()
+    }
+
     /// Whether some client has output that may be written now.
     pub(crate) fn has_output(&self) -> bool {
         self.writable.len() > 0
@@ -369,7 +378,7 @@ impl Clients {
                     ErrorKind::WouldBlock => return None,
                     ErrorKind::ConnectionAborted | ErrorKind::Interrupted => {}
                     _ => {
-                        tracing::warn!("cannot accept a client, and try again later: {error}");
+                        self.trouble = Some(error);
                         return Some(now + ACCEPT_PAUSE);
                     }
                 },
@@ -439,15 +448,20 @@ fn token_of(id: ClientId) -> Token {
     Token(CLIENTS_FROM + id.0 as usize)
 }
 
+/// How many files a daemon with so many clients may have open: theirs, those of connections that
+/// are refused or linger, and others: sockets between daemons, listeners, histories, traces,
+/// standard streams.
+fn files_wanted(clients: usize) -> u64 {
+    const OTHERS: usize = 192;
+    (clients + REFUSED_MAX + linger::COUNT_MAX + OTHERS) as u64
+}
+
 /// Raises the limit of open files to what `clients` connections need, as far as the hard limit
 /// allows.
 pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-    /// Files beside the clients': sockets between daemons, listeners, history, standard streams,
-    /// and connections that are being refused.
-    const OTHERS: u64 = 128;
-    let wanted = clients as u64 + OTHERS;
+    let wanted = files_wanted(clients);
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());

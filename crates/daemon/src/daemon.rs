@@ -340,6 +340,11 @@ impl Daemon {
         self.clients.give_output(now, &mut self.engine);
         self.clients.tend_traces(now);
         self.record(now);
+        if let Some(error) = self.clients.take_trouble()
+            && self.client_log.admit(now)
+        {
+            tracing::warn!("cannot accept a client, and try again later: {error}");
+        }
         if let Some(count) = self.client_log.take_left_out(now) {
             tracing::warn!("{count} more lines about clients were left out");
         }

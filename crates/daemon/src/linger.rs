@@ -20,7 +20,7 @@ use crate::stream::Stream;
 /// How long the other side may take to end.
 const WITHIN: Duration = Duration::from_secs(2);
 /// The most connections that linger; beyond it the oldest is reset.
-const COUNT_MAX: usize = 256;
+pub(crate) const COUNT_MAX: usize = 256;
 /// The most bytes of one connection that are dropped at a time.
 const SHARE: usize = 256 << 10;
 /// A read counts as so many bytes at least.

@@ -64,6 +64,37 @@ fn flood(path: &Path) -> StdUnixStream {
     stream
 }
 
+#[test]
+fn there_are_files_for_all_clients_and_for_those_that_are_refused_or_linger() {
+    let config = EngineConfig::default();
+    let (refused, lingering) = (REFUSED_MAX, linger::COUNT_MAX);
+    let connections = config.clients_max + refused + lingering;
+    // Each trace has a file, and there are sockets, histories and the log.
+    assert!(files_wanted(config.clients_max) >= connections as u64 + 128);
+}
+
+/// Whoever keeps all files of a daemon open would fill its log otherwise.
+#[test]
+fn that_no_client_can_be_accepted_is_told_to_the_loop_and_tried_again_later() {
+    let path = std::env::temp_dir().join(format!("gc-trouble-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    // A socket that does not listen: each accept fails.
+    let (one, _other) = StdUnixStream::pair().unwrap();
+    let listener = std::os::unix::net::UnixListener::from(std::os::fd::OwnedFd::from(one));
+    listener.set_nonblocking(true).unwrap();
+    clients.unix.listener = mio::net::UnixListener::from_std(listener);
+    let (mut engine, mut now) = (engine(), Time::ZERO);
+    clients.accept_at = Some(now);
+    for _ in 0..3 {
+        clients.take_input(now, &mut engine);
+        assert_eq!(clients.patience(now, &mut engine), Some(ACCEPT_PAUSE));
+        assert!(clients.take_trouble().is_some());
+        assert!(clients.take_trouble().is_none(), "it is told once");
+        now += ACCEPT_PAUSE;
+    }
+}
+
 /// Writing to a client may give others output, as credit that they wait for: the loop does not
 /// sleep on it.
 #[test]

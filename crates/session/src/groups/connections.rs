@@ -11,7 +11,7 @@ use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError,
 
 /// So many connections beyond `clients_max` may be open until their clients have read why they are
 /// refused.
-const REFUSED_MAX: usize = 64;
+pub const REFUSED_MAX: usize = 64;
 /// The most connections over TCP that are not welcomed; beyond it the oldest of them is refused.
 const UNWELCOMED_MAX: usize = 64;
 /// The most frames that a call handles: what is read at once may have thousands of short ones.

@@ -117,7 +117,7 @@ pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 pub use self::client::{ClientId, InputAhead, Transport};
 use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
-pub use self::connections::Handled;
+pub use self::connections::{Handled, REFUSED_MAX};
 pub use self::fact::{
     BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status,
 };
