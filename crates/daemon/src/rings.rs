@@ -397,6 +397,8 @@ impl Ring {
         let is_ready = std::mem::take(&mut self.is_ready);
         if let Some(open) = self.open_mut() {
             if is_ready || open.endpoint.due_within().is_zero() {
+                // The daemon's own endpoint waited for it, and counts gaps.
+                open.endpoint.waited_elsewhere();
                 open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
             }
             while let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event() {
@@ -576,7 +578,53 @@ impl Protocol for Labelled {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+
     use super::*;
+    use crate::config::{Listen, Options, RingOptions};
+
+    /// A ring has turns only when it is due, which may be seldom.
+    #[test]
+    fn the_time_between_the_turns_of_a_ring_is_no_scheduling_gap() {
+        let port = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.local_addr().unwrap().port()
+        };
+        let address = |last| SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, last), port());
+        let options = Options {
+            name: Some("gaps".into()),
+            listen: Some(Listen {
+                ip: Ipv4Addr::LOCALHOST.into(),
+                port: Some(port()),
+            }),
+            multicast: Some(address(93)),
+            socket: Some(std::env::temp_dir().join("gc-gaps")),
+            insecure: Some(true),
+            rings: Some(vec![RingOptions {
+                top: "wb.cb".into(),
+                multicast: address(94),
+                settings: std::collections::BTreeMap::new(),
+            }]),
+            ..Options::default()
+        };
+        let config = Config::build(None, options).unwrap();
+        let keys = Keys::load(&config).unwrap();
+        let poll = mio::Poll::new().unwrap();
+        let mut ring = Ring::new(&config, config.rings[0].clone(), 0).unwrap();
+        assert!(
+            ring.join(Time::ZERO, "gaps", &keys, poll.registry())
+                .unwrap()
+        );
+        for _ in 0..2 {
+            ring.wake();
+            ring.turn(Time::ZERO, |_, _| {}).unwrap();
+            std::thread::sleep(Endpoint::<Labelled>::GAP + Duration::from_millis(50));
+        }
+        ring.wake();
+        ring.turn(Time::ZERO, |_, _| {}).unwrap();
+        let counters = ring.open_mut().unwrap().endpoint.counters();
+        assert_eq!(counters.gaps, 0, "{:?}", counters.gap_longest);
+    }
 
     #[test]
     fn each_ring_has_a_history_of_its_own() {

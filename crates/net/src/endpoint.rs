@@ -247,6 +247,12 @@ impl<P: Protocol> Endpoint<P> {
         self.patience(self.clock.now(), None)
     }
 
+    /// The caller has waited elsewhere since the last turn, as [`due_within`](Self::due_within)
+    /// allows it: that time is no scheduling gap.
+    pub fn waited_elsewhere(&mut self) {
+        self.seen = None;
+    }
+
     /// Where the caller registers its own sources, with tokens below
     /// [`RESERVED_FROM`](Self::RESERVED_FROM).
     pub fn registry(&self) -> &mio::Registry {
