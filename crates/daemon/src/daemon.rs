@@ -88,11 +88,19 @@ pub struct Daemon {
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
     /// Messages of the last turn caused events at once, for which others may wait, and no other
-    /// daemon is there whose datagrams would end a sleep.
+    /// daemon is there whose datagrams would end a sleep; or a bimodal group has room again.
     caused: bool,
     /// When to call [`tend`](Self::tend) next.
     tend_at: Time,
     phase: RunPhase,
+}
+
+/// Which events came at a place in a turn.
+#[derive(Clone, Copy, Default, Debug)]
+struct Came {
+    any: bool,
+    /// A bimodal group has room for messages again.
+    room_of_bimodal: bool,
 }
 
 /// Reads the configuration again, on SIGHUP.
@@ -328,7 +336,8 @@ impl Daemon {
         self.endpoint.flush(now);
         self.rings.iter_mut().flatten().for_each(Ring::flush);
         // A message may have caused events at once, for instance that the order has room again.
-        self.caused = self.take_events()? && self.is_alone();
+        let came = self.take_events()?;
+        self.caused = came.room_of_bimodal || came.any && self.is_alone();
         self.answer_questions(now);
         if scraped && let Some(mut metrics) = self.metrics.take() {
             metrics.answer(|| self.status());
@@ -389,13 +398,15 @@ impl Daemon {
     }
 
     /// Hands the events of the order and of the bimodal groups to the engine, in the order in which
-    /// they came, and writes the history around them. Returns whether there were any.
-    fn take_events(&mut self) -> Result<bool, DaemonError> {
+    /// they came, and writes the history around them. Returns what came.
+    fn take_events(&mut self) -> Result<Came, DaemonError> {
         let now = self.endpoint.now();
-        let mut any = false;
+        let mut came = Came::default();
         while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
         {
-            any = true;
+            came.any = true;
+            let of_bimodal = matches!(carrier, Carrier::Bimodal(_));
+            came.room_of_bimodal |= of_bimodal && matches!(event, Event::Writable);
             match carrier {
                 Carrier::Order => {
                     if let Some(history) = &self.history {
@@ -416,7 +427,7 @@ impl Daemon {
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
             self.narrator.transition(protocol, transition);
         }
-        Ok(any)
+        Ok(came)
     }
 
     /// Carries out the effects of an event of the order on the daemon itself.
@@ -613,3 +624,6 @@ fn is_client_line(fact: &Fact) -> bool {
             | Fact::Spills { .. }
     )
 }
+
+#[cfg(test)]
+mod tests;
