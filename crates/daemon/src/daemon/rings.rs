@@ -145,7 +145,7 @@ impl Daemon {
     }
 
     /// Leaves the rings of which clients have wanted nothing for long enough.
-    fn look_at_rings(&mut self, now: Time) -> Result<(), DaemonError> {
+    pub(super) fn look_at_rings(&mut self, now: Time) -> Result<(), DaemonError> {
         if now < self.look_at {
             return Ok(());
         }
@@ -157,6 +157,12 @@ impl Daemon {
             if ring.is_out() {
                 // This has no effect while clients want something of it.
                 self.engine.done_with_ring(index);
+                // A ring of the same name and address may be made before the next turn, and is
+                // another one.
+                if index >= self.config.rings.len() && self.engine.ring_at(index).is_none() {
+                    ring.close();
+                    self.rings[index] = None;
+                }
                 continue;
             }
             let is_used = !ring.is_in() || self.engine.uses_ring(index);
@@ -169,7 +175,7 @@ impl Daemon {
     }
 
     /// Tells the ring and the engine that the next stay in the ring is that of a new member.
-    fn begin_ring(&mut self, now: Time, index: usize) -> Result<(), DaemonError> {
+    pub(super) fn begin_ring(&mut self, now: Time, index: usize) -> Result<(), DaemonError> {
         let Some(ring) = &mut self.rings[index] else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Goal: what waits is not slept on. Method: real
+//! Goal: what waits is not slept on, and a ring that is made again is joined again. Method: real
 //! sockets, and turns one at a time.
 
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -11,9 +11,10 @@ use groupcast_session::frame::{
     ClientFrame, ClientKind, DaemonFrame, FRAME_MAX, FrameDecoder, Hello, MAGIC, VERSION,
     encode_publish_head,
 };
+use groupcast_session::names::Pool;
 
 use super::*;
-use crate::config::{Listen, Options};
+use crate::config::{Listen, Options, PoolOptions};
 
 /// All of a test may take so long.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -75,6 +76,14 @@ impl Client {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         self.stream.write_all(&bytes).unwrap();
+    }
+
+    fn join_on_ring(&mut self, group: &str) {
+        self.send(&ClientFrame::Join {
+            group: group.into(),
+            discard_own: false,
+            ring: true,
+        });
     }
 
     fn publish(&mut self, number: u64, service: Service, group: &str, payload: &[u8]) {
@@ -161,4 +170,83 @@ fn messages_of_a_bimodal_group_that_has_room_again_are_not_slept_on() {
     drop(client);
     stop.stop();
     other.join().unwrap();
+}
+
+/// The ring has the same name and the same address as before.
+#[test]
+fn a_ring_that_ends_and_is_made_again_within_a_turn_carries_its_groups() {
+    let port = free_port();
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 96), free_port());
+    let pool = PoolOptions {
+        addresses: Pool::new(Ipv4Addr::new(239, 192, 79, 97), 32, port).unwrap(),
+        settings: std::collections::BTreeMap::new(),
+    };
+    let options = Options {
+        ring_pool: Some(pool),
+        ..Options::default()
+    };
+    let mut daemon = Daemon::start(config("again", multicast, options)).unwrap();
+    let mut first = Client::connect(&socket_of("again"));
+    first.join_on_ring("g");
+    let mut shown = |daemon: &mut Daemon, client: &mut Client, what: &str| {
+        turn_until(daemon, what, |_| {
+            let frames = client.frames();
+            frames
+                .iter()
+                .any(|frame| matches!(frame, DaemonFrame::View(view) if view.members.len() == 1))
+        });
+    };
+    shown(&mut daemon, &mut first, "a view of the first ring");
+    let made = daemon.engine.ring_at(0).cloned().expect("it is made");
+
+    // Its last client is gone, and the daemon leaves it.
+    drop(first);
+    turn_until(&mut daemon, "the ring is unused", |it| {
+        !it.engine.uses_ring(0)
+    });
+    let now = daemon.endpoint.now();
+    daemon.rings[0].as_mut().unwrap().abandon(now);
+    daemon.begin_ring(now, 0).unwrap();
+    turn_until(&mut daemon, "the ring ends", |it| it.engine.rings_made().is_empty());
+    // Another client asks for it in the turn in which the daemon is done with it.
+    daemon.look_at = daemon.endpoint.now() + LIMIT;
+    let mut second = Client::connect(&socket_of("again"));
+    turn_until(&mut daemon, "a welcome", |_| {
+        let frames = second.frames();
+        frames
+            .iter()
+            .any(|frame| matches!(frame, DaemonFrame::Welcome(_)))
+    });
+    assert!(daemon.engine.ring_at(0).is_some(), "it is still closing");
+    second.join_on_ring("g");
+    daemon.look_at = Time::ZERO;
+    let now = daemon.endpoint.now();
+    daemon.look_at_rings(now).unwrap();
+    assert!(daemon.engine.ring_at(0).is_none(), "it is forgotten");
+    // The rest of that turn.
+    let begun = Instant::now();
+    while daemon.engine.ring_at(0).is_none() {
+        assert!(begun.elapsed() < LIMIT, "the ring is not made again");
+        let mut ready = Vec::new();
+        let wait = Some(Duration::from_millis(1));
+        daemon.endpoint.await_work(wait, &mut ready).unwrap();
+        let now = daemon.endpoint.now();
+        for (token, readiness) in ready {
+            daemon.clients.handle_ready(now, token, readiness);
+        }
+        daemon.clients.take_input(now, &mut daemon.engine);
+        daemon.submit(now);
+        daemon.endpoint.work().unwrap();
+        daemon.take_events().unwrap();
+    }
+    let again = daemon.engine.ring_at(0).unwrap();
+    assert_eq!(again.multicast, made.multicast);
+    shown(&mut daemon, &mut second, "a view of the second ring");
+    second.publish(1, Service::Agreed, "g", b"hello");
+    turn_until(&mut daemon, "the message", |_| {
+        let frames = second.frames();
+        frames
+            .iter()
+            .any(|frame| matches!(frame, DaemonFrame::Message(_)))
+    });
 }
