@@ -260,57 +260,69 @@ fn the_bus_asks_the_order_of_a_domain() {
     );
 }
 
+/// `al` answers requests to two groups, the second of which a ring carries. Places of the two
+/// orders may be equal: the daemon names requests anew.
 #[test]
-fn a_request_goes_through_the_ring_of_its_group() {
+fn requests_go_through_the_orders_of_their_groups_and_have_names_of_their_own() {
     let (mut world, mut rng, [al, bo]) = pair();
     world.divide_ring(1, &[vec![al.0, bo.0]], &mut rng);
     world.act(al.0, al.1, |client| {
-        client.join("jobs.cb");
-        client.say(GuestFrame::Claim {
-            token: 1,
-            may_wait: false,
-            role: groupcast_session::guests::Role::Answering,
-            group: "jobs.cb".into(),
-        });
+        for (token, group) in [(1, "plain"), (2, "jobs.cb")] {
+            client.join(group);
+            client.say(GuestFrame::Claim {
+                token,
+                may_wait: false,
+                role: groupcast_session::guests::Role::Answering,
+                group: group.into(),
+            });
+        }
     });
     world.run(&mut rng);
     world.act(bo.0, bo.1, |client| {
         client.say(GuestFrame::Guest { id: 7, floor: 0 });
-        client.say(GuestFrame::Request {
-            number: 1,
-            answers: 1,
-            handler: None,
-            within: std::time::Duration::from_secs(1),
-            group: "jobs.cb".into(),
-            payload: bytes::Bytes::from_static(b"do"),
-            stream_len: 0,
-        });
+        for number in 1..=6 {
+            client.say(GuestFrame::Request {
+                number,
+                answers: 1,
+                handler: None,
+                within: std::time::Duration::from_secs(1),
+                group: ["plain", "jobs.cb"][number as usize % 2].into(),
+                payload: bytes::Bytes::copy_from_slice(&[number as u8]),
+                stream_len: 0,
+            });
+        }
     });
     world.run(&mut rng);
-    let asked = world
+    let asked: Vec<(u64, Vec<u8>)> = world
         .client(al.0, al.1)
         .guest
         .iter()
-        .find_map(|(reply, _)| match reply {
-            GuestReply::Request { place, .. } => Some(place.seq),
+        .filter_map(|(reply, payload)| match reply {
+            GuestReply::Request { place, .. } => Some((place.seq, payload.clone())),
             _ => None,
-        });
-    let seq = asked.expect("al is asked");
-    // The second ring's number stands in the highest byte.
-    assert_eq!(seq >> 56, 2);
+        })
+        .collect();
+    assert_eq!(asked.len(), 6);
+    assert!(asked.is_sorted_by(|one, next| one.0 < next.0), "{asked:?}");
     world.act(al.0, al.1, |client| {
-        client.say(GuestFrame::Answer {
-            seq,
-            payload: bytes::Bytes::from_static(b"done"),
-            stream_len: 0,
-        });
+        for (seq, payload) in &asked {
+            client.say(GuestFrame::Answer {
+                seq: *seq,
+                payload: payload.clone().into(),
+                stream_len: 0,
+            });
+        }
     });
     world.run(&mut rng);
     let answers = &world.client(bo.0, bo.1).guest;
-    let answered = answers
-        .iter()
-        .any(|(reply, payload)| matches!(reply, GuestReply::Answer { .. }) && payload == b"done");
-    assert!(answered, "{answers:?}");
+    let answered = answers.iter().filter_map(|(reply, payload)| match reply {
+        GuestReply::Answer { number, .. } => Some((*number, payload.clone())),
+        _ => None,
+    });
+    let mut answered: Vec<(u64, Vec<u8>)> = answered.collect();
+    answered.sort();
+    let expected: Vec<_> = (1..=6).map(|number| (number, vec![number as u8])).collect();
+    assert_eq!(answered, expected);
     assert_eq!(world.judge_ring(1), [""; 0]);
 }
 

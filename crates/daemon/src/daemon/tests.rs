@@ -207,7 +207,9 @@ fn a_ring_that_ends_and_is_made_again_within_a_turn_carries_its_groups() {
     let now = daemon.endpoint.now();
     daemon.rings[0].as_mut().unwrap().abandon(now);
     daemon.begin_ring(now, 0).unwrap();
-    turn_until(&mut daemon, "the ring ends", |it| it.engine.rings_made().is_empty());
+    turn_until(&mut daemon, "the ring ends", |it| {
+        it.engine.rings_made().is_empty()
+    });
     // Another client asks for it in the turn in which the daemon is done with it.
     daemon.look_at = daemon.endpoint.now() + LIMIT;
     let mut second = Client::connect(&socket_of("again"));

@@ -38,7 +38,8 @@ impl Default for Ask {
 /// knows that it was processed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// Its place in the order. An answer names the sequence number.
+    /// Its place in the order. An answer names the sequence number; where the daemon is in several
+    /// orders, that may be a later one than the request's.
     pub place: OrderPlace,
     /// The handler that it asks for, which this client had at that place.
     pub handler: Option<u16>,

@@ -163,7 +163,9 @@ impl GuestFrame {
 pub enum GuestReply {
     /// The client is asked as a member of a group.
     Request {
-        /// The place of the request in the order: an answer names its sequence number.
+        /// The place of the request in the order. An answer names its sequence number; where the
+        /// daemon is in several orders, that may be a later one than the request's, so that no two
+        /// requests have the same.
         place: OrderPlace,
         /// The handler that the request asks for, which the client has.
         handler: Option<u16>,

@@ -61,7 +61,7 @@ impl Engine {
         payload_at: usize,
     ) -> Result<(), String> {
         let text = |error: super::roster::OpError| error.to_string();
-        let order = &mut self.orders[on];
+        let (order, asked) = (&mut self.orders[on], &mut self.asked);
         let (table, guests) = (&order.table, &mut order.guests);
         let roster = table.roster(daemon);
         let roster = roster.ok_or("a request or a role of an unknown daemon")?;
@@ -81,6 +81,8 @@ impl Engine {
                 handler,
                 group: to,
             } => {
+                // Its place, unless another order is as far: then the next number.
+                *asked = at.seq.max(asked.saturating_add(1));
                 let request = Request {
                     guest,
                     number,
@@ -88,6 +90,7 @@ impl Engine {
                     handler,
                     group: group(to)?,
                     payload: bytes.slice(payload_at..),
+                    known_as: *asked,
                 };
                 let to = request.group.clone();
                 let is_member = |party: Party| is_in(table.roster(party.daemon), party.client, &to);
@@ -175,6 +178,7 @@ impl Engine {
                     handler,
                     group: "".into(),
                     payload: Bytes::new(),
+                    known_as: 0,
                 },
                 at,
             }),
@@ -238,11 +242,8 @@ impl Engine {
             self.journal.observe(on.carrier(), observation);
         }
         while let Some(effect) = self.orders[on].guests.poll_effect() {
-            let (client, mut reply, payload) = GuestReply::of(effect);
+            let (client, reply, payload) = GuestReply::of(effect);
             let id = ClientId(client);
-            if let GuestReply::Request { place, .. } = &mut reply {
-                place.seq = on.request_seq(place.seq);
-            }
             let GuestReply::Request { group, .. } = &reply else {
                 self.tell_guest(now, id, &reply, &payload);
                 continue;

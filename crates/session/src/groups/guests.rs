@@ -297,15 +297,17 @@ impl Engine {
         })
     }
 
-    /// A member answers the request that it was given at `seq`. An answer to any other request, or
-    /// a second answer, is skipped.
+    /// A member answers the request that it was given as `seq`, in whichever order that was. An
+    /// answer to any other request, or a second answer, is skipped.
     fn handle_answer(&mut self, id: ClientId, seq: u64, payload: Bytes, cost: usize) {
         let name = self.clients.get(id).map(|client| client.private.clone());
         let fits = payload.len() <= self.config.message_max;
-        let asked = self.order_of_request(seq).zip(name).filter(|_| fits);
-        let given = asked.and_then(|((on, seq), name)| {
-            let given = self.orders[on].guests.answer(id.0, &name, seq)?;
-            Some((on, given))
+        let given = name.filter(|_| fits).and_then(|name| {
+            let mut orders = self.orders.indices();
+            orders.find_map(|on| {
+                let given = self.orders[on].guests.answer(id.0, &name, seq)?;
+                Some((on, given))
+            })
         });
         let Some((on, (guest, number))) = given else {
             self.journal.counters.rejected += 1;

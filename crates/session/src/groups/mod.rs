@@ -161,6 +161,8 @@ pub struct Engine {
     names: Box<dyn NameService>,
     making: Making,
     bimodal: Bimodal,
+    /// The name by which clients of this daemon know the last request that came in any order.
+    asked: u64,
     /// A rule of requests and roles that is broken on purpose.
     planted: Option<crate::guests::Planted>,
     schedule: Schedule,
@@ -196,6 +198,7 @@ impl Engine {
             names: Box::new(Implicit::new(local)),
             making: Making::default(),
             bimodal: Bimodal::new(&config.bimodal_groups),
+            asked: 0,
             planted: None,
             schedule: Schedule::default(),
             questions: VecDeque::new(),

@@ -31,10 +31,6 @@ use crate::names::{DomainName, RingAddress, is_at_or_below};
 /// The most further rings of a daemon.
 pub const RINGS_PER_DAEMON_MAX: usize = 64;
 
-/// The bits of a request's `seq`, as a client knows it, from which on the number of its ring
-/// stands: places of two orders may be equal.
-const RING_AT: u32 = 56;
-
 /// The further rings of a daemon: first those that its configuration names, then those that joins
 /// have made.
 #[derive(Clone, Debug)]
@@ -54,7 +50,7 @@ struct Slot {
     is_closing: bool,
 }
 
-/// The most rings of a daemon, closing ones included: the number of a ring has one byte.
+/// The most rings of a daemon, closing ones included.
 const SLOTS_MAX: usize = 250;
 
 impl Rings {
@@ -202,28 +198,9 @@ impl OrderIndex {
     pub(super) fn of_ring(index: usize) -> Self {
         Self::at(index + 1)
     }
-
-    /// The `seq` by which a client knows the request at `seq` of this order.
-    pub(super) fn request_seq(self, seq: u64) -> u64 {
-        seq | (self.ring().map_or(0, |ring| ring as u64 + 1) << RING_AT)
-    }
-
-    /// The order and the place of a request, from the `seq` by which a client knows it.
-    fn of_request(seq: u64) -> (Self, u64) {
-        let on = Self::at((seq >> RING_AT) as usize);
-        (on, seq & ((1 << RING_AT) - 1))
-    }
 }
 
 impl Engine {
-    /// The order and the place of the request that a client names by `seq`; `None` if there is no
-    /// such order.
-    pub(super) fn order_of_request(&self, seq: u64) -> Option<(OrderIndex, u64)> {
-        let (on, seq) = OrderIndex::of_request(seq);
-        let is_known = on == OrderIndex::OWN || self.rings.top(on).is_some();
-        is_known.then_some((on, seq))
-    }
-
     /// The error of a message whose destinations are of two orders.
     pub(super) fn of_two_orders(&self, publish: &Publish) -> Option<(Reject, String)> {
         let mut names = publish.destinations();
@@ -432,18 +409,5 @@ mod tests {
         }
         assert_eq!(rings.other_below("uiuc").map(|top| &**top), Some("cb.uiuc"));
         assert_eq!(rings.other_below("wb.cb.uiuc"), None);
-    }
-
-    #[test]
-    fn requests_of_two_orders_at_one_place_have_two_names() {
-        for on in [
-            OrderIndex::OWN,
-            OrderIndex::of_ring(0),
-            OrderIndex::of_ring(63),
-        ] {
-            let seq = on.request_seq(77 << 16);
-            assert_eq!(OrderIndex::of_request(seq), (on, 77 << 16));
-        }
-        assert_eq!(OrderIndex::OWN.request_seq(5), 5);
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Given {
 /// The requests that members were given and have not answered.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
-    /// By client and place in the order.
+    /// By client and the name of the request.
     given: BTreeMap<u64, BTreeMap<u64, Given>>,
     /// The clients by their number of requests.
     by_count: BTreeSet<(usize, u64)>,
@@ -34,7 +34,7 @@ impl Asked {
     pub(super) fn give(
         &mut self,
         client: u64,
-        seq: u64,
+        known_as: u64,
         (guest, number): (GuestId, u64),
         handler: Option<u16>,
     ) {
@@ -51,13 +51,13 @@ impl Asked {
             number,
             handler,
         };
-        self.change(client, |of_client| of_client.insert(seq, given));
+        self.change(client, |of_client| of_client.insert(known_as, given));
     }
 
-    /// Takes the request that the client was given at `seq` and answers now; `None` if it has no
-    /// such request.
-    pub(super) fn take(&mut self, client: u64, seq: u64) -> Option<Given> {
-        self.change(client, |of_client| of_client.remove(&seq))
+    /// Takes the request that the client was given as `known_as` and answers now; `None` if it has
+    /// no such request.
+    pub(super) fn take(&mut self, client: u64, known_as: u64) -> Option<Given> {
+        self.change(client, |of_client| of_client.remove(&known_as))
     }
 
     /// Forgets the requests of a client that is gone.

@@ -62,6 +62,8 @@ pub(crate) struct Request {
     pub(crate) handler: Option<u16>,
     pub(crate) group: Arc<str>,
     pub(crate) payload: Bytes,
+    /// How the members of this host name it when they answer: higher than all before.
+    pub(crate) known_as: u64,
 }
 
 /// The client of an operation in the order, and the operation's place.
@@ -185,10 +187,16 @@ impl Guests {
         self.open.guest_gone(now, guest, client);
     }
 
-    /// A client of this host answers the request that it was given at `seq`. Returns the request's
-    /// guest and number; `None` if the client was given none there, or has answered it.
-    pub(crate) fn answer(&mut self, client: u64, name: &str, seq: u64) -> Option<(GuestId, u64)> {
-        let given = self.asked.take(client, seq)?;
+    /// A client of this host answers the request that it was given as `known_as`. Returns the
+    /// request's guest and number; `None` if the client was given none of that name, or has
+    /// answered it.
+    pub(crate) fn answer(
+        &mut self,
+        client: u64,
+        name: &str,
+        known_as: u64,
+    ) -> Option<(GuestId, u64)> {
+        let given = self.asked.take(client, known_as)?;
         self.observations.push_back(Observation::Replied {
             request: request_name(given.guest, given.number),
             client: name.to_owned(),
@@ -264,7 +272,7 @@ impl Guests {
                 continue;
             }
             self.asked
-                .give(party.client, by.at.seq, key, request.handler);
+                .give(party.client, request.known_as, key, request.handler);
             self.observations.push_back(Observation::Asked {
                 request: request_name(request.guest, request.number),
                 group: request.group.to_string(),
@@ -272,7 +280,10 @@ impl Guests {
             });
             self.open.effects.push_back(Effect::Asked {
                 client: party.client,
-                place: by.at,
+                place: OrderPlace {
+                    seq: request.known_as,
+                    ..by.at
+                },
                 handler: request.handler,
                 guest: by.name.clone(),
                 group: request.group.clone(),

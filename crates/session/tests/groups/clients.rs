@@ -60,7 +60,10 @@ fn who_waits_for_its_name_is_refused_when_its_time_is_over() {
     let client = world.client(al.0, again);
     let (code, text) = client.refused.clone().unwrap();
     assert_eq!(code, Refusal::NameInUse);
-    assert!(text.contains("\"al\"") && text.contains("try again"), "{text}");
+    assert!(
+        text.contains("\"al\"") && text.contains("try again"),
+        "{text}"
+    );
     assert!(!client.open);
 }
 

@@ -298,6 +298,11 @@ impl World {
         }
     }
 
+    /// The next place in the order is behind `seq`.
+    pub fn go_on_from(&mut self, seq: u64) {
+        self.seq = seq;
+    }
+
     /// The daemons that can hear each other, in each part.
     pub fn parts(&self) -> Vec<Vec<MemberId>> {
         let components = self.components.iter();

@@ -37,6 +37,26 @@ fn a_guest_gets_the_answers_of_all_that_answer_or_as_many_as_it_wants() {
     judge(&world);
 }
 
+/// Places go on through all configurations, and a member may put its own far ahead.
+#[test]
+fn requests_at_the_highest_places_are_answered() {
+    let (mut world, mut rng, [al, _, cy]) = world();
+    claim(&mut world, &mut rng, al, Role::Answering, false);
+    introduce(&mut world, &mut rng, cy, 77, 0);
+    for (number, place) in [(1, 1 << 56), (2, 1 << 63)] {
+        world.go_on_from(place);
+        say(&mut world, &mut rng, cy, request(number, 0, None));
+        assert_eq!(answer_all(&mut world, &mut rng, al), 1);
+        let told = heard(&mut world, cy);
+        assert_eq!(
+            told.last(),
+            Some(&format!("{number} ends Complete with 1")),
+            "{told:?}"
+        );
+    }
+    judge(&world);
+}
+
 #[test]
 fn a_request_ends_when_nobody_is_left_or_its_time_is_up() {
     let (mut world, mut rng, [al, bo, cy]) = world();
