@@ -71,7 +71,7 @@
 //! way the view `3:0` stands between what cy saw before and after it: cy may have missed messages
 //! there. The two views `3:0` name different members, and so are different views.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use groupcast_core::{
@@ -109,6 +109,9 @@ pub(super) enum Phase {
 #[derive(Debug, Default)]
 pub(super) struct Exchange {
     segments: Vec<Segment>,
+    /// What the states of interrupted exchanges said of names, by daemon: held messages may use
+    /// them.
+    learned: BTreeMap<MemberId, Roster>,
     pub(super) bytes: usize,
     /// Too much was held: data is not held any more, since no client is left that could get it.
     shed: bool,
@@ -150,6 +153,28 @@ impl Exchange {
             segment.held.push_back(delivery);
         }
         false
+    }
+
+    /// The exchange under way was interrupted; `next` are the daemons of the next configuration.
+    /// Of its states only names are kept, of daemons that are in `next` or have messages held here.
+    fn interrupt(&mut self, next: &[MemberId]) {
+        let Some(segment) = self.segments.last_mut() else {
+            return;
+        };
+        segment
+            .together
+            .get_or_insert_with(|| intersection(&segment.members, next));
+        segment.incomplete.clear();
+        segment.parts.clear();
+        segment.names.clear();
+        for (daemon, roster) in std::mem::take(&mut segment.states) {
+            let learned = self.learned.entry(daemon);
+            let learned = learned.or_insert_with(|| Roster::new(&roster.host));
+            learned.learn(&roster);
+        }
+        let held: BTreeSet<MemberId> = self.held().iter().map(|it| it.id.sender).collect();
+        self.learned
+            .retain(|daemon, _| next.contains(daemon) || held.contains(daemon));
     }
 
     /// Drops all held data.
@@ -317,17 +342,14 @@ impl Engine {
             Phase::Exchanging(exchange) => exchange,
             _ => Exchange::default(),
         };
-        if let Some(segment) = exchange.segments.last_mut() {
-            segment.incomplete.clear();
-            segment
-                .together
-                .get_or_insert_with(|| intersection(&segment.members, &config.members));
+        if let Some(segment) = exchange.segments.last() {
             let fact = Fact::Interrupted {
                 config: segment.config,
                 states: segment.states.len(),
                 daemons: segment.members.len(),
             };
             self.journal.fact(self.rings.fact(on, fact));
+            exchange.interrupt(&config.members);
         }
         let roster = self.own_roster(on, &exchange);
         let state = State {
@@ -391,8 +413,8 @@ impl Engine {
         };
         self.orders[on].routing.changed();
         if exchange.segments.len() > 1 {
-            let states = exchange.segments.iter().flat_map(|segment| &segment.states);
-            for (daemon, roster) in states {
+            let states = exchange.segments.last().map(|segment| &segment.states);
+            for (daemon, roster) in exchange.learned.iter().chain(states.into_iter().flatten()) {
                 self.orders[on].table.learn(*daemon, roster);
             }
         }
@@ -511,4 +533,96 @@ fn keeps_without_data(delivery: &mut Delivery) -> bool {
 fn intersection(some: &[MemberId], others: &[MemberId]) -> Vec<MemberId> {
     let some = some.iter().copied();
     some.filter(|member| others.contains(member)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::{Incarnation, MessageId, NodeId};
+
+    use super::*;
+    use crate::groups::EngineConfig;
+    use crate::groups::wire::{GroupRef, Op};
+    use crate::guests::Part;
+
+    fn member(number: u64) -> MemberId {
+        MemberId {
+            node: NodeId(number),
+            incarnation: Incarnation(number),
+        }
+    }
+
+    /// A delivery of daemon `number` in the configuration `config`.
+    fn delivery(number: u64, config: ConfigId, seq: u64, payload: Vec<u8>) -> Event {
+        Event::Deliver(Delivery {
+            id: MessageId {
+                sender: member(number),
+                number: seq,
+            },
+            service: Service::Agreed,
+            place: Some(OrderPlace { config, seq }),
+            payload: payload.into(),
+        })
+    }
+
+    /// A member that never says its state interrupts every exchange, and another one is there each
+    /// time, with much to say.
+    #[test]
+    fn of_states_in_interrupted_exchanges_little_is_kept() {
+        let mut engine = Engine::new(EngineConfig::default(), member(1), "h").unwrap();
+        let (now, silent) = (Time::ZERO, member(2));
+        let mut roster = Roster::new("far");
+        roster
+            .apply(&Op::BindClient {
+                client: 1,
+                name: "al",
+            })
+            .unwrap();
+        for group in 0..100 {
+            let name = format!("g{group}");
+            let group = GroupRef::Named(&name);
+            roster.apply(&Op::Join { client: 1, group }).unwrap();
+        }
+        for life in 3..53 {
+            let config = ConfigId {
+                counter: life,
+                representative: member(1),
+            };
+            let event = Event::Configuration(Configuration {
+                kind: ConfigurationKind::Regular,
+                id: config,
+                members: vec![member(1), silent, member(life)],
+                left: Vec::new(),
+            });
+            engine.handle_event(now, Carrier::Order, event);
+            let mut state = Vec::new();
+            State {
+                config,
+                part: Part::default(),
+                roster: roster.clone(),
+                names: vec![0; 1_000],
+            }
+            .encode(&mut state);
+            let event = delivery(life, config, life << 20, state);
+            engine.handle_event(now, Carrier::Order, event);
+            if life == 10 {
+                let mut op = Vec::new();
+                Op::Disconnect { client: 1 }.encode(&mut op);
+                let event = delivery(life, config, (life << 20) + 1, op);
+                engine.handle_event(now, Carrier::Order, event);
+            }
+        }
+        let Phase::Exchanging(exchange) = &engine.orders[OrderIndex::OWN].phase else {
+            panic!("no exchange is complete");
+        };
+        let segments = &exchange.segments;
+        assert_eq!(segments.len(), 50);
+        let is_kept = |segment: &&Segment| !segment.states.is_empty() || !segment.names.is_empty();
+        assert_eq!(segments.iter().filter(is_kept).count(), 1, "the last one");
+        // Of the daemon of which a message is held.
+        let learned: Vec<MemberId> = exchange.learned.keys().copied().collect();
+        assert_eq!(learned, [member(10)]);
+        let clients = &exchange.learned[&member(10)].clients;
+        assert!(clients[&1].groups.is_empty());
+        assert_eq!(&*clients[&1].private, "al@far");
+    }
 }
