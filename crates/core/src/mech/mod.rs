@@ -10,6 +10,7 @@
 //! - [`claims`]: what a member declares and no other can check, and how far it is believed.
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
 //!   quarantine.
+//! - [`room`]: whether members fit into one configuration.
 //! - [`probes`]: whether the way to a member that was given up works again.
 //! - [`namesakes`]: which of two processes of one name gives way, and to what proof.
 //! - [`leave`]: the steps of a graceful leave.
@@ -35,6 +36,7 @@ pub mod participation;
 pub mod peers;
 pub mod probes;
 pub mod queue_limit;
+pub mod room;
 pub mod send_queue;
 pub mod seq;
 pub mod timers;

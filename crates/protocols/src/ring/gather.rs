@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use groupcast_core::mech::peers::{Peers, Stranger};
-use groupcast_core::{MemberId, NodeId, Time};
+use groupcast_core::mech::room::fit;
+use groupcast_core::{MemberId, Time};
 
 use super::numbers::{Attempt, Seq};
 use super::ordering::Ordering;
@@ -86,25 +87,22 @@ impl Gather {
         self.left.extend(given_up.take(room));
     }
 
-    /// Adds candidates as far as there is room.
+    /// Adds candidates as far as there is room. Those that are given up need none: all must name
+    /// them, or they never agree. Each life of a node needs a place of its own, since the ring has
+    /// an index for each member; of two lives one is given up soon.
     pub(super) fn admit(&mut self, members: impl IntoIterator<Item = MemberId>, most: usize) {
         // Not a difference of lengths: members may be given up that never were candidates.
         let mut room = most.saturating_sub(self.members().count());
         for member in members {
-            if room == 0 || self.proc.len() >= Peers::MAX {
+            if self.proc.len() >= Peers::MAX {
                 return;
             }
-            let new = self.proc.insert(member);
-            room -= usize::from(new && !self.fail.contains(&member));
+            let given_up = self.fail.contains(&member);
+            if (given_up || room > 0) && self.proc.insert(member) {
+                room -= usize::from(!given_up);
+            }
         }
     }
-}
-
-/// Whether all of `members` fit into one ring of at most `most`. Of two lives of one process one is
-/// over.
-pub(super) fn fit(members: impl Iterator<Item = MemberId>, most: usize) -> bool {
-    let nodes: BTreeSet<NodeId> = members.map(|member| member.node).collect();
-    nodes.len() <= most
 }
 
 /// All candidates talk but disagree for this many time-outs: those who disagree are given up.
@@ -360,8 +358,7 @@ impl Ring {
             }
             gather.fail.insert(old);
         }
-        gather.admit([from], most);
-        gather.admit(join.proc.iter().copied(), most);
+        // Before its candidates: whom it has given up takes no room.
         let room = Peers::MAX.saturating_sub(gather.fail.len());
         let given_up = join.fail.iter().copied().filter(|member| *member != local);
         for member in given_up.take(room) {
@@ -369,6 +366,8 @@ impl Ring {
                 gather.told.insert(member, from);
             }
         }
+        gather.admit([from], most);
+        gather.admit(join.proc.iter().copied(), most);
         let given_up = &gather.fail;
         gather.accusers.retain(|member| !given_up.contains(member));
         gather.note_left(&join.left);
@@ -545,7 +544,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::Incarnation;
+    use groupcast_core::{Incarnation, NodeId};
 
     use super::*;
 
@@ -565,5 +564,21 @@ mod tests {
         gather.fail.extend(members(0..1));
         gather.admit(members(300..400), 128);
         assert_eq!(gather.members().count(), 128);
+    }
+
+    #[test]
+    fn who_is_given_up_needs_no_room_to_be_named() {
+        let mut gather = Gather::default();
+        gather.admit(members(0..3), 3);
+        gather.fail.extend(members(4..5));
+        gather.admit(members(3..6), 3);
+        assert!(
+            gather
+                .proc
+                .iter()
+                .copied()
+                .eq(members(0..3).chain(members(4..5)))
+        );
+        assert!(gather.members().eq(members(0..3)));
     }
 }

@@ -3,9 +3,10 @@
 
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
+use groupcast_core::mech::room::fit;
 use groupcast_core::{Event, MemberId, Time};
 
-use super::gather::{Gather, fit};
+use super::gather::Gather;
 use super::operational::Operational;
 use super::wire::{Announcement, Message};
 use super::{Ring, State, Timer};

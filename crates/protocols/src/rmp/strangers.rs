@@ -1,12 +1,11 @@
 //! How groups that can reach each other find each other, how a member leaves, and what two
 //! processes of one name do.
 
-use alloc::collections::BTreeSet;
-
 use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
-use groupcast_core::{Event, MemberId, NodeId, Time};
+use groupcast_core::mech::room::fit;
+use groupcast_core::{Event, MemberId, Time};
 
 use super::polling::Polling;
 use super::wire::{Announcement, Message};
@@ -234,8 +233,7 @@ impl Rmp {
     /// is about to be. Lives of one node count once: the old one goes.
     pub(super) fn has_room(&self, others: impl Iterator<Item = MemberId>) -> bool {
         let together = self.together().into_iter().chain([self.local]);
-        let nodes: BTreeSet<NodeId> = together.chain(others).map(|it| it.node).collect();
-        nodes.len() <= self.config.members_max
+        fit(together.chain(others), self.config.members_max)
     }
 
     /// Whether this member no longer listens, because it is leaving.

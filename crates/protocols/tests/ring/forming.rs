@@ -1,6 +1,7 @@
 //! Goal: rings form, whatever the order of start; a group of one is a ring too; no more come in
-//! than may. Method: start hosts
-//! together, one after another, one alone; look at configurations and deliveries.
+//! than may.
+//! Method: start hosts together, one after another, one alone; look at configurations and
+//! deliveries.
 
 use std::time::Duration;
 
@@ -124,4 +125,33 @@ fn rings_that_have_no_room_for_each_other_stay_apart() {
     cluster.run_for(Duration::from_secs(5));
     assert_eq!(cluster.configurations(0).len(), before);
     stays(&mut cluster, 3);
+}
+
+/// How long a ring of at most `most` takes until a host of it that crashed and began again is in.
+fn restarts(most: usize, hosts: usize, restarted: usize, seed: u64) -> Duration {
+    let mut cluster = at_most(most, hosts, seed);
+    cluster.start_all();
+    let formed = Cluster::all_in_one_configuration;
+    cluster.must("one ring", formed, Duration::from_secs(2));
+    cluster.crash(restarted);
+    let from = cluster.now();
+    cluster.restart(restarted);
+    cluster.must("one ring again", formed, Duration::from_secs(5));
+    let took = cluster.now().since(from);
+    cluster.check();
+    took
+}
+
+/// The new life gives the old one up as the others do, whether there would be room for both or not.
+#[test]
+fn a_host_that_begins_again_is_back_as_soon_where_its_ring_is_full() {
+    for hosts in 2..=6 {
+        for restarted in 0..hosts {
+            let seed = (10 * hosts + restarted) as u64;
+            let full = restarts(hosts, hosts, restarted, seed);
+            let with_room = restarts(2 * hosts, hosts, restarted, seed);
+            let most = with_room + Duration::from_millis(100);
+            assert!(full <= most, "{restarted} of {hosts}: {full:?} instead of {with_room:?}");
+        }
+    }
 }
