@@ -177,7 +177,11 @@ mod tests {
         Packet {
             origin,
             round: Round::default(),
-            recovered: recovered.map(|seq| Recovered { seq, origin }),
+            recovered: recovered.map(|seq| Recovered {
+                seq,
+                origin,
+                part: None,
+            }),
             body: Bytes::from_static(body),
         }
     }

@@ -23,7 +23,7 @@
 //! Files: `ordering` and `delivery` are 002's rules for one ring; `state` has the states, which are
 //! `operational`, `gather`, `commit`, `recovery`; `rest` is what a quiet ring does; `flow` tunes
 //! the windows; `passing` gets the token over one hop, `reach` remembers whom it does not reach;
-//! `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
+//! `parts` cuts what is longer than a datagram may be; `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
 //! of sequence numbers, hops and rounds; `wire` is the format; `inspect` reads it from outside;
 //! `planted` has the bugs that tests plant. Messages share packets by `crate::packing`; how a
 //! configuration is delivered and finished, and what is remembered of others, is in `core::mech`.
@@ -85,6 +85,7 @@ mod operational;
 mod ordering;
 mod outbox;
 mod packet_size;
+mod parts;
 mod passing;
 mod planted;
 mod probe;

@@ -10,9 +10,10 @@
 //! - A member that receives the token with aru ≥ install twice in a row knows that all hold it: it
 //!   installs the ring and says so (`installed`); the others follow when the token reaches them.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::closing::{Closing, start_above};
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
@@ -20,8 +21,9 @@ use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 use super::config::RingConfig;
 use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
-use super::ordering::Ordering;
+use super::ordering::{NewPacket, Ordering};
 use super::packet_size::PacketSize;
+use super::parts::{PART_HEADER, Part, Partial, cut};
 use super::wire::{Commit, Data, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 use crate::packing::refused;
@@ -42,6 +44,10 @@ pub(super) struct Recovery {
     /// Packets of the old ring that this member holds, not all members hold, and no member has
     /// re-originated yet.
     pub(super) queue: BTreeSet<Seq>,
+    /// The rest of the packet that this member re-originates in parts.
+    rest: VecDeque<NewPacket>,
+    /// Packets of the old ring of which some parts have come.
+    partial: BTreeMap<Seq, Partial>,
     /// What the transitional members know together of how far each member of the old ring holds it.
     marks: Vec<Seq>,
     /// Visits in a row at which the token's backlog was 0.
@@ -108,6 +114,8 @@ impl Recovery {
             old,
             left: commit.left.clone(),
             queue,
+            rest: VecDeque::new(),
+            partial: BTreeMap::new(),
             clear_visits: 0,
             complete_visits: 0,
             resting: None,
@@ -131,24 +139,57 @@ impl Recovery {
     /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not
     /// be sent again.
     pub(super) fn handle_recovered(&mut self, data: &Data) {
-        let (Some(Recovered { seq, origin }), Some(old)) = (data.packet.recovered, &mut self.old)
-        else {
+        let (Some(recovered), Some(old)) = (data.packet.recovered, &mut self.old) else {
             return;
         };
+        let Recovered { seq, origin, part } = recovered;
         if self.closing.same.get(data.packet.origin.at()) != Some(&true)
             || origin.at() >= old.members.len()
         {
             return;
         }
         self.queue.remove(&seq);
+        let mut whole = Some(data.packet.body.clone());
+        if let Some(part) = part {
+            if old.window.get(seq).is_some() || seq <= old.window.discarded() {
+                return;
+            }
+            let partial = self.partial.entry(seq).or_default();
+            whole = whole.and_then(|bytes| partial.add(part, bytes));
+        }
+        let Some(body) = whole else {
+            return;
+        };
+        self.partial.remove(&seq);
         let packet = Packet {
             origin,
             round: Round::default(),
             recovered: None,
-            body: data.packet.body.clone(),
+            body,
         };
         old.window.insert(seq, packet);
     }
+
+    /// Packets that this member still has to re-originate, or parts of them.
+    fn backlog(&self) -> u32 {
+        (self.queue.len() + self.rest.len()) as u32
+    }
+}
+
+/// What the packet of the old ring at `seq` is re-originated as, where packets have at most `most`
+/// bytes of records: itself, or parts of it.
+fn reoriginated(seq: Seq, packet: &Packet, most: usize) -> VecDeque<NewPacket> {
+    let place = |part| Recovered {
+        seq,
+        origin: packet.origin,
+        part,
+    };
+    if packet.body.len() <= most {
+        return [(Some(place(None)), packet.body.clone())].into();
+    }
+    let parts = cut(&packet.body, most - PART_HEADER);
+    let part = |(part, body): (Part, Bytes)| (Some(place(Some(part))), body);
+    parts.map(part).collect()
 }
 
 impl Ring {
@@ -194,21 +235,19 @@ impl Ring {
             ordering,
             old,
             queue,
+            rest,
             ..
         } = recovery;
+        let most = ordering.packet_size.records_max();
         let visit = ordering.visit(&mut token, limits, || {
-            let seq = queue.pop_first()?;
-            let packet = old.as_ref()?.window.get(seq)?;
-            Some((
-                Some(Recovered {
-                    seq,
-                    origin: packet.origin,
-                }),
-                packet.body.clone(),
-            ))
+            if rest.is_empty() {
+                let seq = queue.pop_first()?;
+                *rest = reoriginated(seq, old.as_ref()?.window.get(seq)?, most);
+            }
+            rest.pop_front()
         });
-        let backlog = queue.len() as u32;
-        ordering.set_backlog(&mut token, backlog);
+        let backlog = recovery.backlog();
+        recovery.ordering.set_backlog(&mut token, backlog);
         if recovery.clear_visits >= 2 && token.install.is_none() {
             token.install = Some(token.seq);
         }

@@ -254,6 +254,7 @@ fn a_member_that_cannot_receive_is_left_out_of_recovery_too() {
         Recovered {
             seq: Seq(120),
             origin: Index(0),
+            part: None,
         },
     );
     ring.handle_data(NOW, member(0), packet);
@@ -291,6 +292,7 @@ fn who_lacks_a_packet_installs_nothing_whatever_others_have_done() {
         Recovered {
             seq: Seq(120),
             origin: Index(0),
+            part: None,
         },
     );
     ring.handle_data(NOW, member(0), packet);
@@ -339,6 +341,7 @@ fn what_others_may_lack_is_sent_again_a_window_at_a_visit_and_the_rest_is_said()
     let expected = (102..102 + window).map(|seq| Recovered {
         seq: Seq(seq),
         origin: Index(0),
+        part: None,
     });
     assert_eq!(old, expected.collect::<Vec<_>>(), "all hold 101");
     let (data, passed) = visit(&mut ring, &passed);
@@ -354,6 +357,7 @@ fn what_another_has_sent_again_is_kept_and_not_sent() {
     let place = |seq, origin| Recovered {
         seq: Seq(seq),
         origin: Index(origin),
+        part: None,
     };
     let of_no_member = recovered(&mut ring, START.0 + 3, 2, place(103, 3));
     for packet in [
@@ -392,6 +396,7 @@ fn packets_of_another_old_ring_are_not_taken_for_ours() {
     let place = Recovered {
         seq: Seq(104),
         origin: Index(0),
+        part: None,
     };
     for (seq, from, kept) in [(1, 2, false), (2, 0, true)] {
         let packet = recovered(&mut ring, START.0 + seq, from, place);

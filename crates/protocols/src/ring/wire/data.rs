@@ -7,12 +7,15 @@ use groupcast_core::wire::{DecodeError, Reader};
 use super::{FLAGS_SHIFT, Kind, Message, RingTag, tag};
 use crate::ring::config::BODY_MOST;
 use crate::ring::numbers::{Index, Round, Seq};
+use crate::ring::parts::{PART_HEADER, Part};
 
 /// Bytes of a data packet before its body.
 pub(in crate::ring) const DATA_HEADER: usize = 17;
 /// Bytes that a recovered packet's header has more.
 pub(in crate::ring) const RECOVERED_HEADER: usize = 7;
 
+/// In the old origin: the packet is a part of the old one.
+const FLAG_PART: u8 = 0x80;
 const FLAG_POST_TOKEN: u8 = 1;
 const FLAG_RECOVERED: u8 = 2;
 /// Ignored by receivers; measurements tell repairs from data by it.
@@ -42,6 +45,8 @@ pub(in crate::ring) struct Packet {
 pub(in crate::ring) struct Recovered {
     pub(in crate::ring) seq: Seq,
     pub(in crate::ring) origin: Index,
+    /// Which part of the old packet it has, if that is too long for the new ring.
+    pub(in crate::ring) part: Option<Part>,
 }
 
 /// A data packet as it arrives.
@@ -57,13 +62,13 @@ pub(in crate::ring) struct Data {
 /// Header of a data packet, ready to be sent before the body.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ring) struct DataHeader {
-    bytes: [u8; DATA_HEADER + RECOVERED_HEADER],
+    bytes: [u8; DATA_HEADER + RECOVERED_HEADER + PART_HEADER],
     len: u8,
 }
 
 impl DataHeader {
     pub(in crate::ring) fn new(ring: RingTag, seq: Seq, post_token: bool, packet: &Packet) -> Self {
-        let mut bytes = [0; DATA_HEADER + RECOVERED_HEADER];
+        let mut bytes = [0; DATA_HEADER + RECOVERED_HEADER + PART_HEADER];
         let flag = if post_token { FLAG_POST_TOKEN } else { 0 };
         bytes[0] = Kind::Data as u8 | flag << FLAGS_SHIFT;
         bytes[1] = packet.origin.0 as u8;
@@ -71,11 +76,17 @@ impl DataHeader {
         bytes[10..16].copy_from_slice(&seq.0.to_be_bytes()[2..]);
         bytes[16] = packet.round.0;
         let mut len = DATA_HEADER;
-        if let Some(Recovered { seq, origin }) = packet.recovered {
+        if let Some(Recovered { seq, origin, part }) = packet.recovered {
             bytes[0] |= FLAG_RECOVERED << FLAGS_SHIFT;
             bytes[17..23].copy_from_slice(&seq.0.to_be_bytes()[2..]);
             bytes[23] = origin.0 as u8;
             len += RECOVERED_HEADER;
+            if let Some(Part { at, of }) = part {
+                bytes[23] |= FLAG_PART;
+                bytes[24..26].copy_from_slice(&at.to_be_bytes());
+                bytes[26..28].copy_from_slice(&of.to_be_bytes());
+                len += PART_HEADER;
+            }
         }
         Self {
             bytes,
@@ -153,10 +164,7 @@ pub(super) fn data(
     let seq = seq(&mut reader, "seq")?;
     let round = Round(reader.u8("round")?);
     let recovered = if flags & FLAG_RECOVERED != 0 {
-        Some(Recovered {
-            seq: self::seq(&mut reader, "old seq")?,
-            origin: Index(reader.u8("old origin")?.into()),
-        })
+        Some(recovered(&mut reader)?)
     } else {
         None
     };
@@ -167,6 +175,10 @@ pub(super) fn data(
     // One that is larger could not be sent on when it is recovered.
     if body.len() > BODY_MOST - DATA_HEADER - RECOVERED_HEADER {
         return Err(reader.invalid("body", body.len() as u64));
+    }
+    let part = recovered.and_then(|it| it.part);
+    if part.is_some_and(|it| Part::checked(it.at, it.of, body.len()).is_none()) {
+        return Err(reader.invalid("part", body.len() as u64));
     }
     let packet = Packet {
         origin,
@@ -180,6 +192,25 @@ pub(super) fn data(
         post_token: flags & FLAG_POST_TOKEN != 0,
         packet,
     }))
+}
+
+/// The place of a recovered packet.
+fn recovered(reader: &mut Reader<'_>) -> Result<Recovered, DecodeError> {
+    let seq = seq(reader, "old seq")?;
+    let origin = reader.u8("old origin")?;
+    let part = if origin & FLAG_PART != 0 {
+        Some(Part {
+            at: reader.u16("part")?,
+            of: reader.u16("whole")?,
+        })
+    } else {
+        None
+    };
+    Ok(Recovered {
+        seq,
+        origin: Index((origin & !FLAG_PART).into()),
+        part,
+    })
 }
 
 /// A sequence number of 48 bits: a place in the order has no more for it.

@@ -7,7 +7,7 @@
 //!
 //! | kind | layout after the kind byte |
 //! |---|---|
-//! | 1 data | origin 1, tag 8, seq 6, round 1, [old seq 6, old origin 1 if recovered], body, [padding] |
+//! | 1 data | origin 1, tag 8, seq 6, round 1, [old seq 6, old origin 1, [at 2, of 2 if the origin's highest bit is set] if recovered], body, [padding] |
 //! | 2 token | flags 1, key 16, hop 8, seq 8, aru 8, aru-by 2, fcc 4, retransmissions 4, backlog 4, install 8, list of (first 8, count 2), extensions |
 //! | 6 acknowledgement | key 16, hop 8 |
 //! | 7 hurry | key 16 |
@@ -23,6 +23,9 @@
 //! Data that is padded says so by a flag, and says at its end how much of it is padding: in the
 //! last byte, or, for 255 bytes and more, in the two bytes before it (it is 255 then). So no byte
 //! of padding can be taken for payload, wherever in a record the body ends.
+//!
+//! A recovered packet that is too long for the ring is sent in parts: each says where in the old
+//! packet it begins, and how long that is.
 //!
 //! In the first format joins, commit tokens and announcements had the kinds 3, 4 and 5, and padding
 //! stood in the body. Members of the two formats form no ring with each other.

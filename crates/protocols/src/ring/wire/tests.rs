@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::ring::numbers::{Attempt, Round, Run, Seq};
+use crate::ring::parts::Part;
 
 fn member(node: u64) -> MemberId {
     MemberId {
@@ -34,6 +35,7 @@ fn examples() -> Vec<Message> {
     let recovered = Some(Recovered {
         seq: Seq(77),
         origin: Index(1),
+        part: None,
     });
     let holding = Holding {
         config: ring(),
@@ -55,6 +57,18 @@ fn examples() -> Vec<Message> {
             post_token: false,
             packet: Packet {
                 recovered,
+                ..packet.clone()
+            },
+        }),
+        Message::Data(Data {
+            ring: RingKey::from(ring()).tag(),
+            seq: Seq(14),
+            post_token: false,
+            packet: Packet {
+                recovered: recovered.map(|it| Recovered {
+                    part: Some(Part { at: 9, of: 13 }),
+                    ..it
+                }),
                 ..packet
             },
         }),
@@ -335,8 +349,8 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_decode_or_are_refused(which in 0usize..10, at: prop::sample::Index, flip in 1u8..) {
-        let mut bytes = examples()[which].encode().to_vec();
+    fn damaged_messages_decode_or_are_refused(which: prop::sample::Index, at: prop::sample::Index, flip in 1u8..) {
+        let mut bytes = which.get(&examples()).encode().to_vec();
         let at = at.index(bytes.len());
         bytes[at] ^= flip;
         let _ = Message::decode(&bytes.into());
