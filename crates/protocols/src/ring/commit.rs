@@ -7,6 +7,7 @@ use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::{ConfigId, MemberId, Time};
 
+use super::config::BODY_LEAST;
 use super::gather::Gather;
 use super::numbers::{Attempt, Hop, Seq};
 use super::ordering::Ordering;
@@ -142,6 +143,8 @@ impl Ring {
             errand: Errand::Round,
             again: 0,
             body: Message::Commit(commit.clone()).encode(),
+            way: commit.way(),
+            way_surely: BODY_LEAST,
         };
         self.timers
             .set(Timer::Loss, now + self.config.forming_loss());

@@ -8,6 +8,7 @@ use groupcast_core::mech::peers::{Peers, Stranger};
 use groupcast_core::mech::room::fit;
 use groupcast_core::{MemberId, Time};
 
+use super::config::BODY_LEAST;
 use super::numbers::{Attempt, Seq};
 use super::ordering::Ordering;
 use super::wire::{Join, Message};
@@ -37,6 +38,8 @@ pub(super) struct Gather {
     entered: Time,
     /// When the last join went out.
     joined: Option<Time>,
+    /// How many times the present opinion went out.
+    said: u32,
     /// How many times the consensus timer ran out with everybody talking.
     rounds: u32,
     /// All agree; the commit token must come.
@@ -176,6 +179,7 @@ impl Ring {
         let gather = self.state.expect_gather();
         self.peers.attempt = self.peers.attempt.next();
         gather.heard.clear();
+        gather.said = 0;
         gather.agreed = false;
         gather.begun_anew = false;
         self.timers.cancel(Timer::Loss);
@@ -208,6 +212,12 @@ impl Ring {
             return;
         };
         gather.joined = Some(now);
+        // A way that carries less than this member's may be among those to the others.
+        let most = match gather.said % 2 {
+            0 => self.config.body_max,
+            _ => BODY_LEAST,
+        };
+        gather.said += 1;
         let old = gather.old.as_ref();
         let join = Join {
             attempt: self.peers.attempt,
@@ -220,7 +230,7 @@ impl Ring {
             high: old.map_or(Seq::ZERO, |old| old.window.high()),
             max_n: old.map_or(0, |old| old.without(old.own_max_n, &gather.left) as u16),
         };
-        self.outbox.multicast(&Message::Join(join));
+        self.outbox.multicast_in_parts(&Message::Join(join), most);
         let interval = self.config.join_interval;
         let delay = self.rng.duration(interval * 3 / 4, interval * 5 / 4);
         self.timers.set(Timer::Join, now + delay);

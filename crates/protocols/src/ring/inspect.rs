@@ -90,6 +90,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], payload: &mut dyn FnMut(&[u8]))
         Ok(Message::Hurry { .. }) => steers("hurry"),
         Ok(Message::Name(_)) => steers("name in use"),
         Ok(Message::Probe { .. }) => steers("probe"),
+        Ok(Message::Part { .. }) => steers("part"),
         Err(_) => steers("junk"),
     }
 }

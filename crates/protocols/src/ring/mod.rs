@@ -23,7 +23,8 @@
 //! Files: `ordering` and `delivery` are 002's rules for one ring; `state` has the states, which are
 //! `operational`, `gather`, `commit`, `recovery`; `rest` is what a quiet ring does; `flow` tunes
 //! the windows; `passing` gets the token over one hop, `reach` remembers whom it does not reach;
-//! `parts` cuts what is longer than a datagram may be; `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
+//! `parts` cuts what is longer than a datagram may be, `spans` puts messages together again;
+//! `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
 //! of sequence numbers, hops and rounds; `wire` is the format; `inspect` reads it from outside;
 //! `planted` has the bugs that tests plant. Messages share packets by `crate::packing`; how a
 //! configuration is delivered and finished, and what is remembered of others, is in `core::mech`.
@@ -92,6 +93,7 @@ mod probe;
 mod reach;
 mod recovery;
 mod rest;
+mod spans;
 mod state;
 mod status;
 mod strangers;
@@ -126,6 +128,7 @@ use self::packet_size::PacketSize;
 use self::passing::Passed;
 pub use self::planted::Planted;
 use self::reach::Reach;
+use self::spans::Spans;
 use self::state::State;
 use self::status::Counters;
 pub use self::status::{RingCounters, RingStatus};
@@ -167,6 +170,7 @@ pub struct Ring {
     /// Unreliable messages that wait for a ring.
     unordered: Unordered,
     outbox: Outbox,
+    spans: Spans,
     events: VecDeque<Event>,
     transitions: VecDeque<Transition>,
     priority: SocketClass,
@@ -252,6 +256,7 @@ impl Ring {
             queue,
             unordered: Unordered::default(),
             outbox: Outbox::default(),
+            spans: Spans::default(),
             events: VecDeque::new(),
             transitions: VecDeque::new(),
             priority: SocketClass::Control,
@@ -328,6 +333,32 @@ impl Ring {
         })
     }
 
+    fn handle_message(&mut self, now: Time, from: MemberId, message: Message) {
+        match message {
+            Message::Data(data) => self.handle_data(now, from, data),
+            Message::Token(token) => self.handle_token(now, from, token),
+            Message::Ack { ring, hop } => self.handle_ack(from, ring, hop),
+            Message::Hurry { ring } => self.handle_hurry(now, from, ring),
+            Message::Unordered {
+                ring,
+                origin,
+                record,
+            } => self.handle_unordered(from, ring, origin, &record),
+            Message::Join(join) => self.handle_join(now, from, join),
+            Message::Commit(commit) => self.handle_commit(now, from, commit),
+            Message::Announcement(announcement) => {
+                self.handle_announcement(now, from, announcement);
+            }
+            Message::Name(_) => {}
+            Message::Probe { answers, number } => self.handle_probe(now, from, answers, number),
+            Message::Part {
+                number,
+                part,
+                bytes,
+            } => self.handle_part(now, from, (number, part), &bytes),
+        }
+    }
+
     fn expire(&mut self, now: Time, timer: Timer) {
         match timer {
             Timer::Loss => self.token_lost(now),
@@ -385,24 +416,7 @@ impl Protocol for Ring {
             return;
         }
         self.peers.note_alive(now, from);
-        match message {
-            Message::Data(data) => self.handle_data(now, from, data),
-            Message::Token(token) => self.handle_token(now, from, token),
-            Message::Ack { ring, hop } => self.handle_ack(from, ring, hop),
-            Message::Hurry { ring } => self.handle_hurry(now, from, ring),
-            Message::Unordered {
-                ring,
-                origin,
-                record,
-            } => self.handle_unordered(from, ring, origin, &record),
-            Message::Join(join) => self.handle_join(now, from, join),
-            Message::Commit(commit) => self.handle_commit(now, from, commit),
-            Message::Announcement(announcement) => {
-                self.handle_announcement(now, from, announcement);
-            }
-            Message::Name(_) => {}
-            Message::Probe { answers, number } => self.handle_probe(now, from, answers, number),
-        }
+        self.handle_message(now, from, message);
     }
 
     fn handle_timeout(&mut self, now: Time) {

@@ -342,6 +342,11 @@ impl Ring {
             (true, true) => Errand::Call,
             (true, false) => Errand::Return,
         };
+        let size = match &self.state {
+            State::Recovery(recovery) => recovery.ordering.packet_size,
+            State::Operational(operational) => operational.ordering.packet_size,
+            other => unreachable!("no token visits in {}", other.name()),
+        };
         let token = Sent {
             to,
             ring: token.ring,
@@ -350,6 +355,8 @@ impl Ring {
             errand,
             again: 0,
             body: Message::Token(token).encode(),
+            way: size.body_max,
+            way_surely: size.body_max,
         };
         self.pass(now, token);
     }

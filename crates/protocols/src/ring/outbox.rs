@@ -5,12 +5,15 @@ use alloc::collections::VecDeque;
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId, SocketClass, Transmit, TransmitBuf};
 
-use super::wire::{DataHeader, Message, PADDING_MAX, PaddingEnd};
+use super::parts::cut;
+use super::wire::{DataHeader, Message, PADDING_MAX, PART_AROUND, PaddingEnd};
 
 /// Datagrams in the order in which they leave.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     queue: VecDeque<Out>,
+    /// How many messages went out in parts.
+    spanning: u32,
 }
 
 #[derive(Debug)]
@@ -41,6 +44,52 @@ impl Outbox {
             transmit: TO_ALL,
             body: message.encode(),
         });
+    }
+
+    /// The same, in parts if it has more than `most` bytes.
+    pub(super) fn multicast_in_parts(&mut self, message: &Message, most: usize) {
+        self.in_parts(&[TO_ALL], &message.encode(), most);
+    }
+
+    /// An encoded message for one member, in parts if it has more than `most` bytes; `both_ways` as
+    /// [`unicast_both_ways`](Self::unicast_both_ways).
+    pub(super) fn unicast_in_parts(
+        &mut self,
+        member: MemberId,
+        body: &Bytes,
+        most: usize,
+        both_ways: bool,
+    ) {
+        let destination = Destination::Member(member);
+        let way = |class| Transmit { destination, class };
+        let ways = [way(SocketClass::Control), way(SocketClass::Data)];
+        let ways = if both_ways { &ways[..] } else { &ways[..1] };
+        self.in_parts(ways, body, most);
+    }
+
+    fn in_parts(&mut self, ways: &[Transmit], body: &Bytes, most: usize) {
+        let mut put = |body: Bytes| {
+            for transmit in ways {
+                self.queue.push_back(Out::Message {
+                    transmit: *transmit,
+                    body: body.clone(),
+                });
+            }
+        };
+        if body.len() <= most {
+            put(body.clone());
+            return;
+        }
+        self.spanning = self.spanning.wrapping_add(1);
+        for (part, bytes) in cut(body, most - PART_AROUND) {
+            let number = self.spanning;
+            let part = Message::Part {
+                number,
+                part,
+                bytes,
+            };
+            put(part.encode());
+        }
     }
 
     /// An encoded message for one member.

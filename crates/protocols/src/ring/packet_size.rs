@@ -2,7 +2,7 @@
 
 use groupcast_core::MemberId;
 
-use super::config::RingConfig;
+use super::config::{BODY_LEAST, RingConfig};
 use super::wire::{Commit, DATA_HEADER, RECOVERED_HEADER};
 
 /// How large packets are.
@@ -12,6 +12,15 @@ pub(super) struct PacketSize {
     pub(super) body_max: usize,
     /// The member whose way carries no more, if this member's way does.
     pub(super) narrowest: Option<MemberId>,
+}
+
+impl Commit {
+    /// The most bytes of a datagram body that the ways of those carry that have declared it.
+    pub(super) fn way(&self) -> usize {
+        let declared = self.members.iter().filter(|part| part.holding.is_some());
+        let least = declared.map(|part| part.body_max.into()).min();
+        least.unwrap_or(BODY_LEAST)
+    }
 }
 
 impl PacketSize {

@@ -29,6 +29,21 @@ pub(super) struct Sent {
     /// How many times it was sent again.
     pub(super) again: u32,
     pub(super) body: Bytes,
+    /// The most bytes of a datagram's body that the way carries, as far as is known.
+    pub(super) way: usize,
+    /// What it surely carries.
+    pub(super) way_surely: usize,
+}
+
+impl Sent {
+    /// The most bytes of a datagram's body this time: what the way surely carries each second time
+    /// that it is sent again. In between it is sent as at first, for receivers that lose parts.
+    fn most(&self) -> usize {
+        match self.again % 2 {
+            0 => self.way,
+            _ => self.way_surely,
+        }
+    }
 }
 
 /// What a token is passed on for.
@@ -77,7 +92,8 @@ impl Passed {
 impl Ring {
     /// Passes a token on to another member and keeps it.
     pub(super) fn pass(&mut self, now: Time, token: Sent) {
-        self.outbox.unicast(token.to, token.body.clone());
+        self.outbox
+            .unicast_in_parts(token.to, &token.body, token.most(), false);
         let again = match token.errand {
             Errand::Round | Errand::Call => self.flow.token_retransmit(&self.config),
             Errand::Return => self.token_loss() / RETURN_PART,
@@ -101,21 +117,20 @@ impl Ring {
         if now - self.passed.at >= self.flow.token_retransmit(&self.config) / 2 {
             self.passed.at = now;
             self.counters.token_retransmissions += 1;
-            self.outbox.unicast_both_ways(sent.to, sent.body.clone());
+            self.outbox
+                .unicast_in_parts(sent.to, &sent.body, sent.most(), true);
         }
         true
     }
 
     pub(super) fn retransmit_token(&mut self, now: Time) {
-        let Some(Sent {
-            to, body, again, ..
-        }) = &mut self.passed.sent
-        else {
+        let Some(sent) = &mut self.passed.sent else {
             return;
         };
-        *again += 1;
+        sent.again += 1;
         self.counters.token_retransmissions += 1;
-        self.outbox.unicast_both_ways(*to, body.clone());
+        self.outbox
+            .unicast_in_parts(sent.to, &sent.body, sent.most(), true);
         self.timers.set(
             Timer::Retransmit,
             now + self.flow.token_retransmit(&self.config),

@@ -6,6 +6,7 @@ use groupcast_core::mech::peers::Stranger;
 use groupcast_core::mech::room::fit;
 use groupcast_core::{Event, MemberId, Time};
 
+use super::config::BODY_LEAST;
 use super::gather::Gather;
 use super::operational::Operational;
 use super::wire::{Announcement, Message};
@@ -26,11 +27,12 @@ impl Ring {
     }
 
     pub(super) fn announce_by_turn(&mut self, now: Time) {
-        self.announce(now);
+        self.announce(now, self.config.body_max);
         self.plan_announcement(now);
     }
 
-    fn announce(&mut self, now: Time) {
+    /// Announces the ring, in datagrams with bodies of at most `most` bytes.
+    fn announce(&mut self, now: Time, most: usize) {
         let heard = self.peers.heard(now);
         let ring = &self.state.expect_operational().ordering;
         let announcement = Announcement {
@@ -38,13 +40,15 @@ impl Ring {
             members: ring.members.clone(),
             heard,
         };
-        self.outbox.multicast(&Message::Announcement(announcement));
+        let announcement = Message::Announcement(announcement);
+        self.outbox.multicast_in_parts(&announcement, most);
     }
 
-    /// Announces the ring to a stranger, which learns from it that it is heard.
+    /// Announces the ring to a stranger, which learns from it that it is heard, whatever the way to
+    /// it carries.
     pub(super) fn answer_stranger(&mut self, now: Time) {
         if self.peers.may_answer(now) {
-            self.announce(now);
+            self.announce(now, BODY_LEAST);
         }
     }
 

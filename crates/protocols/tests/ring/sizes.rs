@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{Rng, Service, SocketClass};
+use groupcast_core::{MemberId, Rng, Service, SocketClass};
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
 /// A started cluster whose members have these sizes of datagrams, in turn.
 fn started_with(sizes: &'static [usize], hosts: usize, seed: u64) -> Cluster<Ring> {
-    let factory = move |member: groupcast_core::MemberId, rng, now| {
+    let factory = move |member: MemberId, rng, now| {
         let body_max = sizes[member.node.0 as usize % sizes.len()];
         let config = RingConfig {
             body_max,
@@ -113,5 +113,39 @@ fn a_member_with_a_smaller_way_joins_a_ring_that_has_much_to_recover() {
         // The ring of three, its end, the ring of four.
         assert_eq!(cluster.configurations(0).len(), 3, "seed {seed}");
         cluster.check();
+    }
+}
+
+/// Joins, the commit token and announcements of many members are longer than the way to one of them
+/// carries: with 16 the commit token, with 40 all of them.
+#[test]
+fn a_member_with_a_smaller_way_is_let_in_by_many() {
+    for hosts in [16, 40] {
+        let last = hosts - 1;
+        let factory = move |member: MemberId, rng, now| {
+            let narrow = member.node.0 == hosts as u64;
+            let config = RingConfig {
+                body_max: if narrow { 600 } else { 1431 },
+                ..RingConfig::lan()
+            };
+            Ring::new(config, member, rng, now).expect("the settings are valid")
+        };
+        for late in [false, true] {
+            let mut cluster = Cluster::new(ClusterConfig::new(hosts, 70), factory);
+            narrow(&mut cluster, last, 600);
+            for host in 0..last {
+                cluster.start(host);
+            }
+            if late {
+                cluster.run_for(Duration::from_secs(1));
+            }
+            cluster.start(last);
+            let whole = Cluster::all_in_one_configuration;
+            cluster.must("one ring", whole, Duration::from_secs(2));
+            let before = cluster.configurations(last).len();
+            cluster.run_for(Duration::from_secs(1));
+            assert_eq!(cluster.configurations(last).len(), before);
+            cluster.check();
+        }
     }
 }

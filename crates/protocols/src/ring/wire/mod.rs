@@ -19,6 +19,7 @@
 //! | 11 commit token | hop 8, ring 24, list of left members, list of (member 16, attempt 8, filled 1, body max 2, old ring 24, aru 8, high 8, safe 8, obligations 16) |
 //! | 12 announcement | ring 24, lists of members: members, heard |
 //! | 13 probe | flags 1 (1: it answers one), number 8 |
+//! | 14 part | number 4, at 2, of 2, bytes of a message |
 //!
 //! Data that is padded says so by a flag, and says at its end how much of it is padding: in the
 //! last byte, or, for 255 bytes and more, in the two bytes before it (it is 255 then). So no byte
@@ -26,6 +27,9 @@
 //!
 //! A recovered packet that is too long for the ring is sent in parts: each says where in the old
 //! packet it begins, and how long that is.
+//!
+//! Tokens, joins and announcements that are too long for a way are sent in parts as well: of the
+//! sender's message of this number, each with its place and the length of the whole.
 //!
 //! In the first format joins, commit tokens and announcements had the kinds 3, 4 and 5, and padding
 //! stood in the body. Members of the two formats form no ring with each other.
@@ -58,6 +62,10 @@ pub(super) use self::data::{
 pub(super) use self::membership::{Announcement, Commit, CommitMember, Join, LEFT_MAX, OldMarks};
 pub(super) use self::token::{RTR_RUNS_MAX, Resilience, Token};
 use super::numbers::{Hop, Index};
+use super::parts::{PART_HEADER, Part};
+
+/// Bytes of a part of a message before what it is a part of.
+pub(super) const PART_AROUND: usize = 1 + 4 + PART_HEADER;
 
 /// A ring's identity on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -116,6 +124,13 @@ pub(super) enum Message {
         answers: bool,
         number: u64,
     },
+    /// Of a message that spans several datagrams.
+    Part {
+        /// Of the message, among those of its sender.
+        number: u32,
+        part: Part,
+        bytes: Bytes,
+    },
 }
 
 /// Where in the first byte the flags begin.
@@ -139,6 +154,7 @@ enum Kind {
     Commit = 11,
     Announcement = 12,
     Probe = 13,
+    Part = 14,
 }
 
 impl Message {
@@ -185,6 +201,7 @@ impl Message {
                 answers: reader.u8("flags")? & 1 != 0,
                 number: reader.u64("number")?,
             },
+            14 => return part(reader, bytes),
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -236,6 +253,18 @@ impl Message {
                     .u8(u8::from(*answers))
                     .u64(*number);
             }
+            Self::Part {
+                number,
+                part,
+                bytes,
+            } => {
+                writer
+                    .u8(Kind::Part as u8)
+                    .u32(*number)
+                    .u16(part.at)
+                    .u16(part.of)
+                    .put(bytes);
+            }
             Self::Name(NameMessage::InUse { uptime_ms }) => {
                 writer.u8(Kind::NameInUse as u8).u64(*uptime_ms);
             }
@@ -248,6 +277,20 @@ impl Message {
         }
         bytes.into()
     }
+}
+
+fn part(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, DecodeError> {
+    let number = reader.u32("number")?;
+    let (at, of) = (reader.u16("part")?, reader.u16("whole")?);
+    let bytes = bytes.slice(reader.position()..);
+    let Some(part) = Part::checked(at, of, bytes.len()) else {
+        return Err(reader.invalid("part", at.into()));
+    };
+    Ok(Message::Part {
+        number,
+        part,
+        bytes,
+    })
 }
 
 fn key(reader: &mut Reader<'_>) -> Result<RingKey, DecodeError> {
