@@ -6,6 +6,8 @@
 //!
 //! - **Positions.** A member whose holding is far above those of all others is left out of the
 //!   ring. A ring that would begin far above what the joins say is not formed.
+//! - **Who has left** counts no longer in MaxN. This member struck out whom it has not heard say
+//!   good-bye; a commit token that names such a one again forms no ring.
 //! - **MaxN** of the ring is as the commit token tells; whoever comes from an old ring knows what
 //!   it is there at most. What a member will declare when the next ring forms, it was in itself, or
 //!   two others told it in their joins.
@@ -70,7 +72,9 @@ impl Ring {
         let false_one = too_high(highs, self.local).first().copied();
         let own = self.state.installed().map(|old| old.window.high());
         let start = start_above(&holdings);
-        if false_one.is_none() && self.claims.may_start(start, own.unwrap_or_default()) {
+        let starts = self.claims.may_start(start, own.unwrap_or_default());
+        let misses = commit.left.iter().any(|it| self.is_missed(*it));
+        if false_one.is_none() && starts && !misses {
             return true;
         }
         self.counters.malformed += 1;
@@ -79,7 +83,11 @@ impl Ring {
             self.accuse(now, member);
             gather.fail.insert(member);
         }
-        self.gather(now, "positions are not believed", gather);
+        let cause = match misses {
+            true => "who has left is not believed",
+            false => "positions are not believed",
+        };
+        self.gather(now, cause, gather);
         false
     }
 }

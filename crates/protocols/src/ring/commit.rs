@@ -13,7 +13,7 @@ use super::numbers::{Attempt, Hop, Seq};
 use super::ordering::Ordering;
 use super::passing::{Errand, Sent};
 use super::recovery::Recovery;
-use super::wire::{Commit, CommitMember, LEFT_MAX, Message};
+use super::wire::{Commit, CommitMember, Message};
 use super::{Ring, State, Timer};
 
 /// A member that has declared what it holds.
@@ -53,6 +53,7 @@ impl CommitState {
 impl Ring {
     /// The lowest candidate starts the commit token.
     pub(super) fn form(&mut self, now: Time) {
+        let left = self.have_left();
         let gather = self.state.expect_gather();
         let (counter, capped) = self.peers.next_counter();
         let ring = ConfigId {
@@ -66,7 +67,6 @@ impl Ring {
             holding: None,
         };
         let members: Vec<CommitMember> = gather.members().map(part).collect();
-        let left = gather.left.iter().copied().take(LEFT_MAX).collect();
         let mut commit = Commit {
             hop: Hop::default(),
             ring,
@@ -170,9 +170,12 @@ impl Ring {
             ring: commit.ring.into(),
             hop: commit.hop,
         };
+        self.note_told_left(now, &commit.left);
         let taken = match &self.state {
             State::Gather(gather) => {
-                commit.hop == Hop(me as u64) && self.agrees_with(gather, &commit, me)
+                commit.hop == Hop(me as u64)
+                    && self.agrees_with(gather, &commit, me)
+                    && self.awaits_goodbyes(now).is_none()
             }
             State::Commit(state) => commit.ring == state.commit.ring,
             State::Recovery(recovery) => commit.ring == recovery.ordering.id,
@@ -212,6 +215,7 @@ impl Ring {
     fn first_pass(&mut self, now: Time, mut commit: Commit, me: usize) {
         self.peers.note_counter(commit.ring.counter);
         self.quarantine_excluded(now);
+        self.strike_missed(&mut commit);
         self.declare(&mut commit, me);
         self.timers.cancel_all_but(&[Timer::Leave, Timer::Probe]);
         self.transition("commit token", |gather| CommitState::after(gather, commit));

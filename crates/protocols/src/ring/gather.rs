@@ -23,8 +23,10 @@ pub(super) struct Gather {
     pub(super) proc: BTreeSet<MemberId>,
     /// Candidates that are given up.
     pub(super) fail: BTreeSet<MemberId>,
-    /// Those among them that are leaving.
-    pub(super) left: BTreeSet<MemberId>,
+    /// Those among them that have left, as others say.
+    pub(super) told_left: BTreeSet<MemberId>,
+    /// Until when this member waits to hear their good-byes itself.
+    pub(super) goodbyes_until: Option<Time>,
     /// The last join of each candidate.
     joins: BTreeMap<MemberId, Opinion>,
     /// The members that sent a join since the consensus timer was set.
@@ -83,11 +85,16 @@ impl Gather {
         self.proc.len() < Peers::MAX && fit(self.members().chain(others), most)
     }
 
-    /// Another candidate says who has left: that matters of those who are given up.
-    fn note_left(&mut self, left: &[MemberId]) {
+    /// Another candidate says who has left: that matters of those who are given up. `until`: when a
+    /// good-bye that it has heard will have come here, too, if it comes at all.
+    pub(super) fn note_left(&mut self, left: &[MemberId], until: Time) {
         let given_up = left.iter().filter(|member| self.fail.contains(member));
-        let room = Peers::MAX.saturating_sub(self.left.len());
-        self.left.extend(given_up.take(room));
+        let room = Peers::MAX.saturating_sub(self.told_left.len());
+        self.told_left.extend(given_up.take(room));
+        // Once: whoever tells of ever more does not delay the ring for ever.
+        if !self.told_left.is_empty() {
+            self.goodbyes_until.get_or_insert(until);
+        }
     }
 
     /// Adds candidates as far as there is room. Those that are given up need none: all must name
@@ -127,7 +134,8 @@ impl Ring {
             State::Gather(gather) => {
                 next.fail.append(&mut gather.fail);
                 next.told.append(&mut gather.told);
-                next.left.append(&mut gather.left);
+                next.told_left.append(&mut gather.told_left);
+                next.goodbyes_until = gather.goodbyes_until;
             }
             State::Left(_) => return,
             State::Operational(_) | State::Commit(_) | State::Recovery(_) => {}
@@ -205,6 +213,14 @@ impl Ring {
         }
     }
 
+    /// It is time for the next join; or the one that forms the ring has waited for good-byes.
+    pub(super) fn join_again(&mut self, now: Time) {
+        self.repeat_join(now);
+        if matches!(&self.state, State::Gather(gather) if gather.goodbyes_until.is_some()) {
+            self.check_consensus(now);
+        }
+    }
+
     pub(super) fn repeat_join(&mut self, now: Time) {
         let heard = self.peers.heard(now);
         // The representative goes on to commit with the timer set.
@@ -225,10 +241,10 @@ impl Ring {
             leaving: false,
             proc: gather.proc.iter().copied().collect(),
             fail: gather.fail.iter().copied().collect(),
-            left: gather.left.iter().copied().collect(),
+            left: self.goodbyes.iter().copied().collect(),
             heard,
             high: old.map_or(Seq::ZERO, |old| old.window.high()),
-            max_n: old.map_or(0, |old| old.without(old.own_max_n, &gather.left) as u16),
+            max_n: old.map_or(0, |old| old.without(old.own_max_n, &self.goodbyes) as u16),
         };
         self.outbox.multicast_in_parts(&Message::Join(join), most);
         let interval = self.config.join_interval;
@@ -328,6 +344,7 @@ impl Ring {
     fn gather_join(&mut self, now: Time, from: MemberId, join: &Join) {
         let quarantined = self.peers.is_quarantined(now, from);
         let local = self.local;
+        let goodbyes_until = now + self.config.goodbyes_within();
         let gather = self.state.expect_gather();
         if gather.fail.contains(&from) {
             return;
@@ -380,7 +397,7 @@ impl Ring {
         gather.admit(join.proc.iter().copied(), most);
         let given_up = &gather.fail;
         gather.accusers.retain(|member| !given_up.contains(member));
-        gather.note_left(&join.left);
+        gather.note_left(&join.left, goodbyes_until);
         let opinion = Opinion {
             attempt: join.attempt,
             proc: join.proc.iter().copied().collect(),
@@ -454,11 +471,13 @@ impl Ring {
 
     pub(super) fn gather_goodbye(&mut self, now: Time, from: MemberId) {
         let gather = self.state.expect_gather();
-        if gather.proc.contains(&from) {
-            gather.left.insert(from);
-            if gather.fail.insert(from) {
-                self.change_mind(now);
-            }
+        if !gather.proc.contains(&from) {
+            return;
+        }
+        if gather.fail.insert(from) {
+            self.change_mind(now);
+        } else {
+            self.check_consensus(now);
         }
     }
 
@@ -472,6 +491,13 @@ impl Ring {
         if gather.proc.len() == 1 && now.since(gather.entered) < self.config.alone_after {
             return;
         }
+        if gather.members().next() == Some(self.local)
+            && let Some(until) = self.awaits_goodbyes(now)
+        {
+            self.timers.set(Timer::Join, until);
+            return;
+        }
+        let gather = self.state.expect_gather();
         gather.agreed = true;
         self.timers.cancel(Timer::Consensus);
         self.quarantine_excluded(now);
@@ -492,7 +518,8 @@ impl Ring {
         let lengths = self.config.quarantines();
         let gather = self.state.expect_gather();
         let mut unheard = Vec::new();
-        for excluded in gather.fail.difference(&gather.left) {
+        let left = |it| self.goodbyes.contains(it) || gather.told_left.contains(it);
+        for excluded in gather.fail.iter().filter(|it| !left(*it)) {
             let begins = self.peers.quarantine(now, *excluded, lengths);
             let accuses = gather.accused_by.contains(excluded);
             if begins && accuses {

@@ -1,14 +1,31 @@
 //! A graceful leave: what was accepted is delivered first, then the others are told.
+//!
+//! Whether a member has left or crashed decides how many are a majority, so nobody takes another's
+//! word for it: of those that were in a ring with this member, those have left whose good-bye it
+//! has heard itself. Those of the next ring agree on it by the commit token: who has not heard one
+//! strikes it out. A good-bye is said three times, so a member that learns of it from others first
+//! waits for a moment before it agrees.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use groupcast_core::mech::leave::{Leave, LeaveStep};
+use groupcast_core::mech::peers::Peers;
 use groupcast_core::{Event, MemberId, Time};
 
+use super::config::RingConfig;
 use super::gather::Gather;
 use super::numbers::Seq;
-use super::wire::{Join, Message};
+use super::wire::{Commit, Join, LEFT_MAX, Message};
 use super::{Ring, State, Timer};
+
+impl RingConfig {
+    /// Who hears of a good-bye from another member has heard it itself after this long, unless all
+    /// copies were lost.
+    pub(super) fn goodbyes_within(&self) -> Duration {
+        self.join_interval.max(Leave::GOODBYE_INTERVAL * 3)
+    }
+}
 
 impl Ring {
     pub(super) fn begin_leave(&mut self, now: Time) {
@@ -92,6 +109,10 @@ impl Ring {
     /// `from` says good-bye.
     pub(super) fn handle_goodbye(&mut self, now: Time, from: MemberId) {
         self.peers.note_left(from);
+        let known = self.state.knows(from) || self.candidates().contains(&from);
+        if known && self.goodbyes.len() < Peers::MAX {
+            self.goodbyes.insert(from);
+        }
         let of_ring = match &self.state {
             State::Operational(operational) => operational.ordering.members.contains(&from),
             State::Commit(commit) => commit.has(from),
@@ -105,8 +126,56 @@ impl Ring {
         if of_ring {
             let mut gather = Gather::default();
             gather.fail.insert(from);
-            gather.left.insert(from);
             self.gather(now, "member left", gather);
+        }
+    }
+
+    /// Whether `member` was in the last ring with this one, which has not heard it say good-bye.
+    pub(super) fn is_missed(&self, member: MemberId) -> bool {
+        let installed = self.state.installed();
+        let with_us = installed.is_some_and(|ring| ring.has(member));
+        with_us && !self.goodbyes.contains(&member)
+    }
+
+    /// Another member says who has left.
+    pub(super) fn note_told_left(&mut self, now: Time, left: &[MemberId]) {
+        let until = now + self.config.goodbyes_within();
+        if let State::Gather(gather) = &mut self.state {
+            gather.note_left(left, until);
+        }
+    }
+
+    /// Until when this member, which gathers, waits for the good-byes of which others tell.
+    pub(super) fn awaits_goodbyes(&self, now: Time) -> Option<Time> {
+        let State::Gather(gather) = &self.state else {
+            return None;
+        };
+        let until = gather.goodbyes_until.filter(|until| now < *until)?;
+        let mut told = gather.told_left.iter();
+        told.any(|it| self.is_missed(*it)).then_some(until)
+    }
+
+    /// Who has left, for the commit token that this member begins: of other rings, those of which
+    /// their members tell.
+    pub(super) fn have_left(&self) -> Vec<MemberId> {
+        let mut left = self.goodbyes.clone();
+        if let State::Gather(gather) = &self.state {
+            let told = gather.told_left.iter();
+            left.extend(told.filter(|it| !self.is_missed(**it)));
+        }
+        left.into_iter().take(LEFT_MAX).collect()
+    }
+
+    /// Strikes those out of the commit token that are said to have left, and are missed. Others of
+    /// the same ring did not count them in MaxN.
+    pub(super) fn strike_missed(&self, commit: &mut Commit) {
+        let before = commit.left.len();
+        commit.left.retain(|it| !self.is_missed(*it));
+        let struck = before - commit.left.len();
+        let installed = self.state.installed();
+        let of_ring = commit.marks.iter_mut();
+        for marks in of_ring.filter(|it| installed.is_some_and(|ring| ring.id == it.ring)) {
+            marks.max_n = marks.max_n.saturating_add(struck as u16);
         }
     }
 }

@@ -99,7 +99,7 @@ mod status;
 mod strangers;
 mod wire;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use core::time::Duration;
 
 use bytes::Bytes;
@@ -164,6 +164,8 @@ pub struct Ring {
     probes: Probes,
     claims: Claims,
     leaving: Option<Leave>,
+    /// Whom this member has heard say good-bye since the last ring was installed.
+    goodbyes: BTreeSet<MemberId>,
     passed: Passed,
     flow: Flow,
     queue: SendQueue<Packer>,
@@ -252,6 +254,7 @@ impl Ring {
             probes: Probes::default(),
             claims: Claims::default(),
             leaving: None,
+            goodbyes: BTreeSet::new(),
             passed: Passed::default(),
             queue,
             unordered: Unordered::default(),
@@ -367,7 +370,7 @@ impl Ring {
             Timer::Own => self.own_token(now),
             Timer::Hurry => self.hurry_again(now),
             Timer::Probe => self.probe(now),
-            Timer::Join => self.repeat_join(now),
+            Timer::Join => self.join_again(now),
             Timer::Consensus => self.consensus_timeout(now),
             Timer::Announce => self.announce_by_turn(now),
             Timer::Leave => self.leave_timeout(now),

@@ -327,6 +327,7 @@ impl Ring {
         self.config.plants().rewind(&mut self.queue);
         self.refuse_majority();
         self.claims.clear();
+        self.goodbyes.clear();
         self.reach.forget_unacknowledged();
         let counter = self.state.expect_operational().ordering.id.counter;
         self.peers.note_installed(counter);

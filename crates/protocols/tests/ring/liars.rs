@@ -2,11 +2,16 @@
 //! Method: a member that is real but for fields of the commit token; hosts crash and come back, so
 //! that rings form; then it is gone, and the others must take messages of all services.
 
+use std::time::Duration;
+
+use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 use groupcast_protocols::ring::FAMILY;
+use groupcast_sim::{Cluster, ClusterConfig};
 
 use super::honest;
 use crate::insider::liar::{Lie, each_is_over};
 use crate::insider::mutating::is_outlived;
+use crate::insider::{Conduct, Group, Insider};
 
 const COMMIT: u8 = 11;
 /// Bytes of what a commit token begins with, up to the members that have left.
@@ -135,5 +140,64 @@ fn nothing_that_one_member_sends_keeps_the_others_apart_when_it_is_gone() {
 fn a_stranger_steers_no_ring() {
     for seed in [149, 151] {
         is_outlived(honest, 0..=255, seed);
+    }
+}
+
+const JOIN: u8 = 10;
+/// Bytes of what a join begins with, up to its lists.
+const JOIN_HEAD: usize = 1 + 1 + 8 + 8;
+
+/// The list of members at `at`, and where what follows it begins.
+fn list(body: &[u8], at: usize) -> (&[u8], usize) {
+    let end = at + 2 + 16 * number(body, at);
+    (&body[at..end], end)
+}
+
+/// Says of all that are given up that they have left.
+#[derive(Default)]
+struct Farewells {
+    given_up: Vec<u8>,
+}
+
+impl Conduct for Farewells {
+    fn instead(&mut self, _now: Time, body: &[u8]) -> Vec<u8> {
+        let (kept, rest) = match body[0] {
+            JOIN => {
+                let (_, fail) = list(body, JOIN_HEAD);
+                let (given_up, left) = list(body, fail);
+                self.given_up = given_up.to_vec();
+                (left, list(body, left).1)
+            }
+            COMMIT if !self.given_up.is_empty() => (HEAD, list(body, HEAD).1),
+            _ => return body.to_vec(),
+        };
+        [&body[..kept], &self.given_up, &body[rest..]].concat()
+    }
+}
+
+/// Of a ring of five two are cut off, of which one says that the other three have left. They are
+/// no majority: the three are one.
+#[test]
+fn who_says_that_others_have_left_makes_no_majority() {
+    for liar in [0, 1] {
+        let build = move |member: MemberId, rng: Rng, now| -> Box<dyn Instrumented> {
+            let inner = honest(member, rng, now);
+            match member.node.0 as usize == liar + 1 {
+                true => Box::new(Insider::new(inner, Farewells::default())),
+                false => inner,
+            }
+        };
+        let mut group: Group = Cluster::started(ClusterConfig::new(5, 80), build);
+        let whole = Cluster::all_in_one_configuration;
+        group.must("one ring", whole, Duration::from_secs(2));
+        group.partition(&[&[0, 1], &[2, 3, 4]]);
+        group.run_for(Duration::from_secs(2));
+        let mut delivered = |host: usize| {
+            let submitted = group.submit(host, Service::Majority, "of five");
+            group.run_for(Duration::from_secs(1));
+            submitted.is_ok_and(|id| group.has_delivered(host, id))
+        };
+        assert!(!delivered(1 - liar), "liar {liar}");
+        assert!(delivered(2) && delivered(4));
     }
 }

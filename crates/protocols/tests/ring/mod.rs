@@ -6,6 +6,7 @@ mod faults;
 mod forming;
 mod insiders;
 mod lasting;
+mod leaving;
 mod liars;
 mod obligations;
 mod ordering;
