@@ -5,13 +5,14 @@
 //! as passing the token: larger bursts would wait in the queues of senders and switches. Near that
 //! length only those grow that have less than a fair share: where wires are the limit, unequal
 //! windows leave some of them idle, since a member's own packets do not cross the wire that leads
-//! to it. Above it the window shrinks by an eighth; it halves when more than an eighth of a
-//! rotation's packets are retransmissions. Neither happens more often than a change takes to show;
-//! a ring that breaks halves it too. A rotation so long that its token may be taken for lost,
-//! because a host is slow, halves it at once, and from there it may grow by half at a time only:
-//! the ring would break in each burst. The global window, the same at all members, is what a
-//! receiver's socket buffer takes. (A share of one's own window would let a member with a small one
-//! starve.)
+//! to it. Above it the window shrinks by an eighth, down to a least size; a smaller one grows by
+//! one packet, since rotations may be long because the members are far apart. It halves when more
+//! than an eighth of a rotation's packets are retransmissions. Neither happens more often than a
+//! change takes to show; a ring that breaks halves it too. A rotation so long that its token may be
+//! taken for lost, because a host is slow, halves it at once, and from there it may grow by half at
+//! a time only: the ring would break in each burst. The global window, the same at all members, is
+//! what a receiver's socket buffer takes. (A share of one's own window would let a member with a
+//! small one starve.)
 //!
 //! Post-token packets are three quarters of the personal window (002 III-A.1: acceleration): as
 //! many members then send at a time as keep the links busy; if all sent after the token, all would
@@ -147,7 +148,9 @@ impl Flow {
             let growth = if rotation * 4 < long * 3 {
                 GROWTH
             } else {
-                u32::from(self.personal * members < fcc)
+                // Rotations may be long without any packets: what is far away stays far.
+                let small = self.personal < PERSONAL_MIN || self.personal * members < fcc;
+                u32::from(small)
             };
             self.personal = (self.personal + growth).min(self.most());
         }
@@ -254,6 +257,17 @@ mod tests {
             let most = token_retransmit_min.max(lan.token_loss_min / RETRANSMIT_PART);
             assert_eq!(flow.token_retransmit(&config), most);
         }
+    }
+
+    /// Eight members with 5 ms from each to the next have no shorter ones.
+    #[test]
+    fn a_window_that_breaks_made_small_grows_to_the_least_in_long_rotations_too() {
+        let mut flow = Flow::new(&RingConfig::lan());
+        (0..4).for_each(|_| flow.ring_broke());
+        assert_eq!(flow.personal(), PERSONAL_LEAST);
+        let visits = PERSONAL_MIN - PERSONAL_LEAST;
+        assert_eq!(after(&mut flow, visits, 45), PERSONAL_MIN);
+        assert_eq!(after(&mut flow, visits, 45), PERSONAL_MIN);
     }
 
     #[test]
