@@ -6,7 +6,7 @@ use core::time::Duration;
 
 use groupcast_core::mech::peers::{Peers, Stranger};
 use groupcast_core::mech::room::fit;
-use groupcast_core::{MemberId, Time};
+use groupcast_core::{MemberId, NodeId, Time};
 
 use super::config::BODY_LEAST;
 use super::numbers::{Attempt, Seq};
@@ -83,6 +83,26 @@ impl Gather {
     /// Whether `others` fit into one ring with the members that it would have without them.
     fn has_room(&self, others: impl Iterator<Item = MemberId>, most: usize) -> bool {
         self.proc.len() < Peers::MAX && fit(self.members().chain(others), most)
+    }
+
+    /// `from`, and those that it wants, begin together with these candidates, and are too many. All
+    /// choose the lowest, so that one ring is full; the others are left for another. Whether
+    /// `local` and `from` are among the lowest: then those that are not are given up.
+    fn crowds_out(
+        &mut self,
+        local: MemberId,
+        from: MemberId,
+        wanted: impl Iterator<Item = MemberId>,
+        most: usize,
+    ) -> bool {
+        let all: BTreeSet<NodeId> = self.members().chain(wanted).map(|it| it.node).collect();
+        let lowest: BTreeSet<NodeId> = all.into_iter().take(most).collect();
+        let comes = lowest.contains(&local.node) && lowest.contains(&from.node);
+        if comes && self.fail.len() < Peers::MAX {
+            let others = self.proc.iter().filter(|it| !lowest.contains(&it.node));
+            self.fail.extend(others);
+        }
+        comes
     }
 
     /// Another candidate says who has left: that matters of those who are given up. `until`: when a
@@ -371,7 +391,11 @@ impl Ring {
         }
         let most = self.config.members_max;
         if stranger && !gather.has_room(join.wanted(from), most) {
-            return;
+            // MaxN 0: it was in no ring yet.
+            let all_begin = gather.old.is_none() && join.max_n == 0;
+            if !all_begin || !gather.crowds_out(local, from, join.wanted(from), most) {
+                return;
+            }
         }
         let before = (gather.proc.len(), gather.fail.len());
         let namesake = gather
@@ -581,7 +605,7 @@ impl Ring {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, NodeId};
+    use groupcast_core::Incarnation;
 
     use super::*;
 

@@ -100,15 +100,23 @@ fn one_member_too_many_leaves_a_full_ring_as_it_is() {
     }
 }
 
+/// One of the rings is full.
 #[test]
 fn too_many_that_start_together_form_rings_that_stay() {
-    for seed in 0..10 {
-        let mut cluster = at_most(3, 4, seed);
-        for host in 0..4 {
-            cluster.start(host);
+    for (most, hosts) in [(3, 4), (3, 5), (4, 7)] {
+        for seed in 0..10 {
+            let mut cluster = at_most(most, hosts, seed);
+            cluster.start_all();
+            cluster.run_for(Duration::from_secs(5));
+            stays(&mut cluster, most);
+            let members = |host| {
+                cluster
+                    .current_configuration(host)
+                    .map(|it| it.members.len())
+            };
+            let full = (0..hosts).filter(|it| members(*it) == Some(most)).count();
+            assert_eq!(full, most, "{hosts} hosts, seed {seed}");
         }
-        cluster.run_for(Duration::from_secs(5));
-        stays(&mut cluster, 3);
     }
 }
 
@@ -151,7 +159,10 @@ fn a_host_that_begins_again_is_back_as_soon_where_its_ring_is_full() {
             let full = restarts(hosts, hosts, restarted, seed);
             let with_room = restarts(2 * hosts, hosts, restarted, seed);
             let most = with_room + Duration::from_millis(100);
-            assert!(full <= most, "{restarted} of {hosts}: {full:?} instead of {with_room:?}");
+            assert!(
+                full <= most,
+                "{restarted} of {hosts}: {full:?} instead of {with_room:?}"
+            );
         }
     }
 }
