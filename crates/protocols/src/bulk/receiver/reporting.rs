@@ -43,11 +43,7 @@ impl Receiver {
         let Some(store) = self.state.store().filter(|_| asks) else {
             return;
         };
-        let covered = store.missing(self.top).all(|gap| {
-            let covers = |other: &Packets| other.start <= gap.start && gap.end <= other.end;
-            report.missing.iter().any(covers)
-        });
-        if covered {
+        if store.misses_only(&report.missing, self.top) {
             self.timers.cancel(Timer::Nak);
             self.asked = Some((context.now, self.seen));
             context.counters.naks_suppressed += 1;

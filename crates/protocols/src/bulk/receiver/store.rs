@@ -395,6 +395,23 @@ impl Store {
         self.held.gaps(below)
     }
 
+    /// Whether all that is missing below `below` lies in `gaps`, which are in their order. They may
+    /// come from others: it costs as much as there are of them, however many are missing here.
+    pub(super) fn misses_only<'a>(
+        &self,
+        gaps: impl IntoIterator<Item = &'a Packets>,
+        below: PacketNumber,
+    ) -> bool {
+        let mut at = PacketNumber::ZERO;
+        for gap in gaps {
+            if !self.has_all(at..gap.start.min(below)) {
+                return false;
+            }
+            at = gap.end;
+        }
+        self.has_all(at..below)
+    }
+
     /// One past the highest packet that is held.
     pub(super) fn end(&self) -> PacketNumber {
         self.held.end()
@@ -558,6 +575,53 @@ mod tests {
         assert!(!store.is_complete());
         store.take(last(1), false, Bytes::from_static(b"end"));
         assert_eq!((store.is_complete(), store.length()), (true, Some(13)));
+    }
+
+    proptest! {
+        /// Against the naive model, packet by packet. Gaps of others may touch each other.
+        #[test]
+        fn what_another_misses_is_compared_with_what_is_missing_here(
+            held in prop::collection::btree_set(0u64..40, 0..40),
+            lengths in prop::collection::vec((0u64..4, 1u64..6), 0..12),
+            below in 0u64..45,
+        ) {
+            let mut store = store(Some(400), 1000, Order::AsTheyCome, Vec::new());
+            for number in &held {
+                store.take(at(*number), false, packet(*number, 400));
+            }
+            let mut end = PacketNumber::ZERO;
+            let gaps: Vec<Packets> = lengths
+                .into_iter()
+                .map(|(distance, length)| {
+                    let start = end + distance;
+                    end = start + length;
+                    start..end
+                })
+                .collect();
+            let lies_in = |number: &u64| gaps.iter().any(|gap| gap.contains(&PacketNumber(*number)));
+            let expected = (0..below).filter(|number| !held.contains(number)).all(|it| lies_in(&it));
+            prop_assert_eq!(store.misses_only(&gaps, PacketNumber(below)), expected);
+        }
+    }
+
+    #[test]
+    fn of_the_gaps_of_another_each_is_looked_at_once_until_one_is_not_enough() {
+        let length = 40_000;
+        let mut store = store(Some(length), 1 << 20, Order::AsTheyCome, Vec::new());
+        for number in (1..length / 10).step_by(2) {
+            store.take(at(number), false, packet(number, length));
+        }
+        let end = PacketNumber(length / 10);
+        let gaps: Vec<Packets> = store.missing(end).collect();
+        assert_eq!(gaps.len(), 2_000);
+        let mut looked = 0;
+        assert!(store.misses_only(gaps.iter().inspect(|_| looked += 1), end));
+        assert_eq!(looked, 2_000);
+        // The second is not in the list.
+        let others = gaps[..1].iter().chain(&gaps[2..]);
+        let mut looked = 0;
+        assert!(!store.misses_only(others.inspect(|_| looked += 1), end));
+        assert_eq!(looked, 2);
     }
 
     #[test]
