@@ -14,17 +14,17 @@
 //! others, listens; the next pass serves it what it still misses.
 //!
 //! `state.rs` has the states and the edges; `registration.rs` is what happens while it is
-//! announced, `pass.rs` begins and ends passes, `flow.rs` sends, `gate.rs` says what it may send,
-//! `reports.rs` reads what receivers report, `slow.rs` looks for receivers that hold back the
-//! others, `repair.rs` decides what is sent again, `replace.rs` which blocks a later pass sends as
-//! parity. `buckets.rs` and `xtp.rs` are the flow of a pass whose receivers are not known,
-//! `rounds.rs` and `multidriver.rs` that of one in which all reply; `windows.rs` that of one with a
-//! window for each receiver, `collectors.rs` says who collects for the others, `chains.rs` who
-//! speaks for whom, `attendance.rs` says who hears the group, `copies.rs` who gets copies of what
-//! is sent to it, `list.rs` keeps the transfer list, `behind.rs` who is served by a relay,
-//! `required.rs` who has to stay, `marks.rs` says how far receivers deliver, `joining.rs` lets in
-//! who comes late, `unanswered.rs` is for those that nobody answers, `returns.rs` takes in what
-//! their users reply.
+//! announced, `pass.rs` begins and ends passes, `roster.rs` tells receivers of them, `flow.rs`
+//! sends, `gate.rs` says what it may send, `reports.rs` reads what receivers report, `slow.rs`
+//! looks for receivers that hold back the others, `repair.rs` decides what is sent again,
+//! `replace.rs` which blocks a later pass sends as parity. `buckets.rs` and `xtp.rs` are the flow
+//! of a pass whose receivers are not known, `rounds.rs` and `multidriver.rs` that of one in which
+//! all reply; `windows.rs` that of one with a window for each receiver, `collectors.rs` says who
+//! collects for the others, `chains.rs` who speaks for whom, `attendance.rs` says who hears the
+//! group, `copies.rs` who gets copies of what is sent to it, `list.rs` keeps the transfer list,
+//! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
+//! receivers deliver, `joining.rs` lets in who comes late, `unanswered.rs` is for those that nobody
+//! answers, `returns.rs` takes in what their users reply.
 
 mod attendance;
 mod behind;
@@ -46,6 +46,7 @@ mod replace;
 mod reports;
 mod required;
 mod returns;
+mod roster;
 mod rounds;
 mod slow;
 mod state;

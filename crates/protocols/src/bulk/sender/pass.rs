@@ -10,9 +10,7 @@ use super::super::context::Context;
 use super::super::numbers::{PacketNumber, PassNumber};
 use super::super::ranges::RangeSet;
 use super::super::transfer::{Notice, Outcome};
-use super::super::wire::{Message, Start};
 use super::buckets::Buckets;
-use super::chains::is_empty;
 use super::collectors::CollectorSet;
 use super::gate::Gate;
 use super::repair::Parities;
@@ -212,43 +210,6 @@ impl Sender {
     /// say what they need.
     pub(super) fn asks_to_be_ready(&self, config: &BulkConfig) -> bool {
         config.reserve || self.pass_number() > PassNumber::FIRST
-    }
-
-    /// Tells the receivers of a pass who they are: pages that overlap by two, so that each finds
-    /// its neighbours.
-    pub(super) fn send_roster(&self, context: &mut Context<'_>) {
-        const PAGE: usize = BulkConfig::CONTROL_MAX / 16 - 2;
-        let roster = self.roster();
-        let starting = matches!(self.state, State::Starting(_));
-        let collectors = self.state.pass().and_then(|pass| pass.collectors.list());
-        let named = collectors.map_or(0, |list| list.members.len());
-        let mut first = 0;
-        loop {
-            let end = (first + PAGE - named).min(roster.len());
-            let start = Start {
-                pass: self.pass_number(),
-                answer: self.asks_to_be_ready(context.config) && starting,
-                asks_where_restored: starting && self.may_replace_blocks(),
-                receivers: roster.len() as u16,
-                first: first as u16,
-                members: roster[first..end].to_vec(),
-                collectors: collectors.cloned(),
-            };
-            context
-                .outbox
-                .multicast(self.id.number, &Message::Start(start));
-            if end == roster.len() {
-                return;
-            }
-            // Pages overlap by two receivers that have not left their places.
-            let before = first;
-            first = end;
-            let mut both = 2;
-            while both > 0 && first > before + 1 {
-                first -= 1;
-                both -= usize::from(!is_empty(&roster[first]));
-            }
-        }
     }
 
     /// Begins to send when all receivers of the pass are ready; whether they are.

@@ -68,7 +68,7 @@ impl Sender {
             peer.is_listed = is_served;
             if is_served {
                 // It has missed that the pass has begun.
-                self.send_roster(context);
+                self.tell_place(context, from);
             } else {
                 self.remind_of_place(context, from, report);
             }

@@ -25,6 +25,7 @@ mod rate;
 mod replies;
 mod resuming;
 mod slots;
+mod starts;
 mod strict;
 mod talk;
 mod transitions;
