@@ -381,7 +381,8 @@ pub enum Outcome {
     },
     /// It did not want the transfer.
     Refused(String),
-    /// Its user gave up: the reason.
+    /// Its user gave up, or it did not say within twice `vanish_after` what it needs, though it was
+    /// heard: the reason.
     Failed(String),
     /// It was not heard any more.
     Vanished,

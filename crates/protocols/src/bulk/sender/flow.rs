@@ -303,6 +303,7 @@ impl Sender {
             return self.act_on_windows(context);
         }
         self.give_up_silent(context);
+        self.give_up_unready(context);
         self.replace_silent_collectors(context);
         match &mut self.state {
             State::Announcing(_) | State::Over => {

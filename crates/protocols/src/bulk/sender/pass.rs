@@ -3,6 +3,7 @@
 
 use alloc::vec::Vec;
 
+use groupcast_core::settings::Span;
 use groupcast_core::{Destination, MemberId};
 
 use super::super::config::{BulkConfig, Policy};
@@ -12,6 +13,7 @@ use super::super::ranges::RangeSet;
 use super::super::transfer::{Notice, Outcome};
 use super::buckets::Buckets;
 use super::collectors::CollectorSet;
+use super::flow::SILENT_ASKED;
 use super::gate::Gate;
 use super::repair::Parities;
 use super::rounds::Rounds;
@@ -180,10 +182,13 @@ impl Sender {
             roster,
             collectors,
         };
+        let since = context.now;
         self.transition(context, cause, |_| {
             State::Starting(Starting {
                 pass,
                 listed_below,
+                since,
+                asked: 0,
                 backoff: 0,
             })
         });
@@ -223,6 +228,30 @@ impl Sender {
             self.begin_sending(context);
         }
         ready
+    }
+
+    /// Gives up the receivers that have not said for too long what they need, though they are heard
+    /// and were asked several times: the others do not wait for them.
+    pub(super) fn give_up_unready(&mut self, context: &mut Context<'_>) {
+        let State::Starting(starting) = &mut self.state else {
+            return;
+        };
+        starting.asked += 1;
+        // Who was called back, and loses much, takes longer to hear of it than others.
+        let limit = 2 * context.config.vanish_after;
+        if starting.asked <= SILENT_ASKED || context.now - starting.since < limit {
+            return;
+        }
+        let is_unready = |peer: &Peer| peer.gates && !peer.ready;
+        let peers = self.peers.iter().filter(|(_, peer)| is_unready(peer));
+        let unready: Vec<MemberId> = peers.map(|(member, _)| *member).collect();
+        let reason = alloc::format!(
+            "it is heard, but has not said for {} what it needs",
+            Span(limit)
+        );
+        for member in unready {
+            self.drop_receiver(context, member, Outcome::Failed(reason.clone()));
+        }
     }
 
     fn begin_sending(&mut self, context: &mut Context<'_>) {

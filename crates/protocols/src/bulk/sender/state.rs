@@ -53,6 +53,9 @@ pub(super) struct Starting {
     pub(super) pass: Pass,
     /// Every receiver has listed what it needs below this packet.
     pub(super) listed_below: PacketNumber,
+    /// Since when its receivers are asked, and how often they were asked again.
+    pub(super) since: Time,
+    pub(super) asked: u32,
     /// Time-outs in a row that brought no progress.
     pub(super) backoff: u32,
 }

@@ -31,10 +31,13 @@ impl Sender {
             number: PassNumber::FIRST,
             ..Pass::default()
         };
+        let since = context.now;
         self.transition(context, "nobody is asked", |_| {
             State::Starting(Starting {
                 pass,
                 listed_below: PacketNumber::ZERO,
+                since,
+                asked: 0,
                 backoff: 0,
             })
         });

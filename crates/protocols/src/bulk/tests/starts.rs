@@ -1,15 +1,19 @@
-//! Goal: a Start that all have lost costs no storm of rosters. Method: the small network, in which
-//! what is lost is chosen.
+//! Goal: a Start that all have lost costs no storm of rosters; and a receiver that is heard, but
+//! never says what it needs, does not hold the others for ever. Method: the small network, in which
+//! what is lost is chosen, and a receiver made by hand.
 
 use std::boxed::Box;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
+use groupcast_core::Protocol as _;
+
 use super::endpoints::config;
-use super::net::{Net, file};
-use crate::bulk::wire::Message;
-use crate::bulk::{BulkConfig, RateControl, Wanted};
+use super::net::{Net, file, member};
+use super::replies::bare_report;
+use crate::bulk::wire::{Message, Purpose, ReceiverReport};
+use crate::bulk::{BulkConfig, Outcome, RateControl, Wanted};
 
 const LENGTH: usize = 400_000;
 
@@ -36,4 +40,37 @@ fn a_start_that_all_have_lost_is_told_to_each_alone() {
     assert!((1..=RECEIVERS).all(|index| net.has_stream(index, 0)));
     let starts = starts.get();
     assert!((2 * RECEIVERS..4 * RECEIVERS).contains(&starts), "{starts}");
+}
+
+#[test]
+fn who_is_heard_and_never_ready_is_given_up() {
+    let settings = BulkConfig {
+        reserve: true,
+        ..config()
+    };
+    let mut net = Net::new(3, &settings, LENGTH);
+    net.acceptance[2] = None;
+    net.send(file(LENGTH, Wanted::Count(2)));
+    let say = |net: &mut Net, purpose| {
+        let report = ReceiverReport {
+            purpose,
+            ..bare_report(net)
+        };
+        let body = Message::Report(report).encode(1);
+        let now = net.now;
+        net.endpoints[0].handle_datagram(now, member(2), body);
+        net.run(Duration::from_millis(100));
+    };
+    say(&mut net, Purpose::Register);
+    let begun = net.now;
+    while !net.is_sent() && net.now < begun + 5 * settings.vanish_after {
+        say(&mut net, Purpose::Acknowledge);
+    }
+    let outcomes = net.outcomes();
+    assert_eq!(outcomes[&member(1)], Outcome::Complete);
+    let Outcome::Failed(reason) = &outcomes[&member(2)] else {
+        panic!("{outcomes:?}");
+    };
+    assert!(reason.contains("has not said for 2 s"), "{reason}");
+    assert!(net.has_stream(1, 0));
 }
