@@ -561,6 +561,9 @@ fn broken_by(failure: &Failure) -> String {
         Failure::SameName => "another receiver has the same name".into(),
         Failure::Full => "there are as many receivers as the sender takes".into(),
         Failure::Excluded => "it is for other subgroups".into(),
+        Failure::LargePackets { packet, buffer_max } => format!(
+            "two of the sender's packets, of {packet} bytes, do not fit into this receiver's buffer_max of {buffer_max} bytes"
+        ),
         Failure::GivenUp => "a message was too long for this receiver".into(),
         _ => "it came to nothing".into(),
     }

@@ -19,7 +19,10 @@ impl Bulk {
         self.shared.subgroups = subgroups;
     }
 
-    /// Takes part in a transfer that was announced.
+    /// Takes part in a transfer that was announced. If two of its packets do not fit into
+    /// `buffer_max`, it fails at once ([`Failure::LargePackets`]), and its sender learns why.
+    ///
+    /// [`Failure::LargePackets`]: super::Failure::LargePackets
     ///
     /// # Errors
     /// If there is no such transfer, or it was answered before.
@@ -32,6 +35,9 @@ impl Bulk {
         let receiver = self.receivers.get_mut(&id).ok_or(UnknownTransfer)?;
         if !receiver.accept(&mut self.shared.at(now), acceptance) {
             return Err(UnknownTransfer);
+        }
+        if receiver.is_over() {
+            self.forget(id);
         }
         Ok(())
     }

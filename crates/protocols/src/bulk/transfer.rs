@@ -430,6 +430,13 @@ pub enum Failure {
     Full,
     /// It is for other receivers, or has become so.
     Excluded,
+    /// Two of its packets do not fit into this receiver's buffer, so it has refused the transfer.
+    LargePackets {
+        /// Bytes of a packet.
+        packet: u32,
+        /// Bytes of the buffer: its `buffer_max`.
+        buffer_max: usize,
+    },
     /// This receiver's user gave up.
     GivenUp,
 }

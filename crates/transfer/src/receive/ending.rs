@@ -285,6 +285,9 @@ impl Service {
                 let name = printable(self.receiving.link.name.as_bytes());
                 format!("another receiver is called {name} too: each needs a name of its own")
             }
+            Failure::LargePackets { packet, buffer_max } => format!(
+                "two of its sender's packets, of {packet} bytes, do not fit into this receiver's buffer_max of {buffer_max} bytes"
+            ),
             Failure::GivenUp => "this receiver gave it up".into(),
             _ => "it came to nothing".into(),
         }

@@ -263,6 +263,10 @@ impl Receiver {
         }
         let Announce { packet, length, .. } = self.announce;
         let buffer_max = context.config.buffer_max;
+        if buffer_max < 2 * packet as usize {
+            self.refuse_large_packets(context, &acceptance.name);
+            return true;
+        }
         let store = match self.carries_messages() {
             true => Store::of_messages(packet, buffer_max),
             false => Store::new(packet, length, buffer_max, acceptance),
@@ -280,6 +284,20 @@ impl Receiver {
         self.register_in_turn(context);
         self.hand_over(context);
         true
+    }
+
+    /// The user takes it, and it cannot be received: two packets of it do not fit into the buffer.
+    fn refuse_large_packets(&mut self, context: &mut Context<'_>, name: &[u8]) {
+        let id = self.id;
+        let (packet, buffer_max) = (self.announce.packet, context.config.buffer_max);
+        let reason = alloc::format!(
+            "two packets of {packet} bytes do not fit into its buffer_max of {buffer_max} bytes"
+        );
+        context.notify(Notice::Failed {
+            id,
+            failure: Failure::LargePackets { packet, buffer_max },
+        });
+        self.refuse(context, &reason, name);
     }
 
     /// The user does not take it; the sender learns `reason`, and what this receiver is called.

@@ -1,19 +1,20 @@
 //! Goal: a Start that all have lost costs no storm of rosters; and a receiver that is heard, but
-//! never says what it needs, does not hold the others for ever. Method: the small network, in which
-//! what is lost is chosen, and a receiver made by hand.
+//! never says what it needs, does not hold the others for ever; nor does one that has no room for
+//! two packets. Method: the small network, in which what is lost is chosen, and a receiver made by
+//! hand.
 
 use std::boxed::Box;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use groupcast_core::Protocol as _;
+use groupcast_core::{Protocol as _, Rng};
 
 use super::endpoints::config;
 use super::net::{Net, file, member};
 use super::replies::bare_report;
 use crate::bulk::wire::{Message, Purpose, ReceiverReport};
-use crate::bulk::{BulkConfig, Outcome, RateControl, Wanted};
+use crate::bulk::{Bulk, BulkConfig, Failure, Notice, Outcome, RateControl, Wanted};
 
 const LENGTH: usize = 400_000;
 
@@ -73,4 +74,26 @@ fn who_is_heard_and_never_ready_is_given_up() {
     };
     assert!(reason.contains("has not said for 2 s"), "{reason}");
     assert!(net.has_stream(1, 0));
+}
+
+#[test]
+fn who_has_no_room_for_two_packets_refuses_and_says_why() {
+    let settings = config();
+    let mut net = Net::new(3, &settings, LENGTH);
+    let narrow = BulkConfig {
+        packet: 400,
+        buffer_max: 900,
+        ..settings
+    };
+    net.endpoints[2] = Bulk::new(member(2), narrow, Rng::new(2)).expect("they fit");
+    let id = net.send(file(LENGTH, Wanted::Count(2)));
+    net.must(Duration::from_secs(5), Net::is_sent);
+    let outcomes = net.outcomes();
+    assert_eq!(outcomes[&member(1)], Outcome::Complete);
+    let reason = "two packets of 1000 bytes do not fit into its buffer_max of 900 bytes";
+    assert_eq!(outcomes[&member(2)], Outcome::Refused(reason.into()));
+    let (packet, buffer_max) = (1000, 900);
+    let failure = Failure::LargePackets { packet, buffer_max };
+    assert!(net.notices[2].contains(&Notice::Failed { id, failure }));
+    assert!(net.has_stream(1, 0) && net.data[2].is_empty());
 }
