@@ -76,7 +76,7 @@ use self::state::{Announcing, State};
 use self::stream::Stream;
 use super::config::{Policy, RateControl};
 use super::context::Context;
-use super::numbers::PacketNumber;
+use super::numbers::{PacketNumber, Stamp};
 use super::rate::{Path, Rate};
 use super::transfer::{
     Notice, OfferError, Opening, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
@@ -136,6 +136,8 @@ pub(super) struct Sender {
     copied: Copied,
     /// Any receiver has said that it has all packets below.
     reported: PacketNumber,
+    /// The last stamp when it was last looked whether it rests.
+    kept_alive: Stamp,
     /// How often receivers were told in vain whether to hear the group.
     attend_backoff: u32,
     /// When those that stand by were last told of another member's transfer.
@@ -167,7 +169,7 @@ impl Replaced {
 /// A sender's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
-    /// When to announce the transfer again.
+    /// When to announce the transfer again, or to look whether it rests.
     Announce,
     /// When to start with the receivers that have registered.
     Begin,
@@ -265,6 +267,7 @@ impl Sender {
             repeated: 0,
             copied: Copied::default(),
             reported: PacketNumber::ZERO,
+            kept_alive: Stamp::default(),
             attend_backoff: 0,
             beckoned: Time::ZERO,
             timers,

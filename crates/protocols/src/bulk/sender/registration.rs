@@ -13,6 +13,9 @@ use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::returns::Returns;
 use super::{Peer, Replaced, Sender, State, Timer};
 
+/// So many times less often it is announced once it has begun.
+pub(super) const AFTERWARDS: u32 = 4;
+
 impl Sender {
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {
         // Of a set that has a limit no more are served: those that are, and those that were.
@@ -160,7 +163,7 @@ impl Sender {
         let config = context.config;
         let announcing = matches!(self.state, State::Announcing(_));
         if !announcing && !self.transfer.rewindable && !self.is_open() {
-            return;
+            return self.keep_alive(context);
         }
         let multicast_naks = match config.nak {
             NakRule::Unicast => None,
@@ -188,7 +191,7 @@ impl Sender {
         context
             .outbox
             .multicast(self.id.number, &Message::Announce(announce));
-        let times = if announcing { 1 } else { 4 };
+        let times = if announcing { 1 } else { AFTERWARDS };
         let again = context.now + config.announce_interval * times;
         self.timers.set(Timer::Announce, again);
     }

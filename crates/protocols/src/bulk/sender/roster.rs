@@ -1,5 +1,5 @@
-//! The roster of a pass on its way to the receivers: to all, in pages, and to one that has missed
-//! it, its place alone.
+//! The roster of a pass on its way to the receivers: to all, in pages; to one that has missed it,
+//! its place alone; and an empty page of it, which keeps a transfer alive that rests.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -10,7 +10,8 @@ use super::super::config::BulkConfig;
 use super::super::context::Context;
 use super::super::wire::{Message, Start};
 use super::chains::is_empty;
-use super::{Sender, State};
+use super::registration::AFTERWARDS;
+use super::{Sender, State, Timer};
 
 /// Members that fit into a Start, collectors included.
 const PAGE: usize = BulkConfig::CONTROL_MAX / 16 - 2;
@@ -37,6 +38,20 @@ impl Sender {
         context
             .outbox
             .unicast(receiver, self.id.number, &Message::Start(start));
+    }
+
+    /// Nobody may come any more, so nothing is announced. But receivers have a patience of their
+    /// own, which may be shorter than this sender's: if nothing has been sent for as long as lies
+    /// between two announcements, a page of nobody tells them that it is there. Nobody answers it.
+    pub(super) fn keep_alive(&mut self, context: &mut Context<'_>) {
+        let stamp = self.stream.last_stamp();
+        let rests = core::mem::replace(&mut self.kept_alive, stamp) == stamp;
+        if rests && self.state.pass().is_some() {
+            let nobody = Message::Start(self.start_with(context, 0..0));
+            context.outbox.multicast(self.id.number, &nobody);
+        }
+        let again = context.now + context.config.announce_interval * AFTERWARDS;
+        self.timers.set(Timer::Announce, again);
     }
 
     fn page_size(&self) -> usize {

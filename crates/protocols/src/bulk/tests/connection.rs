@@ -12,7 +12,7 @@ use groupcast_core::Rng;
 use super::net::{Net, file, member};
 use super::talk::{PACKET, WINDOW, messages, talking};
 use crate::bulk::{
-    BulkConfig, Collectors, Cp, DeliverTo, Failure, Multidriver, Notice, OfferError, Opening,
+    Bulk, BulkConfig, Collectors, Cp, DeliverTo, Failure, Multidriver, Notice, OfferError, Opening,
     Outcome, Policy, Repair, SendError, Transfer, Wanted, Xtp,
 };
 
@@ -127,6 +127,41 @@ fn all_messages_are_told_of_when_the_connection_is_closed_at_once() {
         net.must(Duration::from_secs(5), Net::is_sent);
         let told: Vec<u64> = net.all_had.iter().map(|(_, number, _)| *number).collect();
         assert_eq!(told, [1, 2, 3, 4, 5], "{policy:?}");
+    }
+}
+
+#[test]
+fn a_pause_loses_no_receiver_that_has_less_patience_than_the_sender() {
+    for policy in policies() {
+        let config = talking(policy);
+        let mut net = Net::new(3, &config, 0);
+        let patient = BulkConfig {
+            vanish_after: 15 * config.vanish_after,
+            ..config
+        };
+        net.endpoints[0] = Bulk::new(member(0), patient, Rng::new(0)).expect("they fit");
+        let id = net.open(2);
+        let all = messages([10, 20]);
+        for message in &all {
+            net.to_send.push_back(message.clone());
+            net.must(Duration::from_secs(1), |net| net.to_send.is_empty());
+            net.run(Duration::from_secs(20));
+        }
+        net.endpoints[0].finish(net.now, id);
+        net.must(Duration::from_secs(5), Net::is_sent);
+        net.run(Duration::from_secs(1));
+        for index in 1..3 {
+            assert!(
+                net.notices[index].contains(&Notice::Ended { id }),
+                "{policy:?}"
+            );
+            assert_eq!(net.messages[index], all, "{policy:?}");
+            assert_eq!(
+                net.outcomes()[&member(index)],
+                Outcome::Complete,
+                "{policy:?}"
+            );
+        }
     }
 }
 
