@@ -77,6 +77,12 @@ impl Master {
         })
     }
 
+    /// Whether a member has the token of a message that is not decided.
+    pub(super) fn is_held_by(&self, message: u64, member: MemberId) -> bool {
+        let holder = self.holders.get(&message);
+        holder.is_some_and(|(holder, _)| *holder == member)
+    }
+
     /// A packet of a message was heard.
     pub(super) fn hear(&mut self, now: Time, message: u64, from: MemberId) {
         if let Some((holder, heard)) = self.holders.get_mut(&message)

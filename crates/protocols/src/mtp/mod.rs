@@ -293,7 +293,15 @@ impl Mtp {
         let Some(web) = &mut self.web else {
             return;
         };
-        web.statuses.merge(&data.statuses);
+        if let Some(master) = &self.master {
+            // It decides, whatever others say; and takes a message from nobody but the holder of
+            // its token.
+            if !master.is_held_by(data.message, from) {
+                return;
+            }
+        } else {
+            web.statuses.merge_hearsay(&data.statuses);
+        }
         let is_near = data.message < web.next + Self::AHEAD_MAX;
         if data.message >= web.next && is_near && data.packet < Self::PACKETS_MAX {
             let incoming = web.incoming.entry(data.message);
@@ -507,15 +515,19 @@ impl Protocol for Mtp {
 impl Mtp {
     /// A datagram of its web.
     fn hear(&mut self, now: Time, from: MemberId, message: InWeb) {
+        let is_master = self.web.as_ref().is_some_and(|web| web.master == from);
         match message {
-            InWeb::Status(statuses) | InWeb::Alive(statuses) => {
+            InWeb::Status(statuses) | InWeb::Alive(statuses) if is_master => {
                 if let Some(web) = &mut self.web {
                     web.statuses.merge(&statuses);
                 }
                 self.deliver_ready(now);
             }
             InWeb::Request { request } => self.hear_request(now, from, request),
-            InWeb::Grant { request, message } => self.hear_grant(now, request, message),
+            InWeb::Grant { request, message } if is_master => {
+                self.hear_grant(now, request, message);
+            }
+            InWeb::Status(_) | InWeb::Alive(_) | InWeb::Grant { .. } => self.counters.junk += 1,
             InWeb::Data(data) => self.take_data(now, from, &data),
             InWeb::Nack { message, missing } => {
                 let mut outgoing = self.outgoing.iter_mut();

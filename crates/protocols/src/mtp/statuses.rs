@@ -98,6 +98,14 @@ impl Statuses {
         }
         *self = newer;
     }
+
+    /// Learns what a member says that is not the master. It has it from the master, but may be
+    /// wrong: one that is ahead by more than all that they tell of waits for the master's own word.
+    pub(super) fn merge_hearsay(&mut self, other: &Self) {
+        if other.newest <= self.newest + Self::COUNT {
+            self.merge(other);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Goal: what 000 ch. 4 says of MTP: a byte costs seven packets at least, messages are delivered in
 //! the order of their tokens, lost packets are asked for, a message whose sender fails is rejected,
-//! and what was kept too short is lost. Method: the simulator's cluster, and every datagram
-//! counted.
+//! and what was kept too short is lost; and no datagram of a member stops the web. Method: the
+//! simulator's cluster, and every datagram counted; three members without a network.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,9 +10,14 @@ use std::time::Duration;
 use std::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::{Contract, Instrumented as _, MessageId, Rng, Service};
+use groupcast_core::{
+    Contract, Destination, Event, Incarnation, Instrumented as _, MemberId, MessageId, NodeId,
+    Ordered as _, Protocol as _, Rng, Service, Time, TransmitBuf,
+};
 use groupcast_sim::{Cluster, ClusterConfig};
 
+use super::statuses::Statuses;
+use super::wire::{Data, InWeb, Message};
 use super::{Mtp, MtpConfig, inspect};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -210,4 +215,109 @@ fn a_master_that_fails_is_replaced() {
     };
     cluster.must("the others have a web", all, MINUTE);
     cluster.check();
+}
+
+/// Three members without a network: what each says comes to the others at once.
+struct Three {
+    now: Time,
+    members: [Mtp; 3],
+    delivered: [Vec<Bytes>; 3],
+}
+
+fn id(index: usize) -> MemberId {
+    MemberId {
+        node: NodeId(index as u64 + 1),
+        incarnation: Incarnation(index as u64 + 100),
+    }
+}
+
+impl Three {
+    /// The last of them is the master.
+    fn new() -> Self {
+        let now = Time::from_millis(1);
+        let new = |index| {
+            let rng = Rng::new(index as u64);
+            let member = Mtp::new(id(index), MtpConfig::default(), rng, now);
+            member.expect("the settings are in their ranges")
+        };
+        let mut three = Self {
+            now,
+            members: [0, 1, 2].map(new),
+            delivered: Default::default(),
+        };
+        three.run(Duration::from_secs(5));
+        assert!(three.members[2].is_master());
+        three
+    }
+
+    fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        let mut buf = TransmitBuf::new(1, 0, 0);
+        while self.now < end {
+            for from in 0..3 {
+                buf.clear();
+                while let Some(transmit) = self.members[from].poll_transmit(self.now, &mut buf) {
+                    let body = Bytes::copy_from_slice(buf.iter().next().expect("it has one"));
+                    let to = (0..3).filter(|to| match transmit.destination {
+                        Destination::Group => *to != from,
+                        Destination::Member(member) => member == id(*to),
+                    });
+                    for to in to {
+                        self.members[to].handle_datagram(self.now, id(from), body.clone());
+                    }
+                    buf.clear();
+                }
+            }
+            self.now += Duration::from_millis(10);
+            for (member, delivered) in self.members.iter_mut().zip(&mut self.delivered) {
+                member.handle_timeout(self.now);
+                while let Some(event) = member.poll_event() {
+                    if let Event::Deliver(delivery) = event {
+                        delivered.push(delivery.payload);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn no_datagram_of_a_member_stops_a_web() {
+    let far = Statuses::of(u64::MAX / 2 - 1, 0).expect("it is in range");
+    let data = InWeb::Data(Data {
+        statuses: far,
+        message: u64::MAX / 2 - 1,
+        packet: 0,
+        ends: true,
+        ends_window: true,
+        again: false,
+        number: 1,
+        bytes: Bytes::from_static(b"x"),
+    });
+    let grant = InWeb::Grant {
+        request: 1,
+        message: u64::MAX / 2 - 1,
+    };
+    for said in [data, InWeb::Status(far), InWeb::Alive(far), grant] {
+        for to in [0, 2] {
+            let mut three = Three::new();
+            let web = id(2).incarnation;
+            let body = Message::Of(web, said.clone()).encode();
+            let mut payloads = Vec::new();
+            for round in 0..2 {
+                for member in [0, 2] {
+                    let payload = Bytes::from(std::vec![member as u8; round + 1]);
+                    payloads.push(payload.clone());
+                    let now = three.now;
+                    let submitted = three.members[member].submit(now, Service::Unreliable, payload);
+                    submitted.expect("there is room");
+                    three.members[to].handle_datagram(now, id(1), body.clone());
+                    three.run(Duration::from_secs(5));
+                }
+            }
+            for delivered in &three.delivered {
+                assert_eq!(*delivered, payloads, "{said:?} to {to}");
+            }
+        }
+    }
 }

@@ -62,7 +62,11 @@ impl Mtp {
             return;
         }
         match &mut self.web {
-            Some(web) if web.id == id => web.heard = now,
+            Some(web) if web.id == id => {
+                if web.master == from {
+                    web.heard = now;
+                }
+            }
             Some(web) if web.master > from => {
                 let heartbeat = self.config.heartbeat;
                 let master = self.master.as_ref();
