@@ -156,8 +156,8 @@ impl Sender {
         if context.config.repair == Repair::GoBackN {
             return self.go_back(context, report);
         }
-        let pays = self.parity_pays();
-        if pays || self.has_replaced() {
+        let pays = self.different_losses();
+        if pays.is_some() || self.has_replaced() {
             return self.repair_blocks(context, from, report, pays);
         }
         let limit = self.limit();
@@ -185,26 +185,46 @@ impl Sender {
         self.block.is_some_and(fits)
     }
 
-    /// Whether receivers lose different packets, and enough of them.
-    fn parity_pays(&self) -> bool {
+    /// The largest share that a receiver loses, if receivers lose different packets, and enough of
+    /// them.
+    fn different_losses(&self) -> Option<f64> {
         if !self.has_room_for_blocks() || self.buckets().is_some() {
-            return false;
+            return None;
         }
         let (mut sum, mut most) = (0.0, 0.0_f64);
         for peer in self.gating() {
             sum += peer.loss;
             most = most.max(peer.loss);
         }
-        most > PARITY_MIN && sum > 1.5 * most
+        (most > PARITY_MIN && sum > 1.5 * most).then_some(most)
     }
 
-    /// Repairs block by block: where parity `pays` or a block goes as parity, by parity.
+    /// Whether parity for a block pays, where the largest share that any receiver loses is `most`:
+    /// several of those that may need it lose different packets. What one loses of a block that it
+    /// holds, or cannot restore, is no loss.
+    fn parity_pays(&self, block: &Packets, most: f64) -> bool {
+        let (mut sum, mut worst) = (0.0, 0.0_f64);
+        for peer in self.gating() {
+            if peer.loss > 0.0 && peer.may_need(block, None) {
+                sum += peer.loss;
+                worst = worst.max(peer.loss);
+            }
+            if worst > PARITY_MIN && sum > 1.5 * most {
+                // The others change nothing: not each of many has to be asked.
+                return true;
+            }
+        }
+        worst > PARITY_MIN && sum > 1.5 * worst
+    }
+
+    /// Repairs block by block: by parity where that pays, as it may if receivers have
+    /// [different losses](Self::different_losses), or where a block goes as parity.
     fn repair_blocks(
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
         report: &ReceiverReport,
-        pays: bool,
+        pays: Option<f64>,
     ) {
         let (size, limit) = (self.block.map_or(1, u64::from), self.limit());
         let base = self
@@ -225,7 +245,8 @@ impl Sender {
             let block = first..self.stream.block_end(first);
             let whole = self.stream.top() >= block.end;
             let restores = |peer: &Peer| peer.can_restore(&block);
-            let restores = pays && self.peers.get(&from).is_some_and(restores);
+            let restores = pays.is_some_and(|most| self.parity_pays(&block, most))
+                && self.peers.get(&from).is_some_and(restores);
             if whole && (restores || self.is_replaced(first)) {
                 self.repair_block(context, report, first, gaps);
             } else if whole || report.answers {
@@ -340,11 +361,15 @@ impl Sender {
             return;
         };
         let first = number.block_start(size);
-        if number + 1 != self.stream.block_end(first) || !self.parity_pays() {
+        let block = first..self.stream.block_end(first);
+        if number + 1 != block.end {
+            return;
+        }
+        let most = self.different_losses();
+        if !most.is_some_and(|most| self.parity_pays(&block, most)) {
             return;
         }
         // Who has all of it already, or cannot restore the rest, loses nothing that parity brings.
-        let block = first..self.stream.block_end(first);
         let restores = self.gating().filter(|peer| peer.may_need(&block, None));
         let worst = restores.map(|peer| peer.loss).fold(0.0, f64::max);
         if worst >= PROACTIVE_MIN {

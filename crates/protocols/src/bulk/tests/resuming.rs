@@ -1,18 +1,23 @@
 //! Goal: a host without multicast that holds a part of the stream already costs the sender no more
 //! copies than it needs, and the other receivers no time, whether the rate is fixed or found; it
-//! has no say in the rate while it gets next to nothing. Method: the small network, where each
-//! receiver has a link that loses and queues, beside the same without that host.
+//! has no say in the rate while it gets next to nothing; and what it loses of what it holds has
+//! nobody sent parity. Method: the small network, where each receiver has a link that loses and
+//! queues, beside the same without that host.
 
 #![expect(
     clippy::single_range_in_vec_init,
     reason = "what a host holds is a list of ranges"
 )]
 
+use std::boxed::Box;
+use std::cell::Cell;
 use std::ops::Range;
+use std::rc::Rc;
 use std::time::Duration;
 use std::vec::Vec;
 
 use super::net::{Link, Net, file, member};
+use crate::bulk::wire::{Data, Message};
 use crate::bulk::{BulkConfig, Outcome, RateControl, SlowPolicy, Wanted};
 
 const LENGTH: usize = 8_000_000;
@@ -263,4 +268,31 @@ fn a_host_that_comes_back_is_not_copied_what_it_has() {
         let complete = back.filter(|(_, outcome)| **outcome == Outcome::Complete);
         assert_eq!(complete.count(), 1, "{rate:?}: {outcomes:?}");
     }
+}
+
+#[test]
+fn where_only_one_needs_a_block_its_packets_are_repeated() {
+    let settings = settings(RATES[0]);
+    let held = 3 * LENGTH as u64 / 4 / 64_000 * 64_000;
+    let mut net = Net::new(3, &settings, LENGTH);
+    net.loss[1..].fill(0.04);
+    if let Some(acceptance) = &mut net.acceptance[2] {
+        acceptance.held = std::vec![0..held];
+    }
+    let parity = Rc::new(Cell::new([0; 2]));
+    let seen = Rc::clone(&parity);
+    net.loses = Some(Box::new(move |_, to, body| {
+        if let (1, Ok((_, Message::Data(Data { header, .. })))) = (to, Message::decode(body))
+            && header.parity.is_some()
+        {
+            let mut counts = seen.get();
+            counts[usize::from(header.number.0 * 1000 >= held)] += 1;
+            seen.set(counts);
+        }
+        false
+    }));
+    net.send(file(LENGTH, Wanted::Count(2)));
+    assert!(all_complete(&mut net, &[1, 2]));
+    let [of_one, of_both] = parity.get();
+    assert!(of_one == 0 && of_both > 50, "{of_one}, {of_both}");
 }
