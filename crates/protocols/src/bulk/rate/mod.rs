@@ -107,7 +107,8 @@ pub(super) struct Rate {
     ask_every: Duration,
     /// Epochs in a row without a queue and in which the rate did not fall.
     calm: u32,
-    /// Up to this rate it doubles again, after it fell because nothing was heard.
+    /// Up to this rate it doubles again, after it fell because nothing was heard, or in a later
+    /// pass.
     regains: f64,
 }
 
@@ -247,6 +248,36 @@ impl Rate {
             // What is on its way was sent at another rate.
             settling: true,
             ..Self::new(control, now)
+        };
+    }
+
+    /// A later pass begins: what was found is of the paths of other receivers, and of as many
+    /// copies as they got. A rate that is found begins with what each copy had. One that yields
+    /// begins anew, below what comes through to those that lose the share `loss` of it, and doubles
+    /// up to that.
+    pub(super) fn begin_pass(&mut self, now: Time, loss: f64) {
+        let Some(rate) = self.rate.filter(|_| self.adaptive) else {
+            return;
+        };
+        let each = rate / f64::from(self.fan_out.max(1));
+        if !self.yields {
+            self.rate = Some(each);
+            return;
+        }
+        let through = each * (1.0 - loss.clamp(0.0, 1.0)) * Self::PROBE;
+        let least = Self::UNHEARD_MIN.min(each);
+        *self = Self {
+            paused: self.paused,
+            rate: Some(Self::INITIAL_YIELDING.min(through).max(least)),
+            max: self.max,
+            bound: self.bound,
+            adaptive: true,
+            yields: true,
+            gives_way: self.gives_way,
+            asked: self.asked,
+            starting: false,
+            regains: each,
+            ..Self::new(RateControl::Window, now)
         };
     }
 

@@ -299,6 +299,9 @@ impl Sender {
             Policy::Cp(rule) => Gate::Windows(Windows::new(rule)),
             _ => Gate::Known,
         };
+        if self.pass_number() > PassNumber::FIRST {
+            self.seek_rate_anew(context);
+        }
         self.transition(context, "all are ready", |before| {
             State::Sending(Sending {
                 pass: before.into_pass(),

@@ -8,7 +8,7 @@ use groupcast_core::MemberId;
 use super::super::config::Policy;
 use super::super::context::Context;
 use super::super::numbers::Stamp;
-use super::super::rate::Seen;
+use super::super::rate::{Path, Seen};
 use super::super::transfer::Outcome;
 use super::super::wire::{Purpose, ReceiverReport, Status};
 use super::chains::chain_of;
@@ -213,6 +213,15 @@ impl Sender {
         if matches!(&self.state, State::Sending(sending) if sending.awaits_reports) {
             let due = context.now + self.time_out(context.config);
             self.timers.set(Timer::Retransmit, due);
+        }
+    }
+
+    /// A later pass is sent: nothing that was found of paths is of those that it goes now.
+    pub(super) fn seek_rate_anew(&mut self, context: &Context<'_>) {
+        let loss = self.gating().map(|peer| peer.loss).fold(0.0, f64::max);
+        self.rate.begin_pass(context.now, loss);
+        for peer in self.peers.values_mut() {
+            peer.path = Path::default();
         }
     }
 

@@ -3,7 +3,8 @@
 //! has everything in the end, too; and who loses a packet again gets it, whatever else of its block
 //! the pass sends; and who has lost what it had is served by another one; and a pass goes on when
 //! the one that missed most goes away before anything of it was read; and chunks of a file that
-//! have gaps do not stop who has no room for more of them. Method: the small network with receivers
+//! have gaps do not stop who has no room for more of them; and a pass over another path has a rate
+//! of its own. Method: the small network with receivers
 //! that lose much, by seed; what they miss when the second pass begins, and what the sender sends
 //! from then on.
 
@@ -16,7 +17,7 @@ use std::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::{Protocol as _, Rng};
 
-use super::net::{Net, accepting, file, member};
+use super::net::{Link, Net, accepting, file, member};
 use super::replies::bare_report;
 use crate::bulk::numbers::{PacketNumber, PassNumber, Stamp};
 use crate::bulk::ranges::RangeSet;
@@ -341,5 +342,53 @@ fn who_has_lost_what_it_said_to_have_is_served_by_the_next_pass() {
         net.must(Duration::from_secs(2), |_| {
             heard.get().1 > PassNumber::FIRST
         });
+    }
+}
+
+/// Seven receivers with 100 Mb/s get copies, the eighth comes late and has 5 Mb/s.
+#[test]
+fn a_pass_for_one_does_not_begin_with_the_rate_of_all_copies() {
+    const SLOW: usize = 8;
+    const BYTES_PER_SECOND: usize = 625_000;
+    for rate in [RateControl::FAIR, RateControl::BACKGROUND] {
+        let settings = BulkConfig {
+            rate,
+            ..BulkConfig::lan()
+        };
+        let mut net = Net::new(SLOW + 1, &settings, LENGTH);
+        net.take_multicast_from(&[1, 2, 3, 4, 5, 6, 7, SLOW]);
+        for link in &mut net.links[1..SLOW] {
+            *link = Some(Link::new(12_500_000, Duration::from_millis(10)));
+        }
+        net.links[SLOW] = Some(Link::new(
+            BYTES_PER_SECOND as u64,
+            Duration::from_millis(20),
+        ));
+        net.cut[SLOW] = true;
+        let id = net.send(file(LENGTH, Wanted::Count(SLOW - 1)));
+        net.must(Duration::from_secs(10), |net| {
+            let progress = net.endpoints[0].progress(id);
+            progress.is_some_and(|it| it.position > LENGTH as u64 / 2)
+        });
+        net.cut[SLOW] = false;
+        net.must(Duration::from_secs(10), |net| {
+            let progress = net.endpoints[0].progress(id);
+            progress.is_some_and(|it| (it.pass, it.phase) == (2, PhaseKind::Sending))
+        });
+        let before = net.endpoints[0].counters().packets_sent;
+        let (begun, tenth) = (net.now, Duration::from_millis(100));
+        net.run(tenth);
+        let sent = net.endpoints[0].counters().packets_sent - before;
+        let passes = BYTES_PER_SECOND as f64 * tenth.as_secs_f64() / settings.packet as f64;
+        let (all, ideal) = (LENGTH as f64, BYTES_PER_SECOND as f64);
+        net.must(Duration::from_secs(60), Net::is_sent);
+        let took = (net.now - begun).as_secs_f64();
+        std::eprintln!("{rate:?}: {sent} packets, {passes} pass; {took} s");
+        assert!(
+            (sent as f64) < 3.0 * passes,
+            "{rate:?}: {sent} packets, {passes} pass"
+        );
+        assert!(took < 1.5 * all / ideal, "{rate:?}: {took} s");
+        assert!(net.has_stream(SLOW, 0));
     }
 }
