@@ -35,15 +35,20 @@
 //! epoch than judge it has no say, neither by its silence nor by its losses; and the first epoch
 //! that judges it shows how long its round trip is, if none at a lower rate did.
 //!
+//! A few receivers that hold the rate far below what the others take can be left behind (`few`),
+//! where they are served later.
+//!
 //! One that takes what others leave differs in one thing more: a queue that stays is never taken
 //! for one that others may keep. The rate falls on, down to its least, until the queue is gone.
 
+mod few;
 mod path;
 
 use core::time::Duration;
 
 use groupcast_core::Time;
 
+use self::few::{Few, Step};
 pub(super) use self::path::Path;
 use self::path::{Found, Heard, Judged, Least};
 use super::config::{RateControl, Share};
@@ -110,6 +115,8 @@ pub(super) struct Rate {
     /// Up to this rate it doubles again, after it fell because nothing was heard, or in a later
     /// pass.
     regains: f64,
+    /// Whether a few receivers hold the rate.
+    few: Few,
 }
 
 /// The rate has fallen: was the loss congestion?
@@ -231,7 +238,20 @@ impl Rate {
             ask_every: Self::ASK_EVERY,
             calm: 0,
             regains: 0.0,
+            few: Few::default(),
         }
+    }
+
+    /// A few receivers may hold the rate for so long, if the others would take far more; `None`:
+    /// for ever.
+    pub(super) fn leave_behind_after(&mut self, patience: Option<Duration>) {
+        self.few = Few::of(patience);
+    }
+
+    /// Whether those whose paths are [blamed](Path::is_blamed) are to be left behind: the others
+    /// take far more. Asked once.
+    pub(super) fn leaves_behind(&mut self) -> bool {
+        self.few.take_proven()
     }
 
     /// From now on another control; `None`: nothing is sent. What an adaptive one has found is
@@ -244,6 +264,7 @@ impl Rate {
         *self = Self {
             bound: self.bound,
             fan_out: self.fan_out,
+            few: Few::of(self.few.patience()),
             epoch: self.epoch,
             // What is on its way was sent at another rate.
             settling: true,
@@ -277,6 +298,7 @@ impl Rate {
             asked: self.asked,
             starting: false,
             regains: each,
+            few: Few::of(self.few.patience()),
             ..Self::new(RateControl::Window, now)
         };
     }
@@ -357,7 +379,7 @@ impl Rate {
     /// Whether this epoch is one at a lower rate.
     fn is_probe(&self) -> bool {
         let due = !self.starting && self.epoch.0.is_multiple_of(Self::PROBE_EVERY);
-        self.adaptive && (due || self.trial.is_some())
+        self.adaptive && !self.few.leaps() && (due || self.trial.is_some())
     }
 
     /// Bytes that leave this host with a packet, at most.
@@ -392,6 +414,7 @@ impl Rate {
         if let Some(rate) = self.rate.filter(|_| self.yields) {
             self.starting = false;
             self.settling = true;
+            self.few.abandon();
             self.regains = self.regains.max(rate / 2.0);
             self.rate = Some((rate / 2.0).max(Self::UNHEARD_MIN.min(rate)));
         }
@@ -443,17 +466,21 @@ impl Rate {
             0 => least,
             _ => least.tolerates(Self::OWN_QUEUE),
         };
+        let verdict = self.few.take_verdict();
         for path in paths {
+            path.hear_verdict(verdict);
+            found.counted.blamed += u32::from(path.is_blamed());
+            let is_asked = !self.few.leaps() || !path.is_blamed();
             let epoch = match path.end_epoch(self.yields) {
                 Heard::Enough(epoch) => epoch,
-                Heard::TooLittle(unheard) => {
+                Heard::TooLittle(unheard) if is_asked => {
                     // Who has been silent for longer does not wait behind a queue.
                     if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
                         found.unheard = found.unheard.max(unheard);
                     }
                     continue;
                 }
-                Heard::NothingSent => continue,
+                Heard::TooLittle(_) | Heard::NothingSent => continue,
             };
             if settles {
                 found.any = true;
@@ -466,10 +493,14 @@ impl Rate {
                 found.own_loss &= path.read_probe(&epoch, stays, self.starting);
                 found.any = true;
             } else {
-                found.add(match self.yields {
+                let judged = match self.yields {
                     true => path.judge_each(&epoch, self.starting, least),
                     false => path.judge(&epoch, least),
-                });
+                };
+                if is_asked {
+                    found.add(judged);
+                    path.note_limiting(&judged);
+                }
             }
         }
         if !found.any {
@@ -492,6 +523,16 @@ impl Rate {
         self.own = self.own.saturating_sub(1);
         let patience = self.patience(length);
         let silent = found.unheard >= patience && self.yields;
+        let took = used_up && !silent && found.is_clear() && found.counted.clear * 2 >= receivers;
+        if let Some(step) = self.few.step(now, took) {
+            self.settling = true;
+            match step {
+                Step::At(rate) => self.rate = Some(rate),
+                // The rate of the others is sought.
+                Step::Proven => self.starting = true,
+            }
+            return;
+        }
         if silent && found.unheard.is_multiple_of(Self::UNHEARD_MAX * patience) {
             return self.unheard();
         }
@@ -525,8 +566,19 @@ impl Rate {
         };
         if next < rate {
             self.regains = 0.0;
+            self.few.fell(now, found.counted, receivers);
         }
-        self.rate = Some(next.clamp(Self::MIN.min(self.max), self.max));
+        let next = next.clamp(Self::MIN.min(self.max), self.max);
+        self.rate = Some(next);
+        let has_room = next * Few::TIMES <= self.max;
+        if has_room
+            && self.trial.is_none()
+            && let Some(leap) = self.few.begin(now, next, found.counted, receivers)
+        {
+            self.settling = true;
+            self.draining = None;
+            self.rate = Some(leap);
+        }
     }
 
     /// The rate after more was lost than the link loses by itself.

@@ -6,6 +6,7 @@ use core::time::Duration;
 use groupcast_core::mech::estimate::Shortest;
 
 use super::Seen;
+use super::few::{Counted, Verdict};
 
 /// A queue shows when the round trip is half as long again as without, and so much longer.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +83,10 @@ pub(in crate::bulk) struct Path {
     is_measured: bool,
     unqueued: Shortest,
     shortest_unqueued: Shortest,
+    /// Whether it limited the rate in the last epoch, and whether it is one of the few that do
+    /// alone.
+    is_limiting: bool,
+    is_blamed: bool,
 }
 
 /// How much was copied to a receiver that gets copies of a part of what is sent.
@@ -124,6 +129,9 @@ pub(super) struct Judged {
     congestion: Option<f64>,
     /// Much was lost, which is not taken for congestion yet.
     suspect: bool,
+    /// Nothing shows: not even a queue that is short beside a long round trip, which others may
+    /// show that are nearer.
+    is_clear: bool,
 }
 
 /// What an epoch says of all paths together.
@@ -141,6 +149,8 @@ pub(super) struct Found {
     pub(super) limiting: Judged,
     /// The most that is lost to congestion on a path, and whether that has a queue.
     pub(super) congestion: Option<(f64, bool)>,
+    /// How many paths show what.
+    pub(super) counted: Counted,
 }
 
 impl Default for Found {
@@ -152,6 +162,7 @@ impl Default for Found {
             own_loss: true,
             limiting: Judged::default(),
             congestion: None,
+            counted: Counted::default(),
         }
     }
 }
@@ -164,14 +175,47 @@ impl Found {
         }
         self.any = true;
         self.suspect |= judged.suspect;
+        self.counted.limiting += u32::from(judged.limits());
+        self.counted.clear += u32::from(judged.is_clear);
         if let Some(excess) = judged.congestion {
             let (most, queued) = self.congestion.unwrap_or_default();
             self.congestion = Some((most.max(excess), queued | judged.queued));
         }
     }
+
+    /// Whether no path shows any sign of congestion.
+    pub(super) fn is_clear(&self) -> bool {
+        self.congestion.is_none() && !self.suspect && self.counted.limiting == 0
+    }
+}
+
+impl Judged {
+    /// Whether the rate may not be higher for it.
+    fn limits(&self) -> bool {
+        self.congestion.is_some() || self.stays
+    }
 }
 
 impl Path {
+    /// Whether it is one of the few for which alone the rate has fallen.
+    pub(in crate::bulk) fn is_blamed(&self) -> bool {
+        self.is_blamed
+    }
+
+    /// What the last epoch has shown of all says this of those that limited the rate in it.
+    pub(super) fn hear_verdict(&mut self, verdict: Verdict) {
+        match verdict {
+            Verdict::Open => {}
+            Verdict::Blamed => self.is_blamed |= self.is_limiting,
+            Verdict::Absolved => self.is_blamed = false,
+        }
+        self.is_limiting = false;
+    }
+
+    pub(super) fn note_limiting(&mut self, judged: &Judged) {
+        self.is_limiting = judged.limits();
+    }
+
     /// A round trip was measured.
     pub(in crate::bulk) fn sample(&mut self, round_trip: Duration) {
         self.round_trips.0 += round_trip;
@@ -306,6 +350,8 @@ impl Path {
         let mut judged = self.judged(epoch, queued, congested);
         judged.stays = self.stays(epoch, least);
         judged.suspect = heavy && judged.congestion.is_none();
+        let shows = judged.limits() || judged.queued || judged.suspect;
+        judged.is_clear = !shows && judged.queue <= least.stays;
         judged
     }
 
@@ -332,6 +378,7 @@ impl Path {
             queued,
             congestion,
             suspect: false,
+            is_clear: false,
         }
     }
 

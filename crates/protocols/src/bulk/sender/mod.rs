@@ -74,7 +74,7 @@ use self::returns::Returns;
 use self::slow::Stops;
 use self::state::{Announcing, State};
 use self::stream::Stream;
-use super::config::{Policy, RateControl};
+use super::config::{Policy, RateControl, SlowPolicy};
 use super::context::Context;
 use super::numbers::{PacketNumber, Stamp};
 use super::rate::{Path, Rate};
@@ -235,6 +235,10 @@ impl Sender {
             | Wanted::Open
             | Wanted::Between { .. } => config.register_within,
         };
+        let mut rate = Rate::new(config.rate.suited_to(config.policy), context.now);
+        // Only who can be served later is left behind.
+        let may_demote = config.slow == SlowPolicy::Demote && transfer.rewindable;
+        rate.leave_behind_after(may_demote.then_some(config.slow_after));
         let named = transfer.receivers.size();
         let set_size = Self::set_size(named.unwrap_or_else(|| context.known.members().count()));
         timers.set(Timer::Begin, context.now + patience);
@@ -254,7 +258,7 @@ impl Sender {
             stream,
             block,
             packet: config.packet,
-            rate: Rate::new(config.rate.suited_to(config.policy), context.now),
+            rate,
             round_trip: Estimate::default(),
             stops: Stops::new(context.now),
             list,

@@ -237,9 +237,12 @@ impl Sender {
             let receivers = u32::try_from(self.gating().count()).unwrap_or(u32::MAX);
             let paths = self.peers.values_mut().filter(limits);
             let paths = paths.map(|peer| &mut peer.path);
-            return self
-                .rate
+            self.rate
                 .end_epoch_of(context.now, packet, receivers, paths);
+            if self.rate.leaves_behind() {
+                self.leave_behind(context);
+            }
+            return;
         }
         // Lost by the one that lost the largest share: a / b > c / d as a × d > c × b.
         let worst = self

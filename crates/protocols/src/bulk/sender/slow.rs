@@ -129,6 +129,16 @@ impl Sender {
         self.set_apart(context);
     }
 
+    /// The rate is held far below what the others take by these few.
+    pub(super) fn leave_behind(&mut self, context: &mut Context<'_>) {
+        let is_blamed = |peer: &Peer| peer.gates && peer.path.is_blamed();
+        let blamed = self.peers.iter().filter(|(_, peer)| is_blamed(peer));
+        let blamed: Vec<MemberId> = blamed.map(|(member, _)| *member).collect();
+        for member in blamed {
+            self.set_aside(context, member);
+        }
+    }
+
     /// A slow receiver is demoted, or dropped.
     fn set_aside(&mut self, context: &mut Context<'_>, member: MemberId) {
         if context.config.slow == SlowPolicy::Demote && self.transfer.rewindable {

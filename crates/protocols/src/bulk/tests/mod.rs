@@ -8,6 +8,7 @@ mod copies;
 mod cp;
 mod disks;
 mod endpoints;
+mod few;
 mod files;
 mod full_link;
 mod joining;
