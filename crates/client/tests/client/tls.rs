@@ -1,4 +1,4 @@
-//! A client by TLS whose daemon reads slowly.
+//! A client by TLS whose daemon does not read.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -8,7 +8,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use groupcast_client::{Address, Client, Options, Service};
@@ -17,8 +18,6 @@ use groupcast_tls::{ClientFiles, Server, ServerFiles, TlsStream};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use crate::daemon::TestDaemon;
-
-const LAST: &[u8] = b"the very last message";
 
 /// Writes an authority, and a certificate for 127.0.0.1 that it signed; the directory.
 fn certificates() -> PathBuf {
@@ -43,14 +42,13 @@ fn certificates() -> PathBuf {
     directory
 }
 
-/// Stands between a client and its daemon until `connected`; then only reads, slowly, until
-/// [`LAST`] has come. Whether it has, or nothing came for three seconds.
-fn read_slowly(
+/// Stands between a client and its daemon until `connected`; the client's side.
+fn introduce(
     socket: TcpStream,
     server: &Server,
     daemon: SocketAddr,
     connected: &AtomicBool,
-) -> bool {
+) -> TlsStream<TcpStream> {
     socket
         .set_read_timeout(Some(Duration::from_millis(2)))
         .unwrap();
@@ -65,18 +63,22 @@ fn read_slowly(
             client.write_all(&buffer[..len]).unwrap();
         }
     }
-    std::thread::sleep(Duration::from_millis(300));
+    client
+}
+
+/// Whether `last` comes before nothing has come for three seconds.
+fn hears(mut client: TlsStream<TcpStream>, last: &[u8]) -> bool {
     let (mut tail, mut heard) = (Vec::new(), Instant::now());
+    let mut buffer = [0; 16 << 10];
     while heard.elapsed() < Duration::from_secs(3) {
         let len = read(&mut client, &mut buffer);
         if len > 0 {
             heard = Instant::now();
             tail.extend_from_slice(&buffer[..len]);
-            if tail.windows(LAST.len()).any(|part| part == LAST) {
+            if tail.windows(last.len()).any(|part| part == last) {
                 return true;
             }
-            tail.drain(..tail.len().saturating_sub(LAST.len()));
-            std::thread::sleep(Duration::from_millis(1));
+            tail.drain(..tail.len().saturating_sub(last.len()));
         }
     }
     false
@@ -122,23 +124,60 @@ fn what_is_flushed_is_with_the_system() {
         name: None,
         tls,
     };
-    let connected = Arc::new(AtomicBool::new(false));
-    let (to, is_connected) = (daemon.tcp, connected.clone());
+    let to = daemon.tcp;
+    let connected = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let are_connected = connected.clone();
+    let (measured, wait_measured) = channel();
+    let (flushed, wait_flushed) = channel();
     let reader = std::thread::spawn(move || {
-        let (socket, _) = listener.accept().unwrap();
-        read_slowly(socket, &server, to, &is_connected)
+        let next = |connected| introduce(listener.accept().unwrap().0, &server, to, connected);
+        let first = next(&are_connected[0]);
+        let last = wait_measured.recv().unwrap();
+        drop(first);
+        let second = next(&are_connected[1]);
+        // If the sockets take less this time, flushing waits for somebody who reads.
+        let _ = wait_flushed.recv_timeout(Duration::from_secs(2));
+        hears(second, &payload(last))
     });
+    // How many messages can be flushed to somebody who does not read.
+    let count = Arc::new(AtomicU32::new(0));
     let mut client = Client::connect(&address, Options::default()).unwrap();
-    connected.store(true, Ordering::SeqCst);
-    // More than the sockets take.
-    for _ in 0..2_000 {
-        client
-            .publish(&["g"], Service::Agreed, &[7; 8 << 10])
-            .unwrap();
+    connected[0].store(true, Ordering::SeqCst);
+    let counted = count.clone();
+    let publisher = std::thread::spawn(move || {
+        for number in 1.. {
+            let published = client.publish(&["g"], Service::Agreed, &payload(number));
+            if published.and_then(|_| client.flush()).is_err() {
+                return;
+            }
+            counted.store(number, Ordering::SeqCst);
+        }
+    });
+    let (mut most, mut since) = (0, Instant::now());
+    while since.elapsed() < Duration::from_millis(500) {
+        if count.load(Ordering::SeqCst) != most {
+            (most, since) = (count.load(Ordering::SeqCst), Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(5));
     }
-    client.publish(&["g"], Service::Agreed, LAST).unwrap();
-    client.flush().unwrap();
-    // The client does nothing more.
-    assert!(reader.join().unwrap(), "a part was kept back");
+    measured.send(most).unwrap();
+    publisher.join().unwrap();
+    // The same once more; then the client does nothing, and all is read.
+    let mut client = Client::connect(&address, Options::default()).unwrap();
+    connected[1].store(true, Ordering::SeqCst);
+    for number in 1..=most {
+        client
+            .publish(&["g"], Service::Agreed, &payload(number))
+            .unwrap();
+        client.flush().unwrap();
+    }
+    let _ = flushed.send(());
+    let has_all = reader.join().unwrap();
+    assert!(has_all, "of {most} messages a part was kept back");
     drop(client);
+}
+
+/// A message that no other one is like.
+fn payload(number: u32) -> Vec<u8> {
+    format!("{number:010};").repeat(700).into_bytes()
 }
