@@ -219,6 +219,8 @@ impl Service {
                 self.fail(incoming, STOPPED_HERE, false, tell);
             }
         }
+        // Senders of the same contents are told, too.
+        self.follow(tell);
     }
 
     /// `content` is announced anew, as by a sender that was restarted: the new transfer, or list,

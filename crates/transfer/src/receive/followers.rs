@@ -71,6 +71,12 @@ impl Followers {
         }
     }
 
+    /// How many follow another one.
+    #[cfg(test)]
+    pub(super) fn following(&self) -> usize {
+        self.following.len()
+    }
+
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.waiting.len() + self.following.len()
@@ -97,7 +103,9 @@ impl Service {
         let Content::Files { id: content, .. } = about.content else {
             return false;
         };
-        if self.leader(content, described.id).is_none() {
+        // With too many it is refused, as others are.
+        let has_room = self.followers.len() < Self::TRANSFERS_MAX;
+        if !has_room || self.leader(content, described.id).is_none() {
             return false;
         }
         self.followers.waiting.push(Waiting {

@@ -386,6 +386,30 @@ fn two_senders_of_one_content_at_once_end_with_the_same_outcome() {
 }
 
 #[test]
+fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut first = Source::of(&bed, &mut bed.file("file", LONG));
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    let mut second = Source::of(&bed, &mut bed.again("file"));
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| {
+        it.followers.following() == 1
+    });
+    let stop = AtomicBool::new(true);
+    service.run(&stop, &mut |event| told.take(&event)).unwrap();
+    assert_eq!(told.0, ["failed: the receiver was stopped"; 2]);
+    for source in [first, second] {
+        let expected = Outcome::Failed("the receiver was stopped".into());
+        assert_eq!(source.settle(), expected);
+    }
+}
+
+#[test]
 fn a_sender_that_was_started_again_takes_over_from_the_one_that_was_killed() {
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
