@@ -23,7 +23,8 @@
 //! [gap](groupcast_core::Event::Gap), once, and not delivered later. There is no membership; who
 //! comes late asks for the last `catch_up_max` messages of each source that it hears. Of a source
 //! that was forgotten altogether it asks for none: its stream begins behind what it had sent when
-//! it heard this member, so that nothing is delivered twice, however late a datagram comes.
+//! it heard this member, so that nothing is delivered twice, however late a datagram comes. What
+//! other members alone have said to exist is asked for, and never reported as a gap.
 //!
 //! # Timers
 //! One for the session messages, one for each message that is missing, one for each repair in
@@ -225,12 +226,7 @@ impl Srm {
                 self.control.push_back(wire::request(id, distance));
                 self.counters.requests_sent += 1;
             }
-            Due::GiveUp(id) => {
-                self.counters.given_up += 1;
-                if let Some(stream) = self.streams.get_mut(&id.sender) {
-                    stream.give_up(id.number, &mut self.events);
-                }
-            }
+            Due::GiveUp(id) => self.give_up(id),
             Due::Repair(id, distance) => {
                 if let Some((service, payload)) = self.store.fetch(id)
                     && payload.len() <= self.config.message_max()

@@ -52,7 +52,13 @@ impl Srm {
             stream.give_up_to(oldest, &mut self.events);
             self.recovery.forget_to(source, oldest);
         }
-        stream.extend(high);
+        stream.note_own_word(high);
+        // It has sent no more by now. Where that word was late, the next one of anybody tells of
+        // what it has sent since.
+        if matches!(heard, Heard::Session(_)) && stream.is_newest(high) {
+            let proved = stream.retract();
+            self.recovery.forget_above(source, proved);
+        }
     }
 
     /// Begins the stream of a source, if there is room and it is known where it begins. Without a
@@ -109,20 +115,42 @@ impl Srm {
         };
         // Whoever is silent for so long repairs nothing any more; if it comes back, the stream goes
         // on here.
-        stream.give_up_to(stream.high(), &mut self.events);
+        stream.give_up_to(stream.proved(), &mut self.events);
         self.recovery.forget_to(source, u64::MAX);
         let stamp = self.peers.sessions().0;
         self.bookmarks.set_at(source, stream.floor(), stamp);
         true
     }
 
-    /// Somebody other than the source says that its message `high` exists.
+    /// Somebody other than the source says that its message `high` exists: it is asked for, but is
+    /// not missing on that word alone.
     pub(super) fn hear_of(&mut self, source: MemberId, high: u64) {
         if let Some(stream) = self.streams.get_mut(&source) {
-            // Only the source itself can make a member give up what is old.
-            let window = self.config.window_max;
-            stream.extend(high.min(stream.floor().saturating_add(window)));
+            stream.note_hearsay(high, self.config.window_max);
         }
+    }
+
+    /// Somebody other than the source asks for its message `high`, so that it seems to exist.
+    fn hear_of_by_request(&mut self, source: MemberId, high: u64) {
+        let stream = self.streams.get(&source);
+        if !stream.is_some_and(Stream::is_doubted) {
+            self.hear_of(source, high);
+        }
+    }
+
+    /// Nobody answers for a message: gives it up, if it exists. What only others have said to exist
+    /// is not asked for any more, and comes if the source sends it.
+    pub(super) fn give_up(&mut self, id: MessageId) {
+        let Some(stream) = self.streams.get_mut(&id.sender) else {
+            return;
+        };
+        if id.number > stream.proved() {
+            stream.doubt();
+            self.recovery.forget_above(id.sender, stream.proved());
+            return;
+        }
+        self.counters.given_up += 1;
+        stream.give_up(id.number, &mut self.events);
     }
 
     /// Asks for whatever is known to be missing of `source` and is not asked for yet.
@@ -200,7 +228,7 @@ impl Srm {
         let has = if id.sender == self.local {
             id.number <= self.sent
         } else {
-            self.hear_of(id.sender, id.number);
+            self.hear_of_by_request(id.sender, id.number);
             self.ask_for_missing(now, id.sender);
             let stream = self.streams.get(&id.sender);
             stream.is_some_and(|stream| id.number <= stream.high() && !stream.lacks(id.number))

@@ -9,6 +9,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::ops::{Bound, RangeBounds};
 use core::time::Duration;
 
 use groupcast_core::{MemberId, MessageId, Rng, Time};
@@ -296,7 +297,22 @@ impl Recovery {
             sender: source,
             number,
         };
-        let range = self.requests.range(id(0)..=id(number));
+        self.forget(id(0)..=id(number));
+    }
+
+    /// Nothing above `number` of `source` is asked for any more.
+    pub(super) fn forget_above(&mut self, source: MemberId, number: u64) {
+        let id = |number| MessageId {
+            sender: source,
+            number,
+        };
+        let above = (Bound::Excluded(id(number)), Bound::Included(id(u64::MAX)));
+        self.forget(above);
+    }
+
+    /// These are not asked for any more.
+    fn forget(&mut self, which: impl RangeBounds<MessageId>) {
+        let range = self.requests.range::<MessageId, _>(which);
         let forgotten: Vec<(MessageId, Time)> =
             range.map(|(id, request)| (*id, request.due)).collect();
         for (id, due) in forgotten {

@@ -36,13 +36,15 @@ impl Srm {
         self.counters.sessions_sent += 1;
     }
 
-    /// The highest numbers of `count` sources, those after the last that was told of.
+    /// The highest numbers of `count` sources that this member has received, or heard from them
+    /// (004 5.4.1), and not what others say: a false word would go around for ever. Those after the
+    /// last that was told of.
     fn states(&mut self, count: usize) -> Vec<(MemberId, u64)> {
         let after = self.stated.map_or(Bound::Unbounded, Bound::Excluded);
         let rest = self.streams.range((after, Bound::Unbounded));
         let chosen = rest.chain(&self.streams).take(count);
         let states: Vec<(MemberId, u64)> = chosen
-            .map(|(source, stream)| (*source, stream.high()))
+            .map(|(source, stream)| (*source, stream.proved()))
             .collect();
         self.stated = states.last().map(|(source, _)| *source).or(self.stated);
         states

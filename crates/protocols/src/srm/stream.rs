@@ -12,6 +12,12 @@ pub(super) struct Stream {
     floor: u64,
     /// The highest number that is known to exist.
     high: u64,
+    /// The highest that the source itself has said to exist.
+    own_word: u64,
+    /// Nobody had what others said to exist: that they ask for more tells nothing until the source
+    /// is heard, or a message of it comes. They may go by the same false word, and each by the
+    /// others' requests.
+    doubted: bool,
     /// All that is missing up to here is being asked for.
     pub(super) asked: u64,
     /// Received above the floor.
@@ -35,6 +41,8 @@ impl Stream {
             source,
             floor,
             high: floor,
+            own_word: floor,
+            doubted: false,
             asked: floor,
             received: BTreeSet::new(),
             given_up: BTreeSet::new(),
@@ -57,8 +65,51 @@ impl Stream {
         number > self.floor && !self.received.contains(&number) && !self.given_up.contains(&number)
     }
 
-    /// Messages up to `high` are known to exist.
-    pub(super) fn extend(&mut self, high: u64) {
+    /// Up to here messages exist: the source itself said so, or a later one was here.
+    pub(super) fn proved(&self) -> u64 {
+        let received = self.received.last().copied().unwrap_or_default();
+        self.own_word.max(self.floor).max(received)
+    }
+
+    /// The source itself says that it has sent messages up to `high`.
+    pub(super) fn note_own_word(&mut self, high: u64) {
+        self.own_word = self.own_word.max(high);
+        self.doubted = false;
+        self.extend(high);
+    }
+
+    /// The last word of the source, if `high` is not an older one.
+    pub(super) fn is_newest(&self, high: u64) -> bool {
+        high >= self.own_word
+    }
+
+    /// Somebody else says that messages up to `high` exist.
+    pub(super) fn note_hearsay(&mut self, high: u64, window: u64) {
+        // Only the source itself can make a member give up what is old.
+        self.extend(high.min(self.floor.saturating_add(window)));
+    }
+
+    /// Whether nobody had what others said to exist.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.doubted
+    }
+
+    /// Nobody has what others said to exist.
+    pub(super) fn doubt(&mut self) {
+        self.doubted = true;
+        self.retract();
+    }
+
+    /// What only others have said to exist is not wanted any more. Up to the number that is
+    /// returned, all is.
+    pub(super) fn retract(&mut self) -> u64 {
+        self.high = self.proved();
+        self.asked = self.asked.min(self.high);
+        self.high
+    }
+
+    /// Messages up to `high` are wanted.
+    fn extend(&mut self, high: u64) {
         self.high = self.high.max(high);
     }
 
@@ -74,6 +125,7 @@ impl Stream {
             return false;
         }
         self.extend(number);
+        self.doubted = false;
         self.received.insert(number);
         if service == Service::Fifo {
             self.held_bytes += payload.len() + Self::HELD_COST;
@@ -224,6 +276,25 @@ mod tests {
         stream.give_up_to(20, &mut events);
         assert_eq!(told(&mut events), "7 6-6 8-8 9 10-20 ");
         assert_eq!((stream.floor(), stream.high(), stream.asked), (20, 20, 20));
+    }
+
+    #[test]
+    fn what_only_others_have_said_to_exist_can_be_taken_back() {
+        let (mut stream, mut events) = (stream(0), VecDeque::new());
+        stream.note_own_word(2);
+        stream.receive(3, Service::Fifo, Bytes::new(), &mut events);
+        stream.note_hearsay(50, 20);
+        assert_eq!((stream.high(), stream.proved()), (20, 3));
+        assert!(stream.is_newest(2) && !stream.is_newest(1));
+        assert_eq!(stream.retract(), 3);
+        stream.note_hearsay(9, 20);
+        stream.doubt();
+        assert_eq!((stream.high(), stream.is_doubted()), (3, true));
+        stream.note_own_word(4);
+        stream.note_hearsay(9, 20);
+        assert_eq!((stream.high(), stream.proved()), (9, 4));
+        assert!(!stream.is_doubted());
+        assert_eq!(told(&mut events), "");
     }
 
     #[test]

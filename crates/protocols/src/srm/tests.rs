@@ -12,6 +12,7 @@ use groupcast_sim::{Cluster, ClusterConfig};
 use super::wire::{Session, SessionNumber};
 use super::*;
 
+mod claims;
 mod late;
 
 fn session(size: usize, seed: u64, config: SrmConfig) -> Cluster<Srm> {
