@@ -83,7 +83,7 @@ impl Gossip {
         carries: Carries,
         payload: Bytes,
     ) -> Option<Inserted> {
-        let round = self.round.number;
+        let (round, doubted) = (self.round.number, self.doubted_for());
         if !self.streams.contains_key(&id.sender) {
             let number = id.number;
             let met = match carries {
@@ -98,6 +98,10 @@ impl Gossip {
         let stream = self.streams.get_mut(&id.sender)?;
         if from != id.sender {
             if stream.is_beyond(id.number) {
+                return Some(Inserted::Beyond);
+            }
+            if !stream.believes(id.number, round, doubted) {
+                self.ask_if_known(id.sender);
                 return Some(Inserted::Beyond);
             }
         } else if carries == Carries::Data {

@@ -72,7 +72,7 @@ impl Gossip {
         left: usize,
     ) -> (Vec<MessageId>, Vec<MessageId>) {
         let sender = holding.origin;
-        let round = self.round.number;
+        let (round, doubted) = (self.round.number, self.doubted_for());
         if !self.streams.contains_key(&sender) {
             let met = match (holding.runs.first(), holding.runs.last()) {
                 (Some(highest), Some(lowest)) => Met::Hearsay {
@@ -89,9 +89,15 @@ impl Gossip {
             return (Vec::new(), Vec::new());
         };
         let begins = stream.first();
+        let mut unbelieved = false;
         for run in &holding.runs {
             if sender != self.local {
-                stream.claimed(run.first, run.last, round);
+                let last = match from == sender {
+                    true => run.last,
+                    false => stream.believable(run.last, round, doubted),
+                };
+                unbelieved |= last < run.last;
+                stream.claimed(run.first, last, round);
             }
             stream.flag(run);
         }
@@ -111,7 +117,24 @@ impl Gossip {
             let ids = numbers.map(|number| MessageId { sender, number });
             ids.take(left).collect::<Vec<_>>()
         });
+        if unbelieved {
+            self.ask_if_known(sender);
+        }
         (missing, shared)
+    }
+
+    /// Asks `sender` how many messages it has sent, if it is in the view: in a hierarchy others may
+    /// be out of reach.
+    pub(super) fn ask_if_known(&mut self, sender: MemberId) {
+        if self.view.knows(sender) {
+            self.ask_for_proof(sender);
+        }
+    }
+
+    /// For how many rounds others are not believed what a sender has denied: half of those for
+    /// which a message is kept, so that it can be had still if the denial was an old word.
+    pub(super) fn doubted_for(&self) -> u64 {
+        u64::from(self.config.stable_threshold) / 2
     }
 
     /// Asks `gossiper` for a message in its round, or whoever should have it.

@@ -28,7 +28,7 @@ pub struct GossipCounters {
     /// Messages that came after they had been delivered everywhere or given up here.
     pub late: u64,
     /// Messages dropped because the buffer, or the table of senders, was full, or because another
-    /// than their sender passed them on and they were beyond the window.
+    /// than their sender passed them on and they were beyond the window, or denied by their sender.
     pub overflows: u64,
     /// Bodies that could not be read.
     pub junk: u64,

@@ -63,6 +63,17 @@ struct Hole {
     lost: bool,
 }
 
+/// Others said that messages exist which the sender denied.
+#[derive(Clone, Copy, Debug)]
+struct Denied {
+    /// Up to here.
+    to: u64,
+    /// In this round, last.
+    at: RoundNumber,
+    /// The highest number that others named since, and were not believed.
+    again: u64,
+}
+
 /// What became of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Inserted {
@@ -71,7 +82,8 @@ pub(super) enum Inserted {
     Duplicate,
     /// It was delivered and is stable, or was given up.
     Late,
-    /// Another member than the sender passed it on, and the window does not reach so far.
+    /// Another member than the sender passed it on, and the window does not reach so far, or the
+    /// sender has denied that there is such a message.
     Beyond,
 }
 
@@ -98,6 +110,8 @@ pub(super) struct Stream {
     own_word: u64,
     /// Only others have said where the sender is, and nothing was told of it.
     hearsay: bool,
+    /// What the sender has denied.
+    denied: Option<Denied>,
     /// The round in which it last learned of a new number.
     moved: RoundNumber,
     window: u64,
@@ -118,6 +132,7 @@ impl Stream {
             before: 0,
             own_word: 0,
             hearsay: false,
+            denied: None,
             moved: RoundNumber::default(),
             window: u64::from(window),
         }
@@ -162,6 +177,27 @@ impl Stream {
         number > self.done.saturating_add(self.window)
     }
 
+    /// Whether another member than the sender may be believed that message `number` exists. Not one
+    /// beyond the sender's own word, for so many `rounds` after it has denied what others said:
+    /// they may have heard the same, and be denied later.
+    pub(super) fn believes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
+        let denied = self.denied.as_mut();
+        let denied = denied.filter(|it| number > self.own_word && round.since(it.at) <= rounds);
+        let Some(denied) = denied else {
+            return true;
+        };
+        denied.again = denied.again.max(number);
+        false
+    }
+
+    /// Up to where another member may be believed that says that message `number` exists.
+    pub(super) fn believable(&mut self, number: u64, round: RoundNumber, rounds: u64) -> u64 {
+        match self.believes(number, round, rounds) {
+            true => number,
+            false => self.own_word,
+        }
+    }
+
     /// Somebody holds the messages `first` to `last`: what lies between and is not here is missing.
     ///
     /// Hearsay moves the stream by its window at most, so a lie cannot make a member give up more
@@ -179,12 +215,13 @@ impl Stream {
     pub(super) fn came_from_sender(&mut self, number: u64, round: RoundNumber) -> Vec<Slot> {
         let mut refuted = Vec::new();
         if self.is_denied_by(number) {
-            let window = self.window;
+            let (window, to) = (self.window, self.high);
             let met = Self::met_at(number, number - 1, round, 0);
             refuted = core::mem::replace(self, Self { window, ..met }).into_slots();
+            self.deny(to, round);
         }
         self.hearsay = false;
-        self.own_word = self.own_word.max(number);
+        self.note_own_word(number);
         refuted
     }
 
@@ -193,14 +230,25 @@ impl Stream {
     /// false.
     pub(super) fn described(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
         let refuted = if self.is_denied_by(sent) {
-            let window = self.window;
+            let (window, to) = (self.window, self.high);
             let begun = Self::from(sent, 0);
-            core::mem::replace(self, Self { window, ..begun }).into_slots()
+            let before = core::mem::replace(self, Self { window, ..begun });
+            self.deny(to, round);
+            before.into_slots()
         } else {
             self.refute(sent, round)
         };
         self.hearsay = false;
-        self.own_word = self.own_word.max(sent);
+        self.note_own_word(sent);
+        if let Some(denied) = &mut self.denied
+            && sent == self.own_word
+        {
+            if denied.again > sent {
+                // Others say it still, and it denies it still.
+                denied.at = round;
+            }
+            denied.again = 0;
+        }
         if self.open.is_some() && sent <= self.done {
             // It was heard of before it sent any of those that came.
             self.before = self.before.min(sent);
@@ -211,6 +259,22 @@ impl Stream {
         // Its own word: what the window leaves behind is given up, as if the last message had come.
         self.reach(sent, round);
         refuted
+    }
+
+    /// The sender itself has said that it had sent so many.
+    fn note_own_word(&mut self, sent: u64) {
+        self.own_word = self.own_word.max(sent);
+        self.denied.take_if(|denied| denied.to <= self.own_word);
+    }
+
+    /// The sender denies that there are messages above its own word up to `to`.
+    fn deny(&mut self, to: u64, round: RoundNumber) {
+        let before = self.denied.map_or(0, |before| before.to);
+        self.denied = Some(Denied {
+            to: before.max(to),
+            at: round,
+            again: 0,
+        });
     }
 
     /// Whether the sender itself is so far from where others alone have said it was that they lied.
@@ -228,6 +292,7 @@ impl Stream {
         }
         let new = |since| round.since(since) <= Self::ON_ITS_WAY;
         let floor = sent.max(self.done);
+        let claimed = self.high;
         while self.high > floor {
             if let Some(slot) = self.slots.get(&self.high) {
                 if new(slot.born) {
@@ -249,6 +314,9 @@ impl Stream {
                 let last = floor;
                 self.holes.insert(first, Hole { last, ..hole });
             }
+        }
+        if self.high < claimed {
+            self.deny(claimed, round);
         }
         refuted
     }

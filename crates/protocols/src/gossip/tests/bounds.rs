@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use groupcast_core::{Incarnation, Instrumented as _, MemberId, MessageId, NodeId, Protocol};
+use groupcast_core::{
+    Event, Incarnation, Instrumented as _, MemberId, MessageId, NodeId, Protocol,
+};
 
 use super::super::round::RoundNumber;
 use super::super::wire::{
@@ -302,6 +304,72 @@ fn who_says_that_a_sender_is_far_ahead_does_not_silence_it_for_a_newcomer() {
             assert_eq!(script.told('A'), ["B1", "B2"], "{rounds} after {lie:?}");
         }
     }
+}
+
+/// Others who have heard the same lie tell it again and again.
+#[test]
+fn a_forged_message_that_its_sender_denies_does_not_come_back() {
+    let mut script = Script::new("AB", |_| GossipConfig::lan());
+    script.submit('B', "1");
+    let lies = [repair(message('B', 5)), digest(id('B'), 1, 5)];
+    for round in 0..30 {
+        for lie in &lies {
+            script.forge('C', 'A', lie);
+        }
+        script.round_of_all();
+        let waiting = reported(&mut script, "waiting");
+        assert!(round < 5 || waiting == 0, "in round {round}");
+    }
+    for text in ["2", "3", "4", "5"] {
+        script.submit('B', text);
+    }
+    let payloads: Vec<Bytes> = script.events[&'A']
+        .iter()
+        .filter_map(|event| match event {
+            Event::Deliver(delivery) => Some(delivery.payload.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(payloads, ["1", "2", "3", "4", "5"]);
+    assert_eq!(script.told('A'), ["B1", "B2", "B3", "B4", "B5"]);
+}
+
+/// What was sent right after a denial is true: the sender is asked, and says so.
+#[test]
+fn what_a_sender_has_denied_and_sends_later_comes_from_others_too() {
+    let mut script = Script::new("ABC", |_| GossipConfig {
+        stable_threshold: 40,
+        ..GossipConfig::lan()
+    });
+    script.submit('B', "1");
+    script.forge('C', 'A', &repair(message('B', 3)));
+    for _ in 0..5 {
+        script.round_of_all();
+    }
+    assert_eq!(reported(&mut script, "waiting"), 0, "it is denied");
+    script.arrives = Box::new(|from, to, what| (from, to) != ('B', 'A') || what == "proof");
+    script.submit('B', "2");
+    script.submit('B', "3");
+    for _ in 0..10 {
+        script.round_of_all();
+    }
+    assert_eq!(script.told('A'), ["B1", "B2", "B3"]);
+}
+
+/// Else what goes along a tree would be dropped where it comes first, as long as the sender lives.
+#[test]
+fn others_are_believed_again_when_nobody_repeats_what_a_sender_has_denied() {
+    let mut script = Script::new("AB", |_| GossipConfig::lan());
+    script.submit('B', "1");
+    script.forge('C', 'A', &repair(message('B', 5)));
+    for _ in 0..12 {
+        script.round_of_all();
+    }
+    assert_eq!(reported(&mut script, "waiting"), 0, "it is denied");
+    script.said();
+    script.forge('C', 'A', &repair(message('B', 2)));
+    assert_eq!(script.said(), [""; 0], "nobody is asked");
+    assert_eq!(script.told('A'), ["B1", "B2"]);
 }
 
 #[test]
