@@ -97,10 +97,10 @@ impl Gossip {
         }
         let stream = self.streams.get_mut(&id.sender)?;
         if from != id.sender {
-            if stream.is_beyond(id.number) {
-                return Some(Inserted::Beyond);
-            }
-            if !stream.believes(id.number, round, doubted) {
+            let believed = stream.believes(id.number, round, doubted);
+            if stream.is_beyond(id.number) || !believed {
+                // Its own word moves the stream at once; its next message may take long, and what
+                // goes along a tree is not passed on until then.
                 self.ask_if_known(id.sender);
                 return Some(Inserted::Beyond);
             }

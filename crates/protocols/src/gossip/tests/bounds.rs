@@ -16,7 +16,7 @@ use super::super::wire::{
     Carries, DataHeader, Gossip as Digest, Heartbeat, Holding, Message, NO_TREE, NUMBER_MAX, Run,
     SelfDescription,
 };
-use super::super::{GossipConfig, HashConfig, HashPlace, Variant};
+use super::super::{Dissemination, GossipConfig, HashConfig, HashPlace, Variant};
 use super::script::{Script, id, message};
 
 fn stranger(number: u64) -> MemberId {
@@ -370,6 +370,42 @@ fn others_are_believed_again_when_nobody_repeats_what_a_sender_has_denied() {
     script.forge('C', 'A', &repair(message('B', 2)));
     assert_eq!(script.said(), [""; 0], "nobody is asked");
     assert_eq!(script.told('A'), ["B1", "B2"]);
+}
+
+/// Along a tree a message comes from a neighbour, and whoever is behind it gets it from this
+/// member.
+#[test]
+fn who_is_far_behind_asks_the_sender_at_once_and_passes_on_what_comes_next() {
+    let mut script = Script::new("ABCD", |_| GossipConfig {
+        window_max: 64,
+        dissemination: Dissemination::Trees {
+            trees: 1,
+            arity: 1,
+            seed: 1,
+        },
+        ..GossipConfig::lan()
+    });
+    script.submit('B', "1");
+    script.arrives = Box::new(|_, to, _| to != 'A');
+    for _ in 0..100 {
+        script.submit('B', "text");
+    }
+    script.arrives = Box::new(|_, _, _| true);
+    let along_a_tree = Message::Data {
+        header: DataHeader {
+            carries: Carries::Data,
+            tree: 0,
+            id: message('B', 101),
+        },
+        payload: Bytes::from_static(b"text"),
+    };
+    script.said();
+    script.forge('C', 'A', &along_a_tree);
+    assert_eq!(script.member('A').counters().overflows, 1);
+    assert_eq!(script.said(), ["A -> B: prove", "B -> A: proof"]);
+    script.forge('C', 'A', &along_a_tree);
+    assert_eq!(script.said()[..1], ["A -> D: data B101"]);
+    assert_eq!(script.told('A'), ["B1", "gap B2..37"]);
 }
 
 #[test]
