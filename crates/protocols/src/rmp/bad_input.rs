@@ -492,3 +492,44 @@ fn an_ack_that_comes_late_settles_what_this_member_said() {
     hears(&mut rmp, 0, &Message::Ack(late));
     assert!(rmp.queue.is_settled());
 }
+
+/// A list was lost on the way to this member, which learns of it from an ACK of the newcomer: that
+/// one's repairs and requests are no bug.
+#[test]
+fn what_a_newcomer_says_is_foreign_to_a_member_that_misses_its_list() {
+    let mut rmp = operational();
+    let repair = Message::Data(Data {
+        again: true,
+        origin: 1,
+        tag: order().tag,
+        number: Number(4),
+        version: 0,
+        marks: Marks::default(),
+        body: vec![0; 6].into(),
+    });
+    let nack = Message::Nack(Nack {
+        whole: false,
+        tag: order().tag,
+        asked: 2,
+        again: 1,
+        positions: Vec::new(),
+        packets: first(3).packets,
+    });
+    let counted = |rmp: &Rmp| (rmp.counters.malformed, rmp.counters.foreign);
+    hears(&mut rmp, 3, &repair);
+    hears(&mut rmp, 3, &nack);
+    assert_eq!(counted(&rmp), (2, 0), "nothing tells of a list");
+    let of_the_newcomer = Ack {
+        issuer: 3,
+        next: 1,
+        stamp: Stamp(2),
+        first: Seq(102),
+        packets: Vec::new(),
+        ..first(1)
+    };
+    hears(&mut rmp, 3, &Message::Ack(of_the_newcomer));
+    assert_eq!(counted(&rmp), (2, 0));
+    hears(&mut rmp, 3, &repair);
+    hears(&mut rmp, 3, &nack);
+    assert_eq!(counted(&rmp), (2, 2));
+}

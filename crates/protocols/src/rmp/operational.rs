@@ -378,6 +378,11 @@ impl Rmp {
             return;
         }
         let stranger = order.index_of(from).is_none();
+        if stranger && order.lacks_list() {
+            // A repair, by a member that the list brings.
+            self.counters.foreign += 1;
+            return;
+        }
         let invented = usize::from(data.origin) == order.me.at() && data.number > order.last_sent();
         let too_long = data.body.len() > RmpConfig::records_max(order.body_max);
         if !own && !data.again || stranger || invented || too_long {

@@ -355,6 +355,12 @@ impl Order {
         self.is_named() && self.held >= self.top.last
     }
 
+    /// Whether an ACK has named members of a list that was not heard here: a datagram of a process
+    /// that is unknown here may be of one of them.
+    pub(super) fn lacks_list(&self) -> bool {
+        self.heard_of > self.top.last
+    }
+
     /// What this member says of itself.
     pub(super) fn marks(&self) -> Marks {
         let mut ready = self.ready;

@@ -219,8 +219,8 @@ impl Rmp {
             return;
         }
         if order.index_of(from).is_none() {
-            self.counters.malformed += 1;
-            return;
+            let lacks_list = order.lacks_list();
+            return self.count_stranger(lacks_list);
         }
         if usize::from(wanted.asked) != order.me.at() {
             return;
@@ -263,7 +263,8 @@ impl Rmp {
         let unlisted = |(index, _): &(u8, Marks)| usize::from(*index) >= order.roster.len();
         let teller = order.index_of(from);
         let Some(teller) = teller.filter(|_| !members.iter().any(unlisted)) else {
-            self.counters.malformed += 1;
+            let lacks_list = order.lacks_list();
+            self.count_stranger(lacks_list);
             return false;
         };
         let tellings = &mut operational.tellings;

@@ -352,8 +352,8 @@ impl Rmp {
         };
         let (me, known) = (order.me.at(), order.index_of(from).is_some());
         if !known {
-            self.counters.malformed += 1;
-            return;
+            let lacks_list = order.lacks_list();
+            return self.count_stranger(lacks_list);
         }
         if usize::from(nack.asked) == me {
             let trip = self.timing.trip().max(self.config.timer_min);
@@ -383,6 +383,15 @@ impl Rmp {
                 self.flow.dropped(now, number, operational.sent);
             }
             self.next_lives(now, from);
+        }
+    }
+
+    /// A datagram of the present configuration came from a process that is not known in it: from a
+    /// newcomer, where the list is missing that brings it, else from one that breaks the rules.
+    pub(super) fn count_stranger(&mut self, lacks_list: bool) {
+        match lacks_list {
+            true => self.counters.foreign += 1,
+            false => self.counters.malformed += 1,
         }
     }
 
