@@ -119,11 +119,9 @@ fn ask(args: Args) -> Result<ExitCode, Failure> {
             member,
             code,
             bytes,
-        } => {
+        } if told.is_ok() => {
             // What cannot be shown is no reason to ask less.
-            if told.is_ok() {
-                told = lines::reply(json, member, code, bytes);
-            }
+            told = lines::reply(json, member, code, bytes);
         }
         RequestEvent::Stranger(stranger) => tell(format_args!(
             "{} does not take part: {}",
