@@ -188,7 +188,7 @@ fn a_ring_that_ends_and_is_made_again_within_a_turn_carries_its_groups() {
     let mut daemon = Daemon::start(config("again", multicast, options)).unwrap();
     let mut first = Client::connect(&socket_of("again"));
     first.join_on_ring("g");
-    let mut shown = |daemon: &mut Daemon, client: &mut Client, what: &str| {
+    let shown = |daemon: &mut Daemon, client: &mut Client, what: &str| {
         turn_until(daemon, what, |_| {
             let frames = client.frames();
             frames
