@@ -364,7 +364,7 @@ impl Narrator {
         engine: &Engine,
     ) {
         let RingDifference { top, theirs, ours } = difference;
-        let daemons = engine.status().daemons;
+        let daemons = engine.daemons();
         let known = daemons.iter().find(|(member, _)| *member == daemon);
         let name = known.map_or_else(|| daemon.to_string(), |(_, name)| name.to_string());
         let here = match ours {
@@ -394,7 +394,7 @@ impl Narrator {
                 _ => tracing::warn!("{fact}"),
             },
             Fact::Installed { .. } => {
-                self.names = engine.status().daemons.into_iter().collect();
+                self.names = engine.daemons().into_iter().collect();
                 tracing::info!("{fact}: {}", self.list(&self.members));
                 if let Some((member, size)) = self.narrowest.take() {
                     let member = self.list(&[member]);

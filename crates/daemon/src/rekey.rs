@@ -266,7 +266,7 @@ fn describe(progress: &Progress, engine: &Engine) -> Value {
 }
 
 fn names<'a>(members: impl Iterator<Item = &'a MemberId>, engine: &Engine) -> Value {
-    let daemons = engine.status().daemons;
+    let daemons = engine.daemons();
     let name = |member: &MemberId| {
         let known = daemons.iter().find(|(daemon, _)| daemon == member);
         known.map_or_else(|| member.to_string(), |(_, name)| name.to_string())

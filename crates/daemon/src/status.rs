@@ -90,8 +90,8 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
 
 /// The rings beside the daemon's own order.
 pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
-    let session = engine.status();
-    let all = session.rings.iter();
+    let rings_of_engine = engine.ring_statuses();
+    let all = rings_of_engine.iter();
     let all = all.filter_map(|it| Some((rings.get(it.index)?.as_ref()?, it)));
     all.map(|(ring, session)| {
         let made = session.made.as_ref();

@@ -445,7 +445,7 @@ impl Engine {
         let fact = Fact::Installed {
             config: segment.config,
             daemons,
-            groups: self.orders[on].table.memberships().count(),
+            groups: self.orders[on].table.count(),
         };
         self.journal.fact(self.rings.fact(on, fact));
         self.show_all(on, now, (segment.config, place.seq));

@@ -115,6 +115,11 @@ impl Engine {
             return;
         };
         let top = ring.top.clone();
+        // Of rings that others have made nothing is to be given back, and to look would cost a walk
+        // over all clients.
+        if !self.rings.is_closing(on) && !self.names.is_site(&top) {
+            return;
+        }
         if self.uses_ring(index) || self.making.waiting.contains_key(&top) {
             return;
         }

@@ -363,7 +363,7 @@ impl Engine {
                 .iter()
                 .map(|(id, client)| client.status(self.schedule.congestion.holds_back(id)))
                 .collect(),
-            groups: order.table.memberships().count(),
+            groups: order.table.count(),
             rings: self.ring_statuses(),
             bimodal: self.bimodal_status(),
             held: order.held_bytes(),
@@ -371,6 +371,11 @@ impl Engine {
             on_disk: self.clients.on_disk(),
             counters: self.journal.counters,
         }
+    }
+
+    /// The daemons of the daemon's own order whose state is known, with their names.
+    pub fn daemons(&self) -> Vec<(MemberId, Arc<str>)> {
+        self.orders[OrderIndex::OWN].daemons()
     }
 
     /// All groups with members, as far as this daemon knows: first the agreed ones, then the

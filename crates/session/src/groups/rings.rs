@@ -360,8 +360,8 @@ impl Engine {
             || self.clients.iter().any(wants)
     }
 
-    /// The state of the further rings.
-    pub(super) fn ring_statuses(&self) -> Vec<RingStatus> {
+    /// The state of the further rings, which [`Engine::status`] has, too.
+    pub fn ring_statuses(&self) -> Vec<RingStatus> {
         let rings = (0..self.rings.places()).map(OrderIndex::of_ring);
         let statuses = rings.filter_map(|on| {
             let order = &self.orders[on];
@@ -373,7 +373,7 @@ impl Engine {
                 phase: order.phase_name(),
                 config: order.config(),
                 daemons: order.daemons(),
-                groups: order.table.memberships().count(),
+                groups: order.table.count(),
                 held: order.held_bytes(),
             })
         });

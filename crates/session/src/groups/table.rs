@@ -85,6 +85,11 @@ impl Table {
         group.map(|group| self.visible(group)).unwrap_or_default()
     }
 
+    /// How many groups there are.
+    pub(super) fn count(&self) -> usize {
+        self.groups.len()
+    }
+
     /// All groups and the private names of their visible members.
     pub(super) fn memberships(&self) -> impl Iterator<Item = (&Arc<str>, Vec<Arc<str>>)> {
         self.groups
