@@ -11,6 +11,7 @@
 //! 5. the engine's messages go to the order, the groups and the rings;
 //! 6. each client with output is written to once.
 
+mod answering;
 mod leaving;
 mod observe;
 mod rereading;
@@ -28,6 +29,7 @@ use groupcast_session::names::ConfiguredRings;
 use mio::{Interest, Token};
 use serde_json::Value;
 
+use self::answering::Answering;
 use self::leaving::{FAREWELL, RunPhase};
 use self::observe::submit;
 use crate::bimodal::Bimodal;
@@ -56,8 +58,6 @@ use crate::trace::Traces;
 const STOP: Token = Token(0);
 /// The time between two calls of [`Daemon::tend`].
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
-/// The most questions of clients that are answered in one turn.
-const ANSWERS_A_TURN: usize = 8;
 /// A daemon that is set up: a member of the group as soon as it [`run`](Self::run)s.
 ///
 /// It belongs to the thread that started it. Several may live in one process; there are no globals.
@@ -79,6 +79,7 @@ pub struct Daemon {
     /// When to check next whether clients still want each ring.
     look_at: Time,
     rekeying: Rekeying,
+    answering: Answering,
     /// The rings in the configurations of this daemon and of others.
     configured_rings: ConfiguredRings,
     client_log: ClientLog,
@@ -201,6 +202,7 @@ impl Daemon {
             keys,
             look_at: Time::ZERO,
             rekeying,
+            answering: Answering::default(),
             configured_rings,
             client_log: ClientLog::default(),
             reread: None,
@@ -382,7 +384,10 @@ impl Daemon {
                 .as_ref()
                 .filter(|spill| spill.is_due(&self.engine))
                 .map(|_| Duration::ZERO),
-            (self.caused || self.engine.has_questions()).then_some(Duration::ZERO),
+            self.caused.then_some(Duration::ZERO),
+            self.engine
+                .has_questions()
+                .then(|| until(self.answering.due())),
         ]
         .into_iter()
         .chain(self.rings.iter().flatten().map(|ring| ring.patience(now)))
@@ -561,9 +566,13 @@ impl Daemon {
     }
 
     fn answer_questions(&mut self, now: Time) {
-        // An answer takes time proportional to clients and groups, so further questions wait for
-        // the next turn.
-        for _ in 0..ANSWERS_A_TURN {
+        // An answer takes time proportional to clients and groups, so further questions wait for a
+        // later turn.
+        if self.answering.due() > now {
+            return;
+        }
+        let begun = self.endpoint.now();
+        while self.answering.goes_on(begun, self.endpoint.now()) {
             let Some((client, question)) = self.engine.poll_question() else {
                 break;
             };
@@ -581,10 +590,12 @@ impl Daemon {
                     self.rekeying
                         .begin(&mut seals, path, is_root, &self.engine, admit)
                 }
+                Question::BusClients(_) => Value::Null,
             };
             let answer = Bytes::from(answer.to_string());
             self.engine.answer(now, client, question, answer);
         }
+        self.answering.rest(begun, self.endpoint.now());
     }
 
     fn status(&mut self) -> Value {

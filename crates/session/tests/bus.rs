@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::{MemberId, Rng, Service};
 use groupcast_session::ClientId;
+use groupcast_session::frame::{BusRequest, ClientFrame};
 
 use crate::world::World;
 
@@ -82,6 +83,30 @@ fn clients_of_both_kinds_meet() {
     assert_eq!(said, "ok\n", "its own tag is not among what it accepts");
     let story = world.client(two, sub).story();
     assert!(story.contains(&"c1@h1>g (a list)".into()), "{story:?}");
+}
+
+/// Each answer costs the daemon a walk over all clients.
+#[test]
+fn who_asks_for_all_clients_again_and_again_waits_for_the_daemon() {
+    let (mut world, _, clients) = world(1);
+    let member = clients[0].0;
+    let asker = world.connect(member, "asker");
+    world.act(member, asker, |client| {
+        for token in 1..=20 {
+            let request = BusRequest::Clients;
+            client.send(&ClientFrame::Bus { token, request });
+        }
+    });
+    let done = world.client(member, asker).done.clone();
+    let tokens: Vec<u64> = done.iter().map(|(token, _)| *token).collect();
+    assert_eq!(tokens, [17, 18, 19, 20], "{done:?}");
+    assert!(done[0].1.contains("ask again"), "{done:?}");
+    world.act(member, asker, |client| {
+        let request = BusRequest::Clients;
+        client.send(&ClientFrame::Bus { token: 21, request });
+    });
+    let client = world.client(member, asker);
+    assert_eq!((client.lists, client.done.len()), (17, 4));
 }
 
 #[test]

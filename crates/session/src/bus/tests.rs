@@ -3,6 +3,7 @@
 
 use std::io::IoSlice;
 
+use bytes::Bytes;
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Incarnation, MemberId, MessageId,
     NodeId, OrderPlace, Time,
@@ -129,6 +130,9 @@ impl Solo {
             });
             Ok(id)
         });
+        while let Some((id, question)) = self.engine.poll_question() {
+            self.engine.answer(Time::ZERO, id, question, Bytes::new());
+        }
         let busy = !ordered.is_empty();
         for delivery in ordered {
             let event = Event::Deliver(delivery);

@@ -64,8 +64,7 @@ impl Engine {
             return self.tell(now, id, &DaemonFrame::Done { token, result });
         }
         if request == BusRequest::Clients {
-            let clients = self.bus_clients();
-            return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
+            return self.ask_for_bus_clients(now, id, token);
         }
         if self.take_bimodal_bus(now, id, &request) {
             let result = Ok(());
@@ -326,7 +325,7 @@ impl Engine {
     }
 
     /// All known clients of the bus, with their groups in all orders that this daemon is in.
-    fn bus_clients(&self) -> Vec<BusClient> {
+    pub(super) fn bus_clients(&self) -> Vec<BusClient> {
         let mut told: BTreeMap<&Arc<str>, BusClient> = BTreeMap::new();
         for client in self.orders.iter().flat_map(|it| it.table.bus_clients()) {
             let entry = told.entry(&client.private).or_insert_with(|| BusClient {

@@ -65,6 +65,8 @@ pub struct TestClient {
     pub guest: Vec<(GuestReply, Vec<u8>)>,
     /// What came of its requests of the bus: why one was refused, or nothing.
     pub done: Vec<(u64, String)>,
+    /// How many lists of the clients of the bus it was sent.
+    pub lists: usize,
     /// That it is behind, as often as it was told.
     pub warnings: Vec<DaemonFrame>,
 }
@@ -105,6 +107,7 @@ impl TestClient {
             carried: BTreeMap::new(),
             guest: Vec::new(),
             done: Vec::new(),
+            lists: 0,
             warnings: Vec::new(),
         };
         client.transmit();
@@ -298,6 +301,7 @@ impl TestClient {
                     false => self.carried.insert(group, ring),
                 };
             }
+            DaemonFrame::BusClientsReport { .. } => self.lists += 1,
             frame @ DaemonFrame::Behind { .. } => self.warnings.push(frame),
             DaemonFrame::Guest(reply, payload) => self.guest.push((reply, payload.to_vec())),
             other => panic!("unexpected {other:?}"),
