@@ -43,6 +43,12 @@ const TRACE_REST: Duration = Duration::from_millis(5);
 const PATTERN_COST: usize = READ_TOTAL;
 /// Who had one compiled rests for so long: three times what that takes at most.
 pub(super) const PATTERN_REST: Duration = Duration::from_millis(3);
+/// What a member counts in a view of a bimodal group that a client's own join or leave makes.
+const NAME_COST: usize = 256;
+/// How many of them there may be in a turn before the client rests, so long for each: some four
+/// times as long as it takes to name it.
+const NAMES_FREE: usize = 256;
+const NAME_REST: Duration = Duration::from_micros(1);
 /// The most bytes that are written to one client in one turn; the last call may exceed it.
 pub(super) const WRITE_SHARE: usize = 512 << 10;
 /// The most slices that are written in one call.
@@ -206,6 +212,8 @@ pub(super) struct ReadShare {
     begins: usize,
     /// Patterns that were compiled.
     patterns: usize,
+    /// Members in views that were made.
+    names: usize,
     /// There may be more to read.
     pub(super) more: bool,
 }
@@ -216,6 +224,8 @@ impl ReadShare {
         let requests = handled.frames - handled.messages;
         self.taken += handled.moved;
         self.taken += handled.messages * MESSAGE_COST + requests * REQUEST_COST;
+        self.taken += handled.named * NAME_COST;
+        self.names += handled.named;
         self.frames += handled.frames;
         self.requests += requests;
         if handled.compiled {
@@ -232,7 +242,11 @@ impl ReadShare {
             false => Duration::ZERO,
         };
         let traces = TRACE_REST * self.begins as u32;
-        self.part_rest + requests + traces + PATTERN_REST * self.patterns as u32
+        let names = match self.names > NAMES_FREE {
+            true => NAME_REST * self.names as u32,
+            false => Duration::ZERO,
+        };
+        self.part_rest + requests + traces + names + PATTERN_REST * self.patterns as u32
     }
 }
 

@@ -6,10 +6,12 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
 use bytes::Bytes;
-use groupcast_core::{Incarnation, MemberId, NodeId};
+use groupcast_core::{Delivery, Event, Incarnation, MemberId, MessageId, NodeId, Service};
 use groupcast_session::EngineConfig;
-use groupcast_session::frame::{BusRequest, ClientFrame, ClientKind, Hello, MAGIC, VERSION};
-use groupcast_session::groups::Question;
+use groupcast_session::frame::{
+    BusRequest, ClientFrame, ClientKind, FEATURES, Hello, MAGIC, VERSION,
+};
+use groupcast_session::groups::{Carrier, Question};
 
 use super::shares::{
     LONG_PART, PART_REST_MAX, PATTERN_REST, REQUEST_COST, REQUEST_REST, REQUESTS_FREE, WRITE_SHARE,
@@ -40,11 +42,15 @@ fn engine_of(config: EngineConfig) -> Engine {
 }
 
 fn hello() -> Vec<u8> {
+    hello_with(0)
+}
+
+fn hello_with(features: u64) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     ClientFrame::Hello(Hello {
         version_min: VERSION,
         version_max: VERSION,
-        features: 0,
+        features,
         kind: ClientKind::Application,
         delivery_window: 1 << 20,
         name: None,
@@ -251,6 +257,61 @@ fn a_turn_compiles_one_pattern_of_a_client_and_what_stands_behind_it_waits() {
     }
     clients.take_input(now, &mut engine);
     assert_eq!(engine.counters().frames_unknown, 1, "the last frame");
+}
+
+/// A view of a bimodal group names all members, and each join and leave makes one for its client.
+#[test]
+fn who_joins_and_leaves_a_large_bimodal_group_gets_a_few_views_and_rests() {
+    let path = std::env::temp_dir().join(format!("gc-views-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine_of(EngineConfig {
+        bimodal_groups: vec!["ticks".into()],
+        ..EngineConfig::default()
+    });
+    let now = Time::ZERO;
+    // 300 clients of other daemons.
+    for host in 0..3u8 {
+        let mut presence = vec![2, 2, b'a', b'0' + host, 100];
+        for client in 0..100u8 {
+            presence.extend([3, b'c', b'0' + client / 10, b'0' + client % 10]);
+        }
+        let number = u64::from(host) + 2;
+        let sender = MemberId {
+            node: NodeId(number),
+            incarnation: Incarnation(number),
+        };
+        let delivery = Delivery {
+            id: MessageId { sender, number: 1 },
+            service: Service::Bimodal,
+            place: None,
+            payload: presence.into(),
+        };
+        engine.handle_event(now, Carrier::Bimodal(0), Event::Deliver(delivery));
+    }
+    let mut client = StdUnixStream::connect(&path).unwrap();
+    let mut bytes = hello_with(FEATURES);
+    for _ in 0..20 {
+        ClientFrame::Join {
+            group: "ticks".into(),
+            discard_own: false,
+            ring: false,
+        }
+        .encode(&mut bytes);
+        ClientFrame::Leave {
+            group: "ticks".into(),
+        }
+        .encode(&mut bytes);
+    }
+    client.write_all(&bytes).unwrap();
+    clients.accept_at = Some(now);
+    clients.take_input(now, &mut engine);
+    let id = *clients.streams.keys().next().unwrap();
+    clients.handle_ready(now, token_of(id), READABLE);
+    clients.take_input(now, &mut engine);
+    let views = engine.counters().views;
+    assert!((2..=4).contains(&views), "{views} views");
+    assert!(clients.rests.contains(&id));
 }
 
 #[test]

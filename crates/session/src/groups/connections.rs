@@ -16,6 +16,8 @@ pub const REFUSED_MAX: usize = 64;
 const UNWELCOMED_MAX: usize = 64;
 /// The most frames that a call handles: what is read at once may have thousands of short ones.
 const FRAMES_MAX: usize = 64;
+/// A call handles no more frames once views of bimodal groups that it made name so many members.
+const NAMED_MAX: u64 = 256;
 /// A client for which publishers are held back gets more time when it has taken this share of
 /// `stop_publishers_at`.
 const PROGRESS_SHARE: usize = 64;
@@ -32,6 +34,8 @@ pub struct Handled {
     /// A pattern had to be compiled, which takes up to a millisecond: what stands behind it waits
     /// for a later turn.
     pub compiled: bool,
+    /// Members in views of bimodal groups that were made for them.
+    pub named: usize,
     /// Frames behind these wait, if there are any: [`Engine::received`] goes on with 0 bytes.
     pub more: bool,
 }
@@ -113,6 +117,7 @@ impl Engine {
     pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> Handled {
         let published = self.journal.counters.published;
         let compiled = self.journal.counters.patterns_compiled;
+        let named = self.bimodal.named();
         let moved = self.clients.link_mut(client).map_or(0, |link| {
             link.decoder.filled(len);
             link.decoder.take_moved()
@@ -124,6 +129,7 @@ impl Engine {
             messages,
             moved,
             compiled: self.journal.counters.patterns_compiled > compiled,
+            named: (self.bimodal.named() - named) as usize,
             more,
         }
     }
@@ -139,6 +145,7 @@ impl Engine {
     /// Handles frames; how many, and whether there may be more.
     fn handle_frames(&mut self, now: Time, client: ClientId) -> (usize, bool) {
         let (mut frames, mut more) = (0, false);
+        let named_max = self.bimodal.named() + NAMED_MAX;
         while let Some(client_ref) = self.clients.get_mut(client) {
             if !client_ref.is_reading() {
                 return (frames, false);
@@ -153,7 +160,8 @@ impl Engine {
                     let compiled = self.journal.counters.patterns_compiled;
                     self.handle_frame(now, client, raw);
                     let has_compiled = self.journal.counters.patterns_compiled > compiled;
-                    if has_compiled || frames >= FRAMES_MAX {
+                    let has_named = self.bimodal.named() >= named_max;
+                    if has_compiled || has_named || frames >= FRAMES_MAX {
                         more = true;
                         break;
                     }

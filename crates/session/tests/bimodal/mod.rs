@@ -71,6 +71,63 @@ fn a_view_that_was_shown_is_not_shown_again() {
     assert_eq!(two.story(bo), ["ticks regular join: al@h1,bo@h2"]);
 }
 
+/// Each view goes to every subscriber.
+#[test]
+fn who_joins_and_leaves_in_a_loop_costs_the_others_one_view_at_a_time() {
+    let mut one = Daemon::new(1, config());
+    let (al, bo) = (one.connect("al"), one.connect("bo"));
+    one.act(al, |client| client.join("ticks"));
+    let before = one.engine.counters().views;
+    for _ in 0..50 {
+        one.act(bo, |client| client.join("ticks"));
+        one.act(bo, |client| client.leave("ticks"));
+    }
+    assert_eq!(one.engine.counters().views - before, 100, "to bo alone");
+    assert_eq!(one.story(al), ["ticks regular join: al@h1"]);
+    one.tend(&[]);
+    let expected = ["ticks regular join: al@h1", "ticks regular network: al@h1"];
+    assert_eq!(one.story(al), expected);
+    // One change alone is told with its cause.
+    one.act(bo, |client| client.join("ticks"));
+    one.tend(&[]);
+    one.tend(&[]);
+    let story = one.story(al);
+    assert_eq!(story[2..], ["ticks regular join: al@h1,bo@h1"]);
+}
+
+/// A view of many members takes long to make.
+#[test]
+fn a_call_makes_one_long_view_and_tells_how_long_it_was() {
+    let mut one = Daemon::new(1, config());
+    let bo = one.connect("bo");
+    // 300 clients of another daemon.
+    for host in 10..13u64 {
+        let mut presence = vec![2, 2, b'a', b'0' + (host % 10) as u8, 100];
+        for client in 0..100u8 {
+            presence.extend([3, b'c', b'0' + client / 10, b'0' + client % 10]);
+        }
+        let event = Event::Deliver(delivery(member(host), 1, presence.into()));
+        one.event(0, event);
+    }
+    let client = one.client(bo);
+    for _ in 0..3 {
+        client.join("ticks");
+        client.leave("ticks");
+    }
+    let written = std::mem::take(&mut client.written);
+    let space = one.engine.space(bo).expect("it is read");
+    space[..written.len()].copy_from_slice(&written);
+    let mut len = written.len();
+    for named in [301, 300, 301, 300, 301, 300] {
+        let handled = one.engine.received(one.now, bo, len);
+        assert_eq!(
+            (handled.frames, handled.named, handled.more),
+            (1, named, true)
+        );
+        len = 0;
+    }
+}
+
 /// Time passes at two daemons that hear each other, but for the announcements that the first loses.
 fn pass(one: &mut Daemon, two: &mut Daemon, seconds: u64, loses: bool) {
     for _ in 0..seconds * 4 {

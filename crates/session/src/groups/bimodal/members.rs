@@ -7,8 +7,9 @@
 //! this daemon's own and comes late, and no message is known to stand before or after it: it is
 //! marked approximate.
 //!
-//! A change at this daemon is shown at once. Announcements of others are gathered until
-//! [`Engine::tend_bimodal`].
+//! A client is shown its own join or leave at once. All changes, those of this daemon's clients
+//! too, are gathered for the others until [`Engine::tend_bimodal`]: a view is shown to every
+//! subscriber, so a client that joins and leaves in a loop would keep a daemon busy with views.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,9 +55,22 @@ pub(super) struct Members {
     tended: Option<Time>,
     /// The announcement is on its way to the gossip.
     announcing: bool,
-    /// The view that subscribers here have is out of date.
-    changed: bool,
+    /// What the views of subscribers here lack.
+    behind: Behind,
+    /// Subscribers that lack nothing of it.
+    shown: BTreeSet<ClientId>,
     views: u64,
+}
+
+/// What has changed since a view was shown to all subscribers here.
+#[derive(Debug, Default)]
+enum Behind {
+    #[default]
+    Nothing,
+    /// A client of this daemon.
+    One(Cause, Arc<str>),
+    /// Clients of other daemons, or several.
+    Many,
 }
 
 #[derive(Debug)]
@@ -114,6 +128,15 @@ impl Members {
         }
     }
 
+    /// The members have changed, by `one` client of this daemon or at another daemon.
+    fn changed(&mut self, one: Option<(Cause, Arc<str>)>) {
+        self.shown.clear();
+        self.behind = match (&self.behind, one) {
+            (Behind::Nothing, Some((cause, client))) => Behind::One(cause, client),
+            _ => Behind::Many,
+        };
+    }
+
     fn crowd(&self) -> u32 {
         u32::try_from(self.known.len()).unwrap_or(u32::MAX)
     }
@@ -143,15 +166,19 @@ impl Members {
     }
 
     fn forget(&mut self, now: Time) {
-        let (known, others, changed) = (&self.known, &mut self.others, &mut self.changed);
+        let (known, others) = (&self.known, &mut self.others);
+        let mut changed = false;
         self.daemons.retain(|id, daemon| {
             let stays = known.contains(id) || now - daemon.heard < SILENT;
             if !stays {
                 *others -= daemon.clients.len();
-                *changed |= !daemon.clients.is_empty();
+                changed |= !daemon.clients.is_empty();
             }
             stays
         });
+        if changed {
+            self.changed(None);
+        }
     }
 }
 
@@ -179,9 +206,14 @@ impl Engine {
         }
         members.refresh(now);
         members.forget(now);
-        if std::mem::take(&mut members.changed) {
-            self.show_bimodal_view(now, index, Cause::Network, None, None);
-        }
+        let shown = std::mem::take(&mut members.shown);
+        let (cause, changed) = match std::mem::take(&mut members.behind) {
+            Behind::Nothing => return self.look_for_namesake(index),
+            Behind::One(cause, client) => (cause, Some(client)),
+            Behind::Many => (Cause::Network, None),
+        };
+        let recipients = group.subscribers.difference(&shown).copied().collect();
+        self.show_bimodal_view(now, index, cause, changed, recipients);
         self.look_for_namesake(index);
     }
 
@@ -189,8 +221,13 @@ impl Engine {
         let group = &mut self.bimodal.groups[index];
         group.subscribers.insert(id);
         group.members.announce(now);
-        let changed = self.clients.get(id).map(|client| client.private.clone());
-        self.show_bimodal_view(now, index, Cause::Join, changed, None);
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let changed = client.private.clone();
+        group.members.changed(Some((Cause::Join, changed.clone())));
+        group.members.shown.insert(id);
+        self.show_own_change(now, index, Cause::Join, changed, id);
     }
 
     /// A client has left the group `index`.
@@ -212,8 +249,24 @@ impl Engine {
         };
         client.missed.retain(|(missed, _), _| *missed != index);
         let changed = client.private.clone();
-        let leaver = (cause == Cause::Leave).then_some(id);
-        self.show_bimodal_view(now, index, cause, Some(changed), leaver);
+        let group = &mut self.bimodal.groups[index];
+        group.members.changed(Some((cause, changed.clone())));
+        if cause == Cause::Leave {
+            self.show_own_change(now, index, cause, changed, id);
+        }
+    }
+
+    /// Shows a client its own join or leave, which counts as work that it makes.
+    fn show_own_change(
+        &mut self,
+        now: Time,
+        index: usize,
+        cause: Cause,
+        changed: Arc<str>,
+        id: ClientId,
+    ) {
+        let named = self.show_bimodal_view(now, index, cause, Some(changed), vec![id]);
+        self.bimodal.named += named as u64;
     }
 
     /// A client leaves all bimodal groups.
@@ -288,27 +341,26 @@ impl Engine {
         let changed = daemon.clients != before;
         let after = daemon.clients.len();
         members.others = members.others - before.len() + after;
-        members.changed |= changed;
+        if changed {
+            members.changed(None);
+        }
     }
 
-    /// Shows the members to the subscribers here, and to the client that left.
+    /// Shows the members to `recipients`; how many there are.
     fn show_bimodal_view(
         &mut self,
         now: Time,
         index: usize,
         cause: Cause,
         changed: Option<Arc<str>>,
-        leaver: Option<ClientId>,
-    ) {
-        let members = self.bimodal_members(index);
-        let local = self.local;
-        let group = &mut self.bimodal.groups[index];
-        // This view shows the gathered announcements, too.
-        group.members.changed = false;
-        let recipients: Vec<ClientId> = group.subscribers.iter().copied().chain(leaver).collect();
+        recipients: Vec<ClientId>,
+    ) -> usize {
         if recipients.is_empty() {
-            return;
+            return 0;
         }
+        let members = self.bimodal_members(index);
+        let (local, named) = (self.local, members.len());
+        let group = &mut self.bimodal.groups[index];
         group.members.views += 1;
         let view = View {
             group: group.name.clone(),
@@ -333,6 +385,7 @@ impl Engine {
             self.hand_over_view(now, id, &bytes);
         }
         self.check_output(now);
+        named
     }
 
     /// Puts a view into a client's output. No publisher is held back for it; a client with too much
