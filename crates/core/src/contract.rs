@@ -12,6 +12,10 @@ pub enum Contract {
     /// The same, but `reliable` and `fifo` messages are delivered as soon as their own promise
     /// allows, without a place: RMP.
     OrderedEarly,
+    /// One order among members that stay together: those that are cut off from each other may
+    /// deliver a message in two orders, or twice. Who moves together delivers the same, and each
+    /// member delivers its own messages once: RMP with `order = heard`.
+    OrderedTogether,
     /// No configurations. A sender learns which receivers have each of its messages: bulk.
     Accounted,
     /// No order across senders; what a member misses it reports: FIFO with gaps (gossip), reliable
@@ -26,6 +30,9 @@ impl Contract {
     /// Whether members install configurations, and members that can reach each other come to be in
     /// the same one.
     pub const fn has_configurations(self) -> bool {
-        matches!(self, Self::Ordered | Self::OrderedEarly)
+        matches!(
+            self,
+            Self::Ordered | Self::OrderedEarly | Self::OrderedTogether
+        )
     }
 }

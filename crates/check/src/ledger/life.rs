@@ -103,6 +103,12 @@ impl MemberLife {
         true
     }
 
+    /// Whether it had delivered the message, with a place, before it came into the configuration of
+    /// its stay number `index`.
+    pub(crate) fn had_before(&self, index: usize, message: MessageIx) -> bool {
+        self.log[..self.stays[index].from].contains(&message)
+    }
+
     /// Enters that the message was delivered; false if it was before.
     fn receive(&mut self, message: MessageIx) -> bool {
         let (word, bit) = (message.get() / 64, 1 << (message.get() % 64));

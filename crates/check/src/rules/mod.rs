@@ -18,6 +18,7 @@ mod held;
 mod integrity;
 mod life;
 mod liveness;
+mod own;
 mod placed;
 mod refused;
 mod requests;
@@ -43,7 +44,7 @@ static ORDERED: &[&dyn Rule] = &[
     &agreed::Rule,
     &fifo::Rule,
     &causality::Rule,
-    &virtual_synchrony::Rule,
+    &virtual_synchrony::Rule { twice: false },
     &self_delivery::Rule,
     &resilience::Rule,
     &safe::Rule,
@@ -65,7 +66,7 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
     &agreed::Rule,
     &fifo::Rule,
     &causality::Rule,
-    &virtual_synchrony::Rule,
+    &virtual_synchrony::Rule { twice: false },
     &self_delivery::Rule,
     &resilience::Rule,
     &safe::Rule,
@@ -75,6 +76,15 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
     &group_views::Rule,
     &requests::Rule,
     &roles::Rule,
+    &liveness::Rule,
+];
+
+/// The rules of an order that only members keep that stay together.
+static ORDERED_TOGETHER: &[&dyn Rule] = &[
+    &life::Rule,
+    &configurations::Rule,
+    &own::Rule,
+    &virtual_synchrony::Rule { twice: true },
     &liveness::Rule,
 ];
 
@@ -91,6 +101,7 @@ pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
         // Without configurations, the rules about them have nothing to look at.
         Contract::Ordered | Contract::Accounted => ORDERED,
         Contract::OrderedEarly => ORDERED_EARLY,
+        Contract::OrderedTogether => ORDERED_TOGETHER,
         Contract::Gapped => GAPPED,
         Contract::Unreliable => UNRELIABLE,
     }

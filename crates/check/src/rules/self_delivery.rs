@@ -63,7 +63,7 @@ impl super::Rule for Rule {
 
 /// The ordered messages that the member submitted, or that others deliver of it, and did not
 /// deliver.
-fn owed(ledger: &Ledger, life: &MemberLife) -> impl Iterator<Item = MessageIx> {
+pub(super) fn owed(ledger: &Ledger, life: &MemberLife) -> impl Iterator<Item = MessageIx> {
     life.numbers.values().copied().filter(|message| {
         let record = ledger.message(*message);
         let submitted = record.submission.map(|submission| submission.service);

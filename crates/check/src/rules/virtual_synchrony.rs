@@ -5,6 +5,9 @@
 //! those of the regular and those of the transitional configuration. It is judged as soon as the
 //! second of them arrives.
 //!
+//! Where members that were cut off from each other may deliver a message twice, one that the other
+//! had delivered in an earlier configuration does not count.
+//!
 //! EVS 4 (failure atomicity), with the split that safe delivery (7) needs.
 
 use groupcast_core::ConfigurationKind;
@@ -13,7 +16,10 @@ use super::At;
 use crate::ledger::{ConfigIx, Ledger, MessageIx, Step, Transition};
 use crate::violation::Violations;
 
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    /// Whether a member may deliver a message in two configurations.
+    pub(crate) twice: bool,
+}
 
 impl super::Rule for Rule {
     fn name(&self) -> &'static str {
@@ -37,20 +43,33 @@ impl super::Rule for Rule {
             return;
         };
         if transitional.set == first.set {
-            check_same(at, stay.config, first, found);
+            check_same(at, stay.config, first, self.twice, found);
         }
     }
 }
 
-fn check_same(at: &At<'_>, config: ConfigIx, first: &Transition, found: &mut Violations) {
+fn check_same(
+    at: &At<'_>,
+    config: ConfigIx,
+    first: &Transition,
+    twice: bool,
+    found: &mut Violations,
+) {
     let ledger = at.ledger;
-    let mine = at.life().delivered_in(at.life().stays.len() - 1);
-    let theirs = ledger.life(first.by).delivered_in(first.stay);
+    let (me, other) = (at.life(), ledger.life(first.by));
+    let stay = me.stays.len() - 1;
+    let mine = me.delivered_in(stay);
+    let theirs = other.delivered_in(first.stay);
     for (kind, mine, theirs) in [
         ("regular", mine.0, theirs.0),
         ("transitional", mine.1, theirs.1),
     ] {
-        if mine != theirs {
+        let is_same = || {
+            let mine = mine.iter().filter(|it| !other.had_before(first.stay, **it));
+            let theirs = theirs.iter().filter(|it| !me.had_before(stay, **it));
+            mine.eq(theirs)
+        };
+        if mine != theirs && !(twice && is_same()) {
             at.report(found, || {
                 let (config, by) = (ledger.call_config(config), ledger.call_member(first.by));
                 let difference = first_difference(ledger, mine, theirs);

@@ -12,7 +12,6 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::SeqWindow;
 use groupcast_core::{ConfigId, Event, MemberId, OrderPlace, Service};
 
-use super::config::OrderRule;
 use super::numbers::Number;
 use super::order::{Order, Site, Slot};
 use super::plan::Together;
@@ -33,7 +32,6 @@ enum Bound<'a> {
 struct View<'a> {
     config: ConfigId,
     members: &'a [MemberId],
-    rule: OrderRule,
     max_n: usize,
     places: &'a SeqWindow<Slot>,
     sites: &'a [Site],
@@ -48,9 +46,8 @@ struct View<'a> {
     bound: Bound<'a>,
     /// A list that was not passed: nothing from there on is delivered.
     end: Option<Seq>,
-    /// Up to where an ACK that was heard settles places, with `order = heard`, while the
-    /// configuration is finished.
-    heard_to: Seq,
+    /// While the configuration is finished: up to which packet of each member the order is settled.
+    settled: Vec<Number>,
     /// The version of the list that the user is in.
     version: u8,
     /// Messages that come early in packets of the next version are read, too: that list comes to
@@ -117,15 +114,8 @@ impl Held for View<'_> {
             Bound::Ready(ready) => seq <= ready,
             // A packet whose sender may not know its place is sent again by it.
             Bound::Together(together) => {
-                let known = together
-                    .members
-                    .get(site)
-                    .copied()
-                    .unwrap_or_default()
-                    .known;
-                let heard = self.rule == OrderRule::Heard && seq <= self.heard_to;
-                let settled = heard || place.number <= known;
-                together.has(seq) && settled
+                let settled = self.settled.get(site).copied().unwrap_or_default();
+                together.has(seq) && place.number <= settled
             }
         };
         counts.then_some(Index(place.origin.into()))
@@ -314,23 +304,18 @@ impl Order {
         emit: &mut dyn FnMut(Event),
         with: impl FnOnce(&mut Cursor<Record>, &mut View<'_>),
     ) {
-        let heard_to = match bound {
-            Bound::Ready(_) => Seq::MAX,
-            // By what all of them know, so that it is the same at all.
-            Bound::Together(together) => self.lists.heard_settles_to(|index| {
-                let member = together.members.get(index);
-                member.map(|it| it.ready).unwrap_or_default()
-            }),
+        let settled = match bound {
+            Bound::Ready(_) => Vec::new(),
+            Bound::Together(together) => self.settled(together),
         };
         let mut view = View {
             end: self.lists.pending(),
-            heard_to,
+            settled,
             version: self.lists.version,
             any_version: false,
             present: &self.present,
             config: self.id,
             members: &self.roster,
-            rule: self.rule,
             max_n: self.max_n,
             places: &self.places,
             sites: &self.sites,

@@ -34,6 +34,21 @@ pub const FAMILY: Family = Family {
     },
 };
 
+/// RMP with `order = "heard"` for the swarm, whatever goes wrong: the order is that of members that
+/// stay together, and each delivers its own messages once. It is no family of the registry.
+pub const HEARD: Family = Family {
+    name: "rmp-heard",
+    contract: Contract::OrderedTogether,
+    trial: Trial {
+        plants: &[],
+        rare_plants: &[],
+        calm: 0.0,
+        vary: vary_heard,
+        ..FAMILY.trial
+    },
+    ..FAMILY
+};
+
 /// A member with the settings that tests use: [`RmpConfig::lan`].
 fn build(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(
@@ -65,7 +80,16 @@ const SIZES: [usize; 4] = [1431, 1423, 1381, 1351];
 /// windows, a short queue, small datagrams, or sizes of datagrams that differ from member to
 /// member. Where nothing goes wrong but what the network does, mostly with `order = "heard"`, which
 /// keeps the one order only as long as nobody is cut off.
-fn vary(mut rng: Rng, situation: &Situation) -> Factory {
+fn vary(rng: Rng, situation: &Situation) -> Factory {
+    drawn(rng, situation, None)
+}
+
+/// The same, always with `order = "heard"`.
+fn vary_heard(rng: Rng, situation: &Situation) -> Factory {
+    drawn(rng, situation, Some(OrderRule::Heard))
+}
+
+fn drawn(mut rng: Rng, situation: &Situation, order: Option<OrderRule>) -> Factory {
     let mut config = match rng.below(10) {
         0 => RmpConfig::wan(),
         _ => RmpConfig::lan(),
@@ -97,6 +121,7 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
     if situation.calm && rng.chance(0.8) {
         config.order = OrderRule::Heard;
     }
+    config.order = order.unwrap_or(config.order);
     Arc::new(move |member: MemberId, rng, now| {
         let mut config = config.clone();
         if let Some(sizes) = &sizes {

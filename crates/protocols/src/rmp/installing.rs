@@ -4,9 +4,9 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
 
-use super::config::OrderRule;
 use super::delivery::note_early;
 use super::numbers::{Number, Tag};
 use super::operational::Operational;
@@ -41,15 +41,16 @@ impl Recovering {
         own_early
     }
 
-    /// Up to which number this member's packets in the old configuration have a place that it knew
-    /// when it declared what it holds.
-    fn known_in_old(&self, local: MemberId, rule: OrderRule) -> Option<Number> {
-        let old = self.old.as_ref()?;
-        let declared = self.declared(local)?.members.get(old.me.at());
-        Some(match rule {
-            OrderRule::Settled => declared.map(|it| it.known).unwrap_or_default(),
-            OrderRule::Heard => old.marks().known,
-        })
+    /// Up to which number this member's packets have a place in the old configuration by which all
+    /// go that finish it: one that it knew when it declared what it holds, or that an ACK settles.
+    /// What it has learned since is known to none of the others, and counts for nothing.
+    fn settled_in_old(&self, local: MemberId) -> Option<Number> {
+        let (old, plan) = (self.old.as_ref()?, self.plan.as_ref()?);
+        let me = old.me.at();
+        let declared = self.declared(local)?.members.get(me);
+        let known = declared.map(|it| it.known).unwrap_or_default();
+        let heard = old.heard_in(&plan.together).get(me).copied();
+        Some(known.max(heard.unwrap_or_default()))
     }
 }
 
@@ -128,8 +129,8 @@ impl Rmp {
         let events = &mut self.events;
         let own_early = recovering.finish_old(local, &mut |it| events.push_back(it));
         config.plants().old_finished(events);
-        if let Some(known) = recovering.known_in_old(local, config.order) {
-            self.queue.settle(known);
+        if let Some(settled) = recovering.settled_in_old(local) {
+            self.queue.settle(settled);
         }
         let proposal = &recovering.proposal;
         let members: Vec<MemberId> = recovering.members().collect();
@@ -179,6 +180,7 @@ impl Rmp {
         let mut order = polling.old.take().expect("it was alone in one");
         // All that it sent has its place here: nothing is left to send again elsewhere.
         order.places_end = None;
+        order.heard_end = Seq::MAX;
         let left = core::mem::take(&mut polling.left);
         let mut wanted = core::mem::take(&mut polling.wanted);
         wanted.remove(&self.local);
@@ -222,5 +224,204 @@ impl Rmp {
         self.plan_announcement(now);
         self.flush_unordered();
         self.act(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::collections::BTreeMap;
+    use alloc::vec;
+
+    use groupcast_core::Service;
+    use groupcast_core::mech::peers::Attempt;
+    use groupcast_core::mech::send_queue::Backlog;
+
+    use super::*;
+    use crate::packing::Record;
+    use crate::rmp::config::{OrderRule, RmpConfig};
+    use crate::rmp::fixtures::{config, member};
+    use crate::rmp::numbers::{Marks, Packets, Stamp};
+    use crate::rmp::order::{Heard, Packet};
+    use crate::rmp::outgoing::Outgoing;
+    use crate::rmp::plan::Plan;
+    use crate::rmp::polling::Polling;
+    use crate::rmp::wire::{Ack, Inventory, Proposal};
+
+    /// The order of one of three members with `order = heard`; 0 has the token.
+    fn order(me: u64) -> Order {
+        let settings = RmpConfig {
+            order: OrderRule::Heard,
+            ..RmpConfig::lan()
+        };
+        let members = (0..3).map(member).collect();
+        Order::new(config(1), members, member(me), Seq(100), 1431, &settings)
+    }
+
+    /// As many messages, each in a packet of its own: the first has one byte, the second two.
+    fn said(count: u64) -> (Outgoing, Vec<Packet>) {
+        let mut outgoing = Outgoing::default();
+        let packets = (1..=count).map(|number| {
+            outgoing.push(Record {
+                service: Service::Agreed,
+                number,
+                payload: vec![7; number as usize].into(),
+            });
+            let (body, _) = outgoing.pack(1431).expect("a message waits");
+            Packet { version: 0, body }
+        });
+        let packets = packets.collect();
+        (outgoing, packets)
+    }
+
+    /// The ACK of this timestamp, which puts these packets at `first` and behind.
+    fn ack(stamp: u8, first: u64, packets: &[(u8, u64)]) -> Ack {
+        let packets = packets.iter().map(|(origin, number)| Packets {
+            origin: *origin,
+            first: Number(*number),
+            count: 1,
+        });
+        Ack {
+            again: true,
+            issuer: (stamp - 1) % 3,
+            next: stamp % 3,
+            tag: config(1).into(),
+            stamp: Stamp(stamp.into()),
+            first: Seq(first),
+            marks: Marks::default(),
+            packets: packets.collect(),
+        }
+    }
+
+    /// Member 2 begins to finish `old` together with those that declare `others`.
+    fn recovering(old: Order, others: &[(u64, Inventory)]) -> Recovering {
+        let mut inventories: BTreeMap<MemberId, Inventory> = others
+            .iter()
+            .map(|(site, inventory)| (member(*site), inventory.clone()))
+            .collect();
+        inventories.insert(member(2), old.inventory());
+        let proposal = Proposal {
+            attempt: Attempt(1),
+            config: config(2),
+            start: Seq(200),
+            body_max: 1431,
+            max_n: 3,
+            left: Vec::new(),
+            members: inventories.keys().map(|it| (*it, old.id)).collect(),
+        };
+        let before = State::Polling(Polling {
+            old: Some(old),
+            ..Polling::default()
+        });
+        let mut recovering = Recovering::new(proposal, member(2), inventories, before);
+        let old = recovering.old.as_mut().expect("it was polling with one");
+        let plan = Plan::new(&recovering.inventories, member(2), old, &mut |_| {});
+        recovering.plan = Some(plan.into());
+        recovering
+    }
+
+    /// What of its own member 2 delivers at the end, and how many bytes it sends again.
+    fn finished(mut recovering: Recovering, mut outgoing: Outgoing) -> (Vec<u64>, usize) {
+        let mut delivered = Vec::new();
+        let own_early = recovering.finish_old(member(2), &mut |event| {
+            if let Event::Deliver(it) = event
+                && it.id.sender == member(2)
+            {
+                delivered.push(it.id.number);
+            }
+        });
+        let settled = recovering.settled_in_old(member(2));
+        outgoing.settle(settled.expect("it comes from a configuration"));
+        outgoing.restart(&own_early);
+        (delivered, outgoing.bytes())
+    }
+
+    /// Member 1 holds the first position of an ACK and not the second, where member 2's packet
+    /// stands; what repairs the first one tells member 2 of the second.
+    #[test]
+    fn a_place_that_is_learned_in_recovery_is_no_place_of_an_own_packet() {
+        let (_, other) = said(1);
+        let (outgoing, own) = said(1);
+        let both = ack(1, 101, &[(0, 1), (2, 1)]);
+        let mut theirs = order(1);
+        theirs.insert(0, Number(1), other[0].clone());
+        assert_eq!(theirs.take_ack(&both), Heard::Newest);
+        let mut mine = order(2);
+        mine.insert(2, Number(1), own[0].clone());
+        let mut recovering = recovering(mine, &[(1, theirs.inventory())]);
+        let old = recovering.old.as_mut().expect("one");
+        old.insert(0, Number(1), other[0].clone());
+        assert_eq!(old.take_ack(&both), Heard::Newest);
+        assert_eq!(old.acknowledged(), Number(1));
+        assert_eq!(finished(recovering, outgoing), (vec![], 1));
+    }
+
+    /// The ACK of the first packet was lost, and that of the second was heard.
+    #[test]
+    fn a_packet_behind_a_gap_has_no_place_and_comes_once_in_its_turn() {
+        let (outgoing, own) = said(2);
+        let mut mine = order(2);
+        for (number, packet) in (1..).zip(own) {
+            mine.insert(2, Number(number), packet);
+        }
+        assert_eq!(mine.take_ack(&ack(2, 102, &[(2, 2)])), Heard::Newest);
+        let theirs = order(1).inventory();
+        let recovering = recovering(mine, &[(1, theirs)]);
+        assert_eq!(finished(recovering, outgoing), (vec![], 3));
+    }
+
+    /// What member 1 may have delivered when it heard the ACKs is delivered, and not sent again,
+    /// although member 2 has heard none.
+    #[test]
+    fn a_place_at_which_another_was_ready_is_settled() {
+        let (outgoing, own) = said(2);
+        let mut theirs = order(1);
+        let mut mine = order(2);
+        theirs.insert(2, Number(1), own[0].clone());
+        for (number, packet) in (1..).zip(own) {
+            mine.insert(2, Number(number), packet);
+        }
+        let acks = [ack(1, 101, &[(2, 1)]), ack(2, 102, &[(2, 2)])];
+        for ack in &acks {
+            assert_eq!(theirs.take_ack(ack), Heard::Newest);
+        }
+        assert_eq!(theirs.ready, Seq(101));
+        let mut recovering = recovering(mine, &[(1, theirs.inventory())]);
+        let old = recovering.old.as_mut().expect("one");
+        assert_eq!(old.take_ack(&acks[0]), Heard::Newest);
+        assert_eq!(finished(recovering, outgoing), (vec![1], 2));
+    }
+
+    /// Member 1 installs the next configuration and relies on it that member 2 sends its packet
+    /// again; member 2 does not, and finishes the old one once more, alone.
+    #[test]
+    fn who_has_accepted_sends_again_what_had_no_settled_place_then() {
+        let (_, other) = said(1);
+        let (outgoing, own) = said(1);
+        let acks = [ack(1, 101, &[(0, 1)]), ack(2, 102, &[(2, 1)])];
+        let mut theirs = order(1);
+        theirs.insert(2, Number(1), own[0].clone());
+        for ack in &acks {
+            assert_eq!(theirs.take_ack(ack), Heard::Newest);
+        }
+        assert_eq!(theirs.ready, Seq(100), "it lacks the packet of member 0");
+        let mut mine = order(2);
+        mine.insert(0, Number(1), other[0].clone());
+        mine.insert(2, Number(1), own[0].clone());
+        assert_eq!(mine.take_ack(&acks[0]), Heard::Newest);
+        let mut first = recovering(mine, &[(1, theirs.inventory())]);
+        let plan = first.plan.take().expect("it was made");
+        let mut old = first.old.take().expect("one");
+        assert_eq!(old.take_ack(&acks[1]), Heard::Newest);
+        assert!(plan.lacks(&old).is_empty());
+        assert_eq!((old.ready, old.marks().known), (Seq(102), Number(1)));
+        old.oblige(plan.closing.bound, &plan.together, plan.closing.safe);
+        assert_eq!((old.ready, old.marks().known), (Seq(101), Number(0)));
+        // Member 0 may have delivered it: then it has that place.
+        let mut ready = old.inventory();
+        ready.members[0].ready = Seq(102);
+        let with_ready = recovering(old.clone(), &[(0, ready)]);
+        assert_eq!(with_ready.settled_in_old(member(2)), Some(Number(1)));
+        let again = recovering(old, &[]);
+        assert_eq!(finished(again, outgoing), (vec![], 1));
     }
 }

@@ -131,7 +131,7 @@ use self::askers::Askers;
 use self::brittle::Brittle;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
 pub use self::daemon::ORDER;
-pub use self::family::FAMILY;
+pub use self::family::{FAMILY, HEARD};
 use self::flow::Flow;
 use self::hearsay::PollsTold;
 pub use self::inspect::{Said, inspect};

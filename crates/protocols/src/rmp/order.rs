@@ -78,6 +78,8 @@ pub(super) struct Order {
     /// Own packets above this one are sent again, whatever place of them is heard of now: others
     /// may have installed the next configuration relying on it.
     pub(super) places_end: Option<Number>,
+    /// With `order = heard`: an ACK settles nothing above this position, for the same reason.
+    pub(super) heard_end: Seq,
     /// Recoveries that brought nothing.
     pub(super) vain: Vain,
     pub(super) plants: Plants,
@@ -252,6 +254,7 @@ impl Order {
             message_max: config.message_max,
             obligations: Indices::default(),
             places_end: None,
+            heard_end: Seq::MAX,
             vain: Vain::default(),
             plants: config.plants(),
             present: (0..roster.len() as u8).collect(),
@@ -591,11 +594,13 @@ impl Order {
     /// Up to where an ACK that is heard settles places, with `order = heard`.
     fn heard_settles_to(&self) -> Seq {
         // What this member says of itself may not be noted yet.
-        self.lists
+        let to = self
+            .lists
             .heard_settles_to(|index| match index == self.me.at() {
                 true => self.ready,
                 false => self.sites[index].marks.ready,
-            })
+            });
+        to.min(self.heard_end)
     }
 
     /// Up to which number the member is known to know the places of its packets.

@@ -12,7 +12,7 @@ use groupcast_core::{Event, MemberId};
 
 use super::config::OrderRule;
 use super::numbers::{Number, Packets};
-use super::order::Order;
+use super::order::{Order, Site};
 use super::repair::{add_packet, runs};
 use super::wire::{Declared, Inventory, Nack};
 
@@ -240,8 +240,8 @@ impl Order {
     }
 
     /// Others may rely from now on on what those that go along know `together`, on what is `safe`,
-    /// on the messages of `bound`, and on that this member sends again what had no place that it
-    /// knew when it declared what it holds (seed 205143 of `groups-rmp`).
+    /// on the messages of `bound`, and on that this member sends again what had no settled place
+    /// when they declared what they hold (seed 205143 of `groups-rmp`).
     pub(super) fn oblige(&mut self, bound: Indices, together: &Together, safe: Seq) {
         self.obligations = self.obligations.union(bound);
         self.plants.obliged(&mut self.obligations);
@@ -249,13 +249,66 @@ impl Order {
             site.marks.known = site.marks.known.max(declared.known);
             site.marks.ready = site.marks.ready.max(declared.ready);
         }
-        // An ACK settles a place where it is heard: then none is left to its sender's word.
-        if self.rule == OrderRule::Settled {
-            let declared = together.members.get(self.me.at());
-            let end = declared.map(|it| it.known).unwrap_or_default();
-            self.places_end = Some(self.places_end.map_or(end, |before| before.min(end)));
-        }
+        let settled = self.settled(together).get(self.me.at()).copied();
+        let end = settled.unwrap_or_default();
+        self.places_end = Some(self.places_end.map_or(end, |before| before.min(end)));
         self.note_safe(safe);
+        if self.rule == OrderRule::Heard {
+            // What came in recovery was delivered by none of them in the regular configuration.
+            self.heard_end = self.heard_end.min(self.heard_to(together));
+            self.ready = self.ready.min(self.heard_end);
+            self.advance();
+        }
+    }
+
+    /// Up to where an ACK settles places, with `order = heard`, for those that finish the
+    /// configuration `together`: where one of its members was ready, and so may have delivered all
+    /// before. By what they declared, so that it is the same at all.
+    fn heard_to(&self, together: &Together) -> Seq {
+        let ready = |index: usize| {
+            let member = together.members.get(index);
+            member.map(|it| it.ready).unwrap_or_default()
+        };
+        let highest = (0..self.roster.len()).map(ready).max();
+        let to = self.lists.heard_settles_to(ready);
+        to.min(highest.unwrap_or_default())
+    }
+
+    /// Of each member, up to which packet all have places that ACKs settle, and are held by one of
+    /// those that finish the configuration `together`. With `order = settled` no ACK settles any.
+    ///
+    /// The same at all of them, once each holds what one of them declared. A packet behind one that
+    /// has no such place has none, either: its messages would come before earlier ones.
+    pub(super) fn heard_in(&self, together: &Together) -> Vec<Number> {
+        if self.rule == OrderRule::Settled {
+            return vec![Number::default(); self.sites.len()];
+        }
+        let forgotten = |site: &Site| Number(site.placed.base() - 1);
+        let mut heard: Vec<Number> = self.sites.iter().map(forgotten).collect();
+        // A list that nobody has passed comes to nothing, and all behind it.
+        let end = self.lists.pending().map_or(Seq::MAX, Seq::before);
+        let last = self.heard_to(together).min(end);
+        let last = last.min(Seq(self.places.high()));
+        for seq in Seq(self.places.base()).before().up_to(last) {
+            let place = self.places.get(seq.0).filter(|place| !place.is_list());
+            if let Some(place) = place.filter(|_| together.has(seq))
+                && let Some(heard) = heard.get_mut(usize::from(place.origin))
+                && place.number == heard.next()
+            {
+                *heard = place.number;
+            }
+        }
+        heard
+    }
+
+    /// Up to which packet of each member the order is settled for those that finish the
+    /// configuration `together`: those above have no place, and are sent again by their sender.
+    pub(super) fn settled(&self, together: &Together) -> Vec<Number> {
+        let mut settled = self.heard_in(together);
+        for (settled, member) in settled.iter_mut().zip(&together.members) {
+            *settled = (*settled).max(member.known);
+        }
+        settled
     }
 }
 

@@ -3,6 +3,7 @@
 mod arrivals;
 mod faults;
 mod figures;
+mod heard;
 mod insiders;
 mod joining;
 mod lasting;

@@ -179,9 +179,10 @@ impl<'a, P: Instrumented> Run<'a, P> {
         let healed = self.cluster.now();
         let limit = healed + self.scenario.progress_within;
         let progress = match self.config.contract {
-            Contract::Ordered | Contract::OrderedEarly | Contract::Accounted => {
-                self.await_progress(limit)
-            }
+            Contract::Ordered
+            | Contract::OrderedEarly
+            | Contract::OrderedTogether
+            | Contract::Accounted => self.await_progress(limit),
             Contract::Gapped => self.await_accounts(limit),
             Contract::Unreliable => Ok(Vec::new()),
         };
