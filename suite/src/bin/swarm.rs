@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use groupcast_core::{Family, Instrumented, Service};
 use groupcast_protocols::registry::FAMILIES;
+use groupcast_protocols::rmp;
 use groupcast_sim::swarm::{RangeReport, SeedReport, Swarm, SwarmConfig, replay};
 use groupcast_sim::{Trace, TraceLevel};
 use groupcast_suite::{AskTally, groups};
@@ -32,8 +33,9 @@ Usage: swarm --seeds A..B [OPTIONS]
        swarm --presets [--minutes N] [--jobs N] [--json]
 
   --seeds A..B         the seeds to run, A to B-1
-  --protocol NAME      a family of the registry (default: ring), or groups: daemons with clients on a
-                       ring, or groups-rmp: those with RMP; each seed has settings of its own
+  --protocol NAME      a family of the registry (default: ring), or rmp-heard: RMP with order heard,
+                       or groups: daemons with clients on a ring, or groups-rmp: those with RMP; each
+                       seed has settings of its own
   --list-protocols     name them
   --jobs N             threads (default: one a core)
   --plant NAME         break a rule of the protocol on purpose
@@ -86,6 +88,7 @@ impl Subject {
         FAMILIES
             .iter()
             .map(|family| Self::Family(family))
+            .chain([Self::Family(&rmp::HEARD)])
             .chain(groups::ORDERS.map(Self::Groups))
             .chain([Self::Names])
     }

@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use groupcast_protocols::registry::FAMILIES;
+use groupcast_protocols::rmp;
 use groupcast_sim::swarm::{Swarm, SwarmConfig};
 
 const SEEDS: u64 = 24;
 
 #[test]
 fn no_fault_makes_a_member_break_its_contract() {
-    for family in FAMILIES {
+    for family in FAMILIES.iter().copied().chain([&rmp::HEARD]) {
         let full = SwarmConfig::of(family);
         let config = SwarmConfig {
             duration: Duration::from_secs(30),
