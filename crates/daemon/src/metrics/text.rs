@@ -65,7 +65,17 @@ const CLIENT_SUMS: &[(&str, &str, &str)] = &[
 /// Fields of counters that are no counters.
 const GAUGES: &[&str] = &["gap_longest"];
 /// Figures of the gossip of a bimodal group that are no counters.
-const GOSSIP_GAUGES: &[&str] = &["buffered", "messages", "waiting"];
+const GOSSIP_GAUGES: &[&str] = &[
+    "buffered",
+    "messages",
+    "long_term",
+    "long_term_max",
+    "short_term",
+    "waiting",
+    "queued",
+    "view",
+    "senders",
+];
 
 /// The metrics of a daemon with this status.
 pub(super) fn of(status: &Value) -> String {
@@ -164,7 +174,7 @@ fn clients(families: &mut Families, clients: &[Value]) {
         .max();
     let help = "Bytes that wait for the client for which most do.";
     families.gauge(
-        "client_backlog_longest_bytes",
+        "client_backlog_largest_bytes",
         help,
         &[],
         &most.unwrap_or(0).into(),
@@ -174,9 +184,11 @@ fn clients(families: &mut Families, clients: &[Value]) {
     families.gauge("clients_holding_back", help, &[], &holding.count().into());
 }
 
-/// One of the `rings` of the status, with its top as a label.
+/// One of the `rings` of the status, with labels for its top and its address: while one ends,
+/// another may have the same top.
 fn further_ring(families: &mut Families, ring: &Value) {
-    let labels = [("ring", ring["top"].as_str().unwrap_or_default().to_owned())];
+    let labels = [("ring", "top"), ("multicast", "multicast")]
+        .map(|(label, key)| (label, ring[key].as_str().unwrap_or_default().to_owned()));
     let members = ring["configuration"]["members"]
         .as_array()
         .map_or(0, Vec::len);
@@ -333,6 +345,7 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use groupcast_protocols::gossip::GossipStatus;
     use serde_json::json;
 
     use super::*;
@@ -355,7 +368,7 @@ mod tests {
                 "net": {"data": {"kernel_drops": 9}, "gap_longest": 0.5},
                 "ring": {"tokens": 100},
             },
-            "rings": [{"top": "wb", "state": "operational", "trouble": null, "groups": 1,
+            "rings": [{"top": "wb", "multicast": "239.0.0.1:5", "state": "operational", "trouble": null, "groups": 1,
                 "configuration": {"members": [{}]}, "counters": {"tokens": 2}, "node": null}],
             "bimodal": [{"group": "ticks", "daemons": 2, "members": 4, "subscribers": 1, "waiting": 0,
                 "gossip": {"buffered": 100, "gaps": 6}}],
@@ -372,7 +385,7 @@ mod tests {
             "groupcast_members 2",
             "groupcast_clients{transport=\"tcp\"} 1",
             "groupcast_clients_backlog_bytes 12",
-            "groupcast_client_backlog_longest_bytes 7",
+            "groupcast_client_backlog_largest_bytes 7",
             "groupcast_clients_unaccepted_messages 1",
             "groupcast_clients_holding_back 1",
             "groupcast_history_written 0",
@@ -386,9 +399,9 @@ mod tests {
             "groupcast_net_data_kernel_drops_total 9",
             "groupcast_net_gap_longest_seconds 0.5",
             "groupcast_ring_tokens_total 100",
-            "groupcast_further_ring_members{ring=\"wb\"} 1",
-            "groupcast_further_ring_trouble{ring=\"wb\"} 0",
-            "groupcast_further_ring_order_tokens_total{ring=\"wb\"} 2",
+            "groupcast_further_ring_members{ring=\"wb\",multicast=\"239.0.0.1:5\"} 1",
+            "groupcast_further_ring_trouble{ring=\"wb\",multicast=\"239.0.0.1:5\"} 0",
+            "groupcast_further_ring_order_tokens_total{ring=\"wb\",multicast=\"239.0.0.1:5\"} 2",
             "groupcast_bimodal_subscribers{group=\"ticks\"} 1",
             "groupcast_bimodal_gossip_buffered{group=\"ticks\"} 100",
             "groupcast_bimodal_gossip_gaps_total{group=\"ticks\"} 6",
@@ -399,9 +412,31 @@ mod tests {
     }
 
     #[test]
+    fn what_the_gossip_holds_is_no_counter() {
+        let mut gossip = Map::new();
+        let mut kinds = Vec::new();
+        let mut is_counter = false;
+        GossipStatus::default().list(&mut |name, value| {
+            let name = name.replace([' ', '-'], "_");
+            is_counter |= name == "requests";
+            kinds.push(match is_counter || name == "dropped" {
+                true => format!("# TYPE groupcast_bimodal_gossip_{name}_total counter\n"),
+                false => format!("# TYPE groupcast_bimodal_gossip_{name} gauge\n"),
+            });
+            gossip.insert(name, value.into());
+        });
+        let text = of(&json!({"bimodal": [{"group": "ticks", "gossip": gossip}]}));
+        for kind in kinds {
+            assert!(text.contains(&kind), "no {kind} in\n{text}");
+        }
+    }
+
+    #[test]
     fn every_name_is_one_that_prometheus_takes_and_stands_in_one_place() {
-        let rings: Vec<Value> = ["a", "b"]
-            .map(|top| json!({"top": top, "groups": 0, "counters": {"tokens": 1}}))
+        let rings: Vec<Value> = [("a", "239.0.0.1:5"), ("a", "239.0.0.2:5"), ("b", "239.0.0.3:5")]
+            .map(|(top, multicast)| {
+                json!({"top": top, "multicast": multicast, "groups": 0, "counters": {"tokens": 1}})
+            })
             .into();
         let text = of(&json!({"rings": rings, "counters": {"node": {"own": 1}}}));
         let mut names = Vec::new();
