@@ -3,7 +3,7 @@
 //!
 //! Who scrapes may be slow, and the daemon's thread does not wait for it: threads of this module
 //! read the requests and write the answers, and ask the daemon for its status, once a second at
-//! most.
+//! most. To say that is all that the daemon does for it.
 
 mod http;
 mod text;
@@ -37,8 +37,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The stack of a thread: all of it may be locked into memory.
 const STACK: usize = 128 << 10;
 
-/// A question for the metrics, and where they go.
-type Question = SyncSender<String>;
+/// A question for the status, and where it goes.
+type Question = SyncSender<Value>;
 
 /// The metrics, from the side of the daemon's loop.
 #[derive(Debug)]
@@ -88,12 +88,13 @@ impl Metrics {
         self.address
     }
 
-    /// Answers the question that has come, if one has, with what `status` says.
+    /// Answers the question that has come, if one has, with what `status` says. What becomes of
+    /// that is not the loop's work.
     pub(crate) fn answer(&mut self, status: impl FnOnce() -> Value) {
         drain(&mut self.wake);
         if let Ok(question) = self.questions.try_recv() {
             // One that is not waited for any more takes nothing.
-            let _ = question.try_send(text::of(&status()));
+            let _ = question.try_send(status());
         }
     }
 }
@@ -113,8 +114,9 @@ struct Desk {
     ask: SyncSender<Question>,
     /// Wakes the loop.
     waker: UnixStream,
-    /// The last answer, and when it was given.
-    kept: Mutex<Option<(Instant, Arc<str>)>>,
+    /// The last answer, and when it was given, or `None` was, because the daemon did not say it in
+    /// time.
+    kept: Mutex<Option<(Instant, Option<Arc<str>>)>>,
     /// Connections now.
     open: AtomicUsize,
 }
@@ -122,20 +124,25 @@ struct Desk {
 impl Desk {
     /// The metrics; `None` if the daemon does not say them in time, or has ended.
     fn metrics(&self) -> Option<Arc<str>> {
-        // Who comes meanwhile waits, and gets the same.
+        let came = Instant::now();
+        // Who comes meanwhile waits, and gets the same, also if that is nothing.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, text)) = &*kept
-            && at.elapsed() < FRESH
+            && (*at >= came || text.is_some() && at.elapsed() < FRESH)
         {
-            return Some(Arc::clone(text));
+            return text.clone();
         }
+        let text = self.ask().map(|status| text::of(&status).into());
+        *kept = Some((Instant::now(), text.clone()));
+        text
+    }
+
+    fn ask(&self) -> Option<Value> {
         let (question, answer) = sync_channel(1);
         self.ask.try_send(question).ok()?;
         // If it is full, the loop wakes all the same.
         let _ = (&self.waker).write(&[0]);
-        let text: Arc<str> = answer.recv_timeout(STATUS_WITHIN).ok()?.into();
-        *kept = Some((Instant::now(), Arc::clone(&text)));
-        Some(text)
+        answer.recv_timeout(STATUS_WITHIN).ok()
     }
 }
 
@@ -284,7 +291,14 @@ mod tests {
     #[test]
     fn a_daemon_that_is_busy_is_not_waited_for_without_an_end() {
         let metrics = Metrics::open("127.0.0.1:0".parse().unwrap()).unwrap();
-        let answer = ask(metrics.address(), b"GET /metrics HTTP/1.1\r\n\r\n");
-        assert!(answer.starts_with("HTTP/1.0 503 "), "{answer}");
+        let address = metrics.address();
+        // However many ask, they wait for the same answer and not for each other.
+        let asking: Vec<_> = (0..CONNECTIONS_MAX)
+            .map(|_| thread::spawn(move || ask(address, b"GET /metrics HTTP/1.1\r\n\r\n")))
+            .collect();
+        for answer in asking {
+            let answer = answer.join().unwrap();
+            assert!(answer.starts_with("HTTP/1.0 503 "), "{answer}");
+        }
     }
 }
