@@ -11,13 +11,18 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The most lines that wait to be written.
 const LINES_WAITING: usize = 4096;
 /// The most bytes of them; one line alone may be longer.
 const BYTES_WAITING: usize = 1 << 20;
+/// While a file has no room, whether another one is in its place is looked at this often.
+const LOOK_UP: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
 /// The thread's stack: all of it may be locked into memory.
 const STACK: usize = 128 << 10;
 /// Between two looks for room for the question whether all is written.
@@ -125,14 +130,13 @@ fn write_lines(items: &Receiver<Item>, waiting: &AtomicUsize, mut to: impl FnMut
         };
         waiting.fetch_sub(line.len(), Ordering::Relaxed);
         unwritten += lost;
-        let to = to();
         let written = match unwritten {
-            0 => write_all(&to, &line),
+            0 => write_all(&mut to, &line),
             count => {
                 let note = format!("{count} lines of the log could not be written\n");
-                write_all(&to, note.as_bytes()).and_then(|()| {
+                write_all(&mut to, note.as_bytes()).and_then(|()| {
                     unwritten = 0;
-                    write_all(&to, &line)
+                    write_all(&mut to, &line)
                 })
             }
         };
@@ -142,16 +146,23 @@ fn write_lines(items: &Receiver<Item>, waiting: &AtomicUsize, mut to: impl FnMut
     }
 }
 
-/// Writes all of `line`, and waits for room where the other side has asked the system not to wait.
-fn write_all(mut to: &File, mut line: &[u8]) -> io::Result<()> {
-    while !line.is_empty() {
-        match to.write(line) {
+/// Writes all of `line`, and waits for room where the system does not. If `to` names another file
+/// meanwhile, all of the line goes there.
+fn write_all(to: &mut impl FnMut() -> Arc<File>, line: &[u8]) -> io::Result<()> {
+    let mut file = to();
+    let mut rest = line;
+    while !rest.is_empty() {
+        match (&*file).write(rest) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(len) => line = &line[len..],
+            Ok(len) => rest = &rest[len..],
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 // If waiting fails, writing will fail with a better error.
-                let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
+                let _ = poll(&mut [PollFd::new(&*file, PollFlags::OUT)], Some(&LOOK_UP));
+                let now = to();
+                if !Arc::ptr_eq(&file, &now) {
+                    (file, rest) = (now, line);
+                }
             }
             Err(error) => return Err(error),
         }
@@ -165,6 +176,7 @@ mod tests {
     use std::io::Read as _;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::sync::Mutex;
 
     use rustix::fs::{Mode, OFlags};
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -225,6 +237,30 @@ mod tests {
         let lost: usize = told.sum();
         assert!(lost > 0, "there is no room for so many");
         assert_eq!(text.matches("x\r\n").count() + lost, 20_000);
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_one_without_room_takes_the_lines_that_wait() {
+        let (unread, reader) = UnixStream::pair().unwrap();
+        unread.set_nonblocking(true).unwrap();
+        let file = Arc::new(Mutex::new(Arc::new(File::from(OwnedFd::from(unread)))));
+        let of_thread = Arc::clone(&file);
+        let lines = Lines::start(move || Arc::clone(&of_thread.lock().unwrap())).unwrap();
+        log_many(&lines);
+        assert!(!lines.flush(Duration::from_millis(10)), "nobody reads it");
+        let (renewed, mut renewed_reader) = UnixStream::pair().unwrap();
+        *file.lock().unwrap() = Arc::new(File::from(OwnedFd::from(renewed)));
+        let read = thread::spawn(move || {
+            let mut text = String::new();
+            renewed_reader.read_to_string(&mut text).map(|_| text)
+        });
+        assert!(lines.flush(LONG), "the old one is waited for no longer");
+        lines.put(b"again\n");
+        assert!(lines.flush(LONG));
+        drop((lines, file));
+        let text = read.join().unwrap().unwrap();
+        assert!(text.ends_with("again\n"), "{}", text.len());
+        drop(reader);
     }
 
     #[test]
