@@ -10,7 +10,7 @@
 //! use groupcast_daemon::{Daemon, log_to_stderr};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! log_to_stderr()?;
+//! let log = log_to_stderr()?;
 //! let options = Options {
 //!     key: Some("/etc/groupcast/cluster.key".into()),
 //!     ..Options::default()
@@ -19,7 +19,10 @@
 //! let stop = daemon.stop_handle();
 //! // From another thread, `stop.stop()` makes it leave its group and return.
 //! # drop(stop);
-//! daemon.run()?;
+//! let ran = daemon.run();
+//! // A thread writes the log: what was logged last waits for it.
+//! log.flush();
+//! ran?;
 //! # Ok(())
 //! # }
 //! ```

@@ -73,13 +73,14 @@ struct LogFile {
 }
 
 /// From now on logs to stderr, `info` and above unless `GROUPCAST_LOG` says otherwise. A logger
-/// that was set up before stays.
+/// that was set up before stays. See [`log_to`] for the end of the process.
 pub fn log_to_stderr() -> Result<Log, LogError> {
     log_to(None, None)
 }
 
 /// From now on logs to `file`, or to stderr if it is `None`. The filter is that of `GROUPCAST_LOG`,
-/// or else `filter`, or else `info`. A logger that was set up before stays.
+/// or else `filter`, or else `info`. A logger that was set up before stays. A thread writes the
+/// lines: call [`Log::flush`] before the process ends, or the last ones may be lost.
 pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError> {
     let (filter, handle) = reload::Layer::new(targets(filter)?);
     let file = file.map(LogFile::open).transpose()?;

@@ -101,7 +101,6 @@ impl StopRequests {
     }
 }
 
-/// A connected pair of sockets in non-blocking mode.
 /// Two ends of a pipe for wakings: one to write to, and one that the loop waits for.
 pub(crate) fn pair() -> io::Result<(UnixStream, mio::net::UnixStream)> {
     let (write, read) = UnixStream::pair()?;

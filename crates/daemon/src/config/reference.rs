@@ -88,7 +88,7 @@ such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe,
 
 | signal | the daemon |
 |---|---|
-| SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once |
+| SIGTERM, SIGINT | leaves its group and ends; a second one ends it at once, and lines of the log that still wait to be written are lost |
 | SIGHUP | opens `log_file` again and reads this file again. New values of `log`, `access`, `when_slow` and `[clients]`, and the contents of the files of `tls_certificate`, `tls_key` and `tls_client_ca`, take effect at once; the log names the other keys that have changed, which take effect when the daemon starts again. A file that cannot be used is an error in the log; the daemon goes on as it is |
 | SIGUSR1 | writes the output of `groupcast status --json` into the log |
 
