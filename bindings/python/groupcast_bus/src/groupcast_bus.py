@@ -300,9 +300,12 @@ class Bus:
         self._torn = True
         try:
             yield
-        except ConnectionError:
-            # The connection has ended, and nothing was moved.
+        except OSError as error:
+            # Nothing was moved.
             self._torn = False
+            if isinstance(error, TimeoutError):
+                # The host of the daemon has gone: no call waits in here.
+                raise Closed("other", f"the connection has ended: {error}") from error
             raise
         self._torn = False
 
