@@ -133,13 +133,13 @@ impl Client {
     /// other error means that the connection has ended.
     pub fn join(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join(group, false)?;
-        self.flush()
+        self.write_gathered()
     }
 
     /// The same, but this client's own messages to the group are not delivered to it.
     pub fn join_discarding_own(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join(group, true)?;
-        self.flush()
+        self.write_gathered()
     }
 
     /// The same as [`join`](Self::join), on a ring of its own for the group and all names below it,
@@ -153,7 +153,7 @@ impl Client {
     /// As [`join`](Self::join), and if the daemon is too old for such rings.
     pub fn join_on_ring(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join_on_ring(group, false)?;
-        self.flush()
+        self.write_gathered()
     }
 
     /// Leaves `group`: its last event is a view without this client.
@@ -163,7 +163,7 @@ impl Client {
     /// other error means that the connection has ended.
     pub fn leave(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.leave(group)?;
-        self.flush()
+        self.write_gathered()
     }
 
     /// Sets the daemon's policy should this client take its messages too slowly. With the default,
@@ -171,7 +171,7 @@ impl Client {
     /// another rule for a group. [`ClientEvent::Behind`] warns.
     pub fn set_when_slow(&mut self, policy: WhenSlow) -> Result<(), ClientError> {
         self.connection.set_when_slow(policy)?;
-        self.flush()
+        self.write_gathered()
     }
 
     /// Publishes a message to groups or private names. A receiver gets it by the first of them that
@@ -186,13 +186,13 @@ impl Client {
         loop {
             match self.try_publish(groups, service, payload) {
                 Ok(number) if payload.len() >= GATHER_MAX => {
-                    self.flush()?;
+                    self.write_gathered()?;
                     self.write(payload)?;
                     return Ok(number);
                 }
                 Ok(number) => {
                     if self.connection.outgoing() >= WRITE_BUFFER {
-                        self.flush()?;
+                        self.write_gathered()?;
                     }
                     return Ok(number);
                 }
@@ -205,15 +205,7 @@ impl Client {
     /// Writes all gathered messages: what was published is with the system when this returns, and
     /// no longer in this process.
     pub fn flush(&mut self) -> Result<(), ClientError> {
-        while let Some(bytes) = self.connection.poll_transmit() {
-            let written = self.stream.try_write(bytes);
-            self.calls.count_write(&written);
-            match written {
-                Ok(Some(len)) => self.connection.handle_transmitted(len),
-                Ok(None) => self.wait_for_room()?,
-                Err(error) => return Err(self.write_failed(error)),
-            }
-        }
+        self.write_gathered()?;
         // By TLS, records for which the socket had no room are still here.
         while self.stream.has_unsent() {
             self.wait_for_room()?;
@@ -237,12 +229,12 @@ impl Client {
                 if self.connection.is_urgent() {
                     // Gives credit back at once, so that the daemon goes on meanwhile. If this
                     // fails, the next call returns the error.
-                    let _ = self.flush();
+                    let _ = self.write_gathered();
                 }
                 return Ok(Some(event));
             }
             self.check_end()?;
-            self.flush()?;
+            self.write_gathered()?;
             if deadline.is_none() {
                 deadline = timeout.and_then(|it| Instant::now().checked_add(it));
             }
@@ -428,6 +420,21 @@ impl Client {
         }
     }
 
+    /// Writes all gathered messages. By TLS, some may wait in this process for room in the socket:
+    /// whoever waits for the daemon sends them meanwhile.
+    pub(crate) fn write_gathered(&mut self) -> Result<(), ClientError> {
+        while let Some(bytes) = self.connection.poll_transmit() {
+            let written = self.stream.try_write(bytes);
+            self.calls.count_write(&written);
+            match written {
+                Ok(Some(len)) => self.connection.handle_transmitted(len),
+                Ok(None) => self.wait_for_room()?,
+                Err(error) => return Err(self.write_failed(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes the hello, until there is something to read, or `deadline`.
     fn write_hello(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while let Some(bytes) = self.connection.poll_transmit() {
@@ -468,7 +475,7 @@ impl Client {
         timeout: Duration,
         mut take: impl FnMut(Answer) -> Option<T>,
     ) -> Result<T, ClientError> {
-        self.flush()?;
+        self.write_gathered()?;
         let answer = self.wait_until(Some(timeout), |client| {
             std::iter::from_fn(|| client.connection.poll_answer()).find_map(&mut take)
         });
@@ -487,7 +494,7 @@ impl Client {
                 return Ok(Some(done));
             }
             self.check_end()?;
-            self.flush()?;
+            self.write_gathered()?;
             if !self.turn(deadline)? {
                 return Ok(done(self));
             }
@@ -500,7 +507,7 @@ impl Client {
         while !self.connection.has_credit() {
             self.check_end()?;
             self.connection.give_credit();
-            self.flush()?;
+            self.write_gathered()?;
             let full = self.connection.is_full();
             let deadline = full.then(|| Instant::now() + UNREAD_PATIENCE);
             if !self.turn(deadline)? {

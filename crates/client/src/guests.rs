@@ -26,7 +26,7 @@ impl Client {
         loop {
             match self.connection().ask(group, ask, payload) {
                 Ok(number) => {
-                    self.flush()?;
+                    self.write_gathered()?;
                     return Ok(number);
                 }
                 Err(RequestError::NoCredit) => self.wait_for_credit()?,
@@ -43,7 +43,7 @@ impl Client {
     pub fn answer(&mut self, asked: &Asked, payload: &[u8]) -> Result<(), ClientError> {
         loop {
             match self.connection().answer(asked.place.seq, payload) {
-                Ok(()) => return self.flush(),
+                Ok(()) => return self.write_gathered(),
                 Err(RequestError::NoCredit) => self.wait_for_credit()?,
                 Err(error) => return Err(error.into()),
             }
@@ -60,7 +60,7 @@ impl Client {
     /// roles; nothing was sent then. Any other error means that the connection has ended.
     pub fn claim(&mut self, group: &str, role: Role, may_wait: bool) -> Result<u64, ClientError> {
         let token = self.connection().claim(group, role, may_wait)?;
-        self.flush()?;
+        self.write_gathered()?;
         Ok(token)
     }
 
@@ -73,7 +73,7 @@ impl Client {
     /// roles; nothing was sent then. Any other error means that the connection has ended.
     pub fn release(&mut self, group: &str, role: Role) -> Result<u64, ClientError> {
         let token = self.connection().release(group, role)?;
-        self.flush()?;
+        self.write_gathered()?;
         Ok(token)
     }
 
