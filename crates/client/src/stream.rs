@@ -62,13 +62,20 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Tries the default sockets in turn. The error is that of the first one where a daemon
-    /// listens, or else that of the first one.
+    /// Tries the default sockets in turn, all of them together within `within`. The error is that
+    /// of the first one where a daemon listens, or else that of the first one.
     fn connect_default(within: Duration) -> Result<Self, ConnectError> {
         let mut first: Option<ConnectError> = None;
+        let begun = Instant::now();
         for path in candidates() {
-            match check_owner(path).and_then(|path| Self::connect_unix(&path, within)) {
+            let left = within.saturating_sub(begun.elapsed());
+            match check_owner(path).and_then(|path| Self::connect_unix(&path, left)) {
                 Ok(stream) => return Ok(stream),
+                // The time of all is over.
+                Err(ConnectError::TimedOut { address, .. }) => {
+                    let waited = within;
+                    return Err(ConnectError::TimedOut { address, waited });
+                }
                 Err(error) => match &first {
                     None => first = Some(error),
                     Some(ConnectError::NoDaemon { .. }) => {
