@@ -176,12 +176,14 @@ fn reconnect(
             }
             std::thread::sleep(LOOK_UP.min(pause));
         }
-        match attempt(target, client) {
+        let is_over = || stopped.load(Ordering::Relaxed) || printer.reader_gone();
+        match attempt(target, client, &is_over) {
             Ok(()) => {
                 printer.set_order(client.order(), client.rings());
                 let printed = printer.reconnected(client.private_name())?;
                 return Ok(printed.is_some());
             }
+            Err(NotYet::Over) => return Ok(false),
             Err(NotYet::Never(failure)) => return Err(failure),
             Err(NotYet::Perhaps(why)) => {
                 if why != told {
@@ -200,14 +202,20 @@ enum NotYet {
     Never(Failure),
     /// Another one may succeed.
     Perhaps(String),
+    /// A signal came, or the reader has gone.
+    Over,
 }
 
-/// Tries each address that the daemon has now: its name may have got another one.
-fn attempt(target: &Target, client: &mut Client) -> Result<(), NotYet> {
+/// Tries each address that the daemon has now, until `is_over`: its name may have got another one.
+fn attempt(target: &Target, client: &mut Client, is_over: &dyn Fn() -> bool) -> Result<(), NotYet> {
     let addresses = target.addresses();
     let addresses = addresses.map_err(|failure| NotYet::Perhaps(failure.to_string()))?;
     let mut why = String::new();
+    let mut never = None;
     for address in addresses {
+        if is_over() {
+            return Err(NotYet::Over);
+        }
         match client.reconnect_at(&address) {
             Ok(()) => return Ok(()),
             // The daemon is another one than before, and would refuse this client every time.
@@ -216,11 +224,14 @@ fn attempt(target: &Target, client: &mut Client) -> Result<(), NotYet> {
                     code: Refusal::Version | Refusal::Name | Refusal::Protocol,
                     ..
                 },
-            ) => return Err(NotYet::Never(Failure::failed(error))),
+            ) => never = Some(error),
             Err(error) => why = error.to_string(),
         }
     }
-    Err(NotYet::Perhaps(why))
+    Err(match never {
+        Some(error) => NotYet::Never(Failure::failed(error)),
+        None => NotYet::Perhaps(why),
+    })
 }
 
 /// Prints what comes until something ends it; `left` is how many messages are asked for.
