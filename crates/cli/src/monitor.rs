@@ -6,8 +6,11 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use groupcast_client::{Client, ClientError};
 use groupcast_core::text::printable;
 use indicatif::BinaryBytes;
@@ -71,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stopped)))
             .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
     }
-    let mut client = args.target.connect_as_tool()?;
+    let looker = Looker::start(args.target.clone())?;
     let mut out = Out::new();
     let mut before: Option<Value> = None;
     let mut left = args.count.map(std::num::NonZeroU64::get);
@@ -79,8 +82,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // Each reason is told once, not with every attempt.
     let mut told = String::new();
     loop {
-        match look(&args.target, &mut client) {
-            Ok(status) => {
+        match looker.look(&stopped)? {
+            None => return Ok(ExitCode::SUCCESS),
+            Some(Ok(status)) => {
                 told.clear();
                 if let Err(error) = out.show(before.as_ref(), &status) {
                     printed(Err(error))?;
@@ -89,10 +93,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 before = Some(status);
                 left = left.map(|left| left - 1);
             }
-            Err(why) if why == told => {}
-            Err(why) => {
+            Some(Err(why)) if why == told => {}
+            Some(Err(why)) => {
                 tell(format_args!(
-                    "no answer from the daemon, and try again: {why}"
+                    "no answer from the daemon; trying again: {why}"
                 ));
                 told = why;
             }
@@ -106,7 +110,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             if stopped.load(Ordering::Relaxed) {
                 return Ok(ExitCode::SUCCESS);
             }
-            std::thread::sleep(wait.min(LOOK_UP));
+            thread::sleep(wait.min(LOOK_UP));
             if wait.is_zero() {
                 break;
             }
@@ -117,25 +121,95 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Asks for the status, by a new connection if the old one has ended.
-fn look(target: &Target, client: &mut Client) -> Result<Value, String> {
-    let answer = match client.status(ANSWER_WITHIN) {
-        Err(error) if !matches!(error, ClientError::TimedOut(_)) => {
-            let addresses = target.addresses().map_err(|failure| failure.to_string())?;
-            let mut why = String::new();
-            let found = addresses.iter().any(|address| {
-                let connected = client.reconnect_at(address);
-                connected.map_err(|error| why = error.to_string()).is_ok()
-            });
-            if !found {
-                return Err(why);
+/// Looks on a thread of its own: a daemon that says nothing does not keep a signal waiting.
+struct Looker {
+    questions: Sender<()>,
+    answers: Receiver<Result<Value, String>>,
+}
+
+impl Looker {
+    /// Connects, and starts the thread.
+    fn start(target: Target) -> Result<Self, Failure> {
+        let mut daemon = Watched {
+            client: target.connect_as_tool()?,
+            target,
+            is_lost: false,
+        };
+        let (questions, asked) = channel();
+        let (answer, answers) = channel();
+        thread::Builder::new()
+            .name("look".into())
+            .spawn(move || {
+                for () in asked {
+                    if answer.send(daemon.look()).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+        Ok(Self { questions, answers })
+    }
+
+    /// The status, or why there is none; `None` if a signal came first.
+    fn look(&self, stopped: &AtomicBool) -> Result<Option<Result<Value, String>>, Failure> {
+        // If the thread has ended, so have its answers.
+        let _ = self.questions.send(());
+        loop {
+            match self.answers.recv_timeout(LOOK_UP) {
+                Ok(answer) => return Ok(Some(answer)),
+                Err(RecvTimeoutError::Timeout) if stopped.load(Ordering::Relaxed) => {
+                    return Ok(None);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Failure::failed("the thread that looks has ended"));
+                }
             }
-            client.status(ANSWER_WITHIN)
         }
-        answer => answer,
-    };
-    let answer = answer.map_err(|error| error.to_string())?;
-    serde_json::from_slice(&answer).map_err(|error| format!("its answer makes no sense: {error}"))
+    }
+}
+
+/// The daemon that is looked at.
+struct Watched {
+    target: Target,
+    client: Client,
+    /// Whether the connection has ended, or did not answer: its host may have gone without a word.
+    is_lost: bool,
+}
+
+impl Watched {
+    /// Asks for the status, by a new connection if the old one is lost.
+    fn look(&mut self) -> Result<Value, String> {
+        let mut answer = match self.is_lost {
+            true => self.look_anew()?,
+            false => self.client.status(ANSWER_WITHIN),
+        };
+        if let Err(error) = &answer {
+            let is_late = matches!(error, ClientError::TimedOut(_));
+            if !std::mem::replace(&mut self.is_lost, true) && !is_late {
+                answer = self.look_anew()?;
+            }
+        }
+        self.is_lost = answer.is_err();
+        let answer = answer.map_err(|error| error.to_string())?;
+        serde_json::from_slice(&answer)
+            .map_err(|error| format!("its answer makes no sense: {error}"))
+    }
+
+    /// The same by a new connection, at one of the addresses that the daemon has now.
+    fn look_anew(&mut self) -> Result<Result<Bytes, ClientError>, String> {
+        let addresses = self.target.addresses();
+        let addresses = addresses.map_err(|failure| failure.to_string())?;
+        let mut why = String::new();
+        let is_found = addresses.iter().any(|address| {
+            let connected = self.client.reconnect_at(address);
+            connected.map_err(|error| why = error.to_string()).is_ok()
+        });
+        match is_found {
+            true => Ok(self.client.status(ANSWER_WITHIN)),
+            false => Err(why),
+        }
+    }
 }
 
 /// Where looks are shown.
@@ -146,7 +220,7 @@ struct Out {
 
 impl Out {
     fn new() -> Self {
-        let moves = std::env::var_os("TERM").is_none_or(|kind| kind != "dumb");
+        let moves = std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb");
         Self {
             to_terminal: io::stdout().is_terminal() && moves,
             begun: false,
@@ -172,7 +246,8 @@ impl Out {
         }
         write!(out, "{HOME}")?;
         for line in lines {
-            writeln!(out, "{line}{ERASE_LINE}")?;
+            // Before the line: behind one that fills its row, it would erase the last letter.
+            writeln!(out, "{ERASE_LINE}{line}")?;
         }
         write!(out, "{ERASE_BELOW}")?;
         out.flush()

@@ -17,7 +17,7 @@ use crate::tls::TlsArgs;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which daemon to talk to.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Target {
     /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of
     /// this host's]

@@ -7,7 +7,7 @@ use groupcast_client::tls::{self, ClientFiles};
 use crate::failure::Failure;
 
 /// How to speak TLS with a daemon.
-#[derive(clap::Args, Default)]
+#[derive(Clone, clap::Args, Default)]
 pub(crate) struct TlsArgs {
     /// Speak TLS; one of the authorities in this file (PEM) must have signed the daemon's
     /// certificate

@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::Read as _;
 use std::process::Stdio;
+use std::time::Duration;
 
 use crate::host::{Host, Running, until};
 use crate::terminal::open_terminal;
@@ -44,14 +45,21 @@ fn looks_are_lines_also_of_the_next_life_of_a_daemon() {
         host.read("monitor.err").contains("no daemon listens on")
     });
     let seen = count();
-    let _next = host.daemon("d", &["--insecure"]);
+    let next = host.daemon("d", &["--insecure"]);
     until("it looks at the next life", || count() > seen + 2);
     let told = host.read("monitor.err");
     assert!(
         told.lines().count() <= 3,
         "each reason is told once: {told}"
     );
+    next.signal("STOP");
+    // It waits for an answer now: two looks have had their time.
+    std::thread::sleep(Duration::from_millis(500));
+    let told = host.read("monitor.err").len();
     assert_eq!(monitor.terminate(), 0);
+    let told = host.read("monitor.err").split_off(told);
+    assert_eq!(told, "", "a daemon that hangs is not waited for");
+    next.signal("CONT");
     for wrong in ["0", "-1", "nan", "x"] {
         host.run(&["monitor", "--interval", wrong])
             .fails_with(2, &["--interval", "from 0.1 to 86400"]);
@@ -83,8 +91,11 @@ fn on_a_terminal_a_look_replaces_the_one_before() {
     });
     assert_eq!(monitor.wait(), 0);
     let text = reader.join().unwrap();
-    let looks: Vec<&str> = text.split("\x1b[Hdaemon    d, version ").skip(1).collect();
+    let looks: Vec<&str> = text
+        .split("\x1b[H\x1b[Kdaemon    d, version ")
+        .skip(1)
+        .collect();
     assert_eq!(looks.len(), 3, "{text:?}");
-    assert!(looks[0].contains("members   1: d\x1b[K\r\n"), "{text:?}");
+    assert!(looks[0].contains("\x1b[Kmembers   1: d\r\n"), "{text:?}");
     assert!(!looks[0].contains("messages") && looks[2].contains("messages  0/s published"));
 }
