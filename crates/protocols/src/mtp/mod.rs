@@ -36,6 +36,9 @@
 //!   comes after four packets (000: at least three), as a message is not delivered before the
 //!   master has accepted it. It accepts what it has itself: 000 says that it commits before all
 //!   have it.
+//! - The statuses in a packet are those of its sender. Only the master's are believed: a wrong one
+//!   would cost messages. Who has missed what the master said hears it with its next decision, or
+//!   after four heartbeats.
 //! - A message of which nothing was heard is asked for by multicast: its sender is not known.
 //! - Parameters are the same everywhere, and not negotiated.
 //! - The master: of those that look for a web, the one with the highest id; it says that it is
@@ -299,8 +302,8 @@ impl Mtp {
             if !master.is_held_by(data.message, from) {
                 return;
             }
-        } else {
-            web.statuses.merge_hearsay(&data.statuses);
+        } else if from == web.master {
+            web.statuses.merge(&data.statuses);
         }
         let is_near = data.message < web.next + Self::AHEAD_MAX;
         if data.message >= web.next && is_near && data.packet < Self::PACKETS_MAX {

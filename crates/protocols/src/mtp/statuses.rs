@@ -83,7 +83,7 @@ impl Statuses {
         self.newest >= Self::COUNT && self.get(self.oldest()) == Some(Status::Pending)
     }
 
-    /// Learns what another packet says: decisions are never taken back.
+    /// Learns what another packet of the master says: decisions are never taken back.
     pub(super) fn merge(&mut self, other: &Self) {
         let (mut newer, older) = match other.newest > self.newest {
             true => (*other, *self),
@@ -97,14 +97,6 @@ impl Statuses {
             }
         }
         *self = newer;
-    }
-
-    /// Learns what a member says that is not the master. It has it from the master, but may be
-    /// wrong: one that is ahead by more than all that they tell of waits for the master's own word.
-    pub(super) fn merge_hearsay(&mut self, other: &Self) {
-        if other.newest <= self.newest + Self::COUNT {
-            self.merge(other);
-        }
     }
 }
 

@@ -298,7 +298,28 @@ fn no_datagram_of_a_member_stops_a_web() {
         request: 1,
         message: u64::MAX / 2 - 1,
     };
-    for said in [data, InWeb::Status(far), InWeb::Alive(far), grant] {
+    // Near to what is under way: all of that is rejected, or so old that nobody tells of it.
+    let near = [(6, 0xaaa), (12, 0)].map(|(newest, bits)| {
+        InWeb::Data(Data {
+            statuses: Statuses::of(newest, bits).expect("it is in range"),
+            message: u64::MAX / 2 - 1,
+            packet: 0,
+            ends: true,
+            ends_window: true,
+            again: false,
+            number: 1,
+            bytes: Bytes::from_static(b"x"),
+        })
+    });
+    let [rejected, ahead] = near;
+    for said in [
+        rejected,
+        ahead,
+        data,
+        InWeb::Status(far),
+        InWeb::Alive(far),
+        grant,
+    ] {
         for to in [0, 2] {
             let mut three = Three::new();
             let web = id(2).incarnation;
