@@ -32,6 +32,9 @@ pub(super) struct Parities {
     /// The blocks that are sent as parity alone, by their first packets, and how many parity
     /// packets that takes.
     replaced: BTreeMap<PacketNumber, usize>,
+    /// Whether parity pays for the blocks that receivers miss packets of, by their first packets,
+    /// and the last stamp when that was found.
+    pays: BTreeMap<PacketNumber, (Stamp, bool)>,
 }
 
 #[derive(Debug, Default)]
@@ -85,6 +88,7 @@ impl Parities {
     pub(super) fn release(&mut self, base: PacketNumber) {
         self.blocks = self.blocks.split_off(&base);
         self.replaced = self.replaced.split_off(&base);
+        self.pays = self.pays.split_off(&base);
     }
 
     /// The first block with parity to be sent, and the packet.
@@ -217,6 +221,29 @@ impl Sender {
         worst > PARITY_MIN && sum > 1.5 * worst
     }
 
+    /// The same for a report. What was found for another report stays for as many transmissions as
+    /// the block has packets: not each NAK asks each of many receivers.
+    fn parity_pays_still(&mut self, block: &Packets, most: f64) -> bool {
+        let now = self.stream.last_stamp();
+        let known = self
+            .sending()
+            .and_then(|sending| sending.parities.pays.get(&block.start));
+        let is_fresh = |found: Stamp| {
+            let passed = now.since(found);
+            passed.is_some_and(|passed| passed < block.end - block.start)
+        };
+        if let Some((found, pays)) = known
+            && is_fresh(*found)
+        {
+            return *pays;
+        }
+        let pays = self.parity_pays(block, most);
+        if let Some(sending) = self.sending_mut() {
+            sending.parities.pays.insert(block.start, (now, pays));
+        }
+        pays
+    }
+
     /// Repairs block by block: by parity where that pays, as it may if receivers have
     /// [different losses](Self::different_losses), or where a block goes as parity.
     fn repair_blocks(
@@ -245,8 +272,8 @@ impl Sender {
             let block = first..self.stream.block_end(first);
             let whole = self.stream.top() >= block.end;
             let restores = |peer: &Peer| peer.can_restore(&block);
-            let restores = pays.is_some_and(|most| self.parity_pays(&block, most))
-                && self.peers.get(&from).is_some_and(restores);
+            let restores = self.peers.get(&from).is_some_and(restores)
+                && pays.is_some_and(|most| self.parity_pays_still(&block, most));
             if whole && (restores || self.is_replaced(first)) {
                 self.repair_block(context, report, first, gaps);
             } else if whole || report.answers {
