@@ -81,11 +81,14 @@ pub(super) struct Rate {
     fan_out: u32,
     /// The most of that in this epoch.
     fan_out_most: u32,
+    /// How often a packet left it, on average, in the last epoch that used the rate up.
+    fan_out_found: Option<f64>,
     /// Bytes that may be sent now; below zero after a send that was larger.
     tokens: f64,
     filled: Time,
-    /// Bytes sent in this epoch.
+    /// Bytes sent in this epoch, and the same without copies.
     used: u64,
+    used_once: u64,
     /// When receivers were last asked because of the time.
     asked: Time,
     /// This epoch, and when it began.
@@ -220,9 +223,11 @@ impl Rate {
             gives_way: share == Some(Share::Rest),
             fan_out: 1,
             fan_out_most: 1,
+            fan_out_found: None,
             tokens: 0.0,
             filled: now,
             used: 0,
+            used_once: 0,
             asked: now,
             epoch: Epoch::default(),
             epoch_began: now,
@@ -280,9 +285,12 @@ impl Rate {
         let Some(rate) = self.rate.filter(|_| self.adaptive) else {
             return;
         };
-        let each = rate / f64::from(self.fan_out.max(1));
+        // The last repairs go to few, and do not use the rate up: it was not found for them.
+        let latest = f64::from(self.fan_out.max(1));
+        let each = rate / self.fan_out_found.unwrap_or(latest);
         if !self.yields {
             self.rate = Some(each);
+            self.fan_out_found = Some(1.0);
             return;
         }
         let through = each * (1.0 - loss.clamp(0.0, 1.0)) * Self::PROBE;
@@ -297,6 +305,7 @@ impl Rate {
             gives_way: self.gives_way,
             asked: self.asked,
             starting: false,
+            fan_out_found: Some(1.0),
             regains: each,
             few: Few::of(self.few.patience()),
             ..Self::new(RateControl::Window, now)
@@ -345,6 +354,7 @@ impl Rate {
     /// A packet of so many bytes was sent, to all that it is for.
     pub(super) fn spend(&mut self, bytes: usize) {
         self.fan_out_most = self.fan_out_most.max(self.fan_out);
+        self.used_once += bytes as u64;
         let bytes = bytes as u64 * u64::from(self.fan_out);
         self.used += bytes;
         if self.rate.is_some() || self.bound.is_some() {
@@ -454,7 +464,11 @@ impl Rate {
         let used_up = achieved >= 0.75 * pace;
         self.epoch_began = now;
         self.epoch = self.epoch.next();
-        self.used = 0;
+        let once = core::mem::take(&mut self.used_once);
+        let used = core::mem::take(&mut self.used);
+        if used_up && once > 0 {
+            self.fan_out_found = Some(used as f64 / once as f64);
+        }
         let unqueued = probe || self.epoch == Epoch(1);
         let settles = core::mem::take(&mut self.settling);
         let mut found = Found::default();

@@ -363,3 +363,33 @@ fn a_long_way_that_is_measured_late_is_no_queue() {
     let queued = pair.epochs(6, [clean, Some((0.0, 90_000))]);
     assert!(queued < 0.8 * before, "{queued} after {before}");
 }
+
+/// The last repairs of a pass go to few.
+#[test]
+fn a_later_pass_has_what_each_copy_had_while_the_rate_was_found() {
+    let mut pair = Pair::new();
+    pair.rate.fan_out(8);
+    let clean = Some((0.0, 500));
+    let mut found = 0.0;
+    for _ in 0..12 {
+        let allowed = pair.rate.pace().expect("it is adaptive");
+        let packets = (allowed * 0.05 / 8.0 / 1400.0).ceil() as u64;
+        pair.now += Duration::from_millis(50);
+        for _ in 0..packets {
+            pair.rate.spend(1400);
+        }
+        for path in &mut pair.paths {
+            path.seen.sent += packets;
+            path.sample(Duration::from_micros(500));
+        }
+        pair.rate
+            .end_epoch_of(pair.now, 1400, 2, pair.paths.iter_mut());
+        found = pair.rate.rate.expect("it is adaptive");
+    }
+    pair.rate.fan_out(1);
+    let last = pair.part(0.1, [clean; 2]);
+    assert!(last >= found);
+    pair.rate.begin_pass(pair.now, 0.0);
+    let each = pair.rate.regains;
+    assert!((each / (last / 8.0) - 1.0).abs() < 0.1, "{each} of {last}");
+}
