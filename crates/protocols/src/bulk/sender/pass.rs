@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use groupcast_core::settings::Span;
-use groupcast_core::{Destination, MemberId};
+use groupcast_core::{Destination, MemberId, Time};
 
 use super::super::config::{BulkConfig, Policy};
 use super::super::context::Context;
@@ -230,8 +230,8 @@ impl Sender {
         ready
     }
 
-    /// Gives up the receivers that have not said for too long what they need, though they are heard
-    /// and were asked several times: the others do not wait for them.
+    /// Gives up the receivers that have not said for too long what they need, though they were
+    /// asked several times: the others do not wait for them.
     pub(super) fn give_up_unready(&mut self, context: &mut Context<'_>) {
         let State::Starting(starting) = &mut self.state else {
             return;
@@ -244,13 +244,20 @@ impl Sender {
         }
         let is_unready = |peer: &Peer| peer.gates && !peer.ready;
         let peers = self.peers.iter().filter(|(_, peer)| is_unready(peer));
-        let unready: Vec<MemberId> = peers.map(|(member, _)| *member).collect();
+        let unready: Vec<(MemberId, Time)> =
+            peers.map(|(member, peer)| (*member, peer.heard)).collect();
+        let now = context.now;
         let reason = alloc::format!(
             "it is heard, but has not said for {} what it needs",
             Span(limit)
         );
-        for member in unready {
-            self.drop_receiver(context, member, Outcome::Failed(reason.clone()));
+        for (member, heard) in unready {
+            let is_silent = now - heard >= context.config.vanish_after;
+            let outcome = match is_silent {
+                true => Outcome::Vanished,
+                false => Outcome::Failed(reason.clone()),
+            };
+            self.drop_receiver(context, member, outcome);
         }
     }
 
