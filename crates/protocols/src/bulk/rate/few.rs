@@ -5,7 +5,8 @@
 //! for a few only, while the paths of the others showed neither a queue nor a loss, it doubles
 //! twice without asking the few. If the others take that, each time through a whole epoch, the few
 //! are better served later: what is left for them takes no longer than before, but for the time
-//! that the others take. If not, the rate is what it was, and the next leap waits, longer each
+//! that the others take. Who was blamed, and took the leap as well as the others, stays with them.
+//! If not, the rate is what it was, and the next leap waits, longer each
 //! time.
 
 use core::time::Duration;
@@ -37,6 +38,8 @@ pub(super) struct Leap {
     before: f64,
     /// What it is raised to.
     rate: f64,
+    /// Epochs in a row in which nobody was heard whom it asks.
+    unheard: u32,
 }
 
 /// What becomes of the blame of receivers.
@@ -119,10 +122,30 @@ impl Few {
         }
     }
 
-    /// Nothing is heard: nothing is learnt of anybody.
-    pub(super) fn abandon(&mut self) {
-        self.leap = None;
+    /// Nothing is heard: nothing is learnt of anybody. The rate before the leap, if there is one.
+    pub(super) fn abandon(&mut self) -> Option<f64> {
         self.absolve();
+        self.leap.take().map(|leap| leap.before)
+    }
+
+    /// An epoch is over in which nobody was heard whom a leap asks: the rate, if it ends because
+    /// there were more than `patience` of them in a row.
+    pub(super) fn unheard(&mut self, now: Time, patience: u32) -> Option<f64> {
+        let leap = self.leap.as_mut()?;
+        leap.unheard += 1;
+        let (is_over, before) = (leap.unheard > patience, leap.before);
+        if !is_over {
+            return None;
+        }
+        self.step(now, false);
+        Some(before)
+    }
+
+    /// Somebody was heard whom a leap asks.
+    pub(super) fn heard(&mut self) {
+        if let Some(leap) = &mut self.leap {
+            leap.unheard = 0;
+        }
     }
 
     fn absolve(&mut self) {
@@ -151,6 +174,7 @@ impl Few {
         let leap = Leap {
             before: rate,
             rate: rate * 2.0,
+            unheard: 0,
         };
         self.leap = Some(leap);
         Some(leap.rate)
@@ -174,6 +198,8 @@ impl Few {
         }
         *self = Self {
             proven: true,
+            // Who is not left behind took it, too.
+            verdict: Verdict::Absolved,
             ..Self::of(self.patience)
         };
         Some(Step::Proven)

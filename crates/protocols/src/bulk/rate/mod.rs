@@ -253,8 +253,9 @@ impl Rate {
         self.few = Few::of(patience);
     }
 
-    /// Whether those whose paths are [blamed](Path::is_blamed) are to be left behind: the others
-    /// take far more. Asked once.
+    /// Whether those whose paths are [blamed](Path::is_blamed), and
+    /// [did not take it](Path::took_leap), are to be left behind: the others take far more. Asked
+    /// once.
     pub(super) fn leaves_behind(&mut self) -> bool {
         self.few.take_proven()
     }
@@ -424,7 +425,7 @@ impl Rate {
         if let Some(rate) = self.rate.filter(|_| self.yields) {
             self.starting = false;
             self.settling = true;
-            self.few.abandon();
+            let rate = self.few.abandon().unwrap_or(rate);
             self.regains = self.regains.max(rate / 2.0);
             self.rate = Some((rate / 2.0).max(Self::UNHEARD_MIN.min(rate)));
         }
@@ -480,11 +481,14 @@ impl Rate {
             0 => least,
             _ => least.tolerates(Self::OWN_QUEUE),
         };
-        let verdict = self.few.take_verdict();
+        let (leaps, verdict) = (self.few.leaps(), self.few.take_verdict());
         for path in paths {
             path.hear_verdict(verdict);
             found.counted.blamed += u32::from(path.is_blamed());
-            let is_asked = !self.few.leaps() || !path.is_blamed();
+            if !leaps {
+                path.leaps_not();
+            }
+            let is_asked = !leaps || !path.is_blamed();
             let epoch = match path.end_epoch(self.yields) {
                 Heard::Enough(epoch) => epoch,
                 Heard::TooLittle(unheard) if is_asked => {
@@ -494,13 +498,17 @@ impl Rate {
                     }
                     continue;
                 }
-                Heard::TooLittle(_) | Heard::NothingSent => continue,
+                Heard::TooLittle(_) => {
+                    path.note_leap(None);
+                    continue;
+                }
+                Heard::NothingSent => continue,
             };
             if settles {
-                found.any = true;
+                found.any |= is_asked;
             } else if !unqueued && path.is_unmeasured() {
                 path.note_unqueued(&epoch);
-                found.any = true;
+                found.any |= is_asked;
             } else if unqueued {
                 path.note_unqueued(&epoch);
                 let stays = self.yields && path.stays(&epoch, least);
@@ -514,13 +522,21 @@ impl Rate {
                 if is_asked {
                     found.add(judged);
                     path.note_limiting(&judged);
+                } else {
+                    path.note_leap(Some(&judged));
                 }
             }
         }
         if !found.any {
             self.settling = settles;
+            let patience = self.patience(length);
+            if let Some(before) = self.few.unheard(now, patience) {
+                self.settling = true;
+                self.rate = Some(before);
+            }
             return;
         }
+        self.few.heard();
         if settles {
             return;
         }

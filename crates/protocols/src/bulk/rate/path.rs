@@ -87,6 +87,8 @@ pub(in crate::bulk) struct Path {
     /// alone.
     is_limiting: bool,
     is_blamed: bool,
+    /// Whether it took the rate of a leap that goes on, or has just ended, if it was heard.
+    took_leap: Option<bool>,
 }
 
 /// How much was copied to a receiver that gets copies of a part of what is sent.
@@ -200,6 +202,24 @@ impl Path {
     /// Whether it is one of the few for which alone the rate has fallen.
     pub(in crate::bulk) fn is_blamed(&self) -> bool {
         self.is_blamed
+    }
+
+    /// Whether it took the rate of a leap that has just come off; `None`: that was not heard.
+    pub(in crate::bulk) fn took_leap(&self) -> Option<bool> {
+        self.took_leap
+    }
+
+    /// No leap goes on.
+    pub(super) fn leaps_not(&mut self) {
+        self.took_leap = None;
+    }
+
+    /// It is not asked in an epoch of a leap, which shows this of it; `None`: too little was heard.
+    pub(super) fn note_leap(&mut self, judged: Option<&Judged>) {
+        // Once is enough: it would hold the others.
+        if self.took_leap != Some(false) {
+            self.took_leap = judged.map(|judged| !judged.limits() && !judged.suspect);
+        }
     }
 
     /// What the last epoch has shown of all says this of those that limited the rate in it.

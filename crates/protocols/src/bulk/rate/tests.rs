@@ -164,14 +164,16 @@ fn a_fixed_rate_is_kept_and_a_pause_gives_no_burst() {
     assert!((990_000..1_010_000).contains(&sent), "{sent}");
 }
 
-/// Two receivers of a rate that yields, over epochs of 20 packets or more.
-struct Pair {
+/// Receivers of a rate that yields, over epochs of 20 packets or more.
+struct Several<const N: usize> {
     rate: Rate,
     now: Time,
-    paths: [Path; 2],
+    paths: [Path; N],
 }
 
-impl Pair {
+type Pair = Several<2>;
+
+impl<const N: usize> Several<N> {
     fn new() -> Self {
         Self {
             rate: Rate::new(
@@ -182,18 +184,18 @@ impl Pair {
                 Time::ZERO,
             ),
             now: Time::ZERO,
-            paths: [Path::default(); 2],
+            paths: [Path::default(); N],
         }
     }
 
     /// An epoch in which each receiver loses such a share and has such a round trip; `None`: it
     /// says nothing. The rate after it.
-    fn epoch(&mut self, shown: [Option<(f64, u64)>; 2]) -> f64 {
+    fn epoch(&mut self, shown: [Option<(f64, u64)>; N]) -> f64 {
         self.part(1.0, shown)
     }
 
     /// The same where the host takes only a part of what the rate allows.
-    fn part(&mut self, part: f64, shown: [Option<(f64, u64)>; 2]) -> f64 {
+    fn part(&mut self, part: f64, shown: [Option<(f64, u64)>; N]) -> f64 {
         let allowed = self.rate.pace().expect("it is adaptive");
         let length = length_of(allowed, 1400);
         self.now += Duration::from_secs_f64(length);
@@ -208,12 +210,12 @@ impl Pair {
             path.sample(Duration::from_micros(micros));
         }
         self.rate
-            .end_epoch_of(self.now, 1400, 2, self.paths.iter_mut());
+            .end_epoch_of(self.now, 1400, N as u32, self.paths.iter_mut());
         self.rate.rate.expect("it is adaptive")
     }
 
     /// The rate after so many epochs that are alike.
-    fn epochs(&mut self, count: u32, shown: [Option<(f64, u64)>; 2]) -> f64 {
+    fn epochs(&mut self, count: u32, shown: [Option<(f64, u64)>; N]) -> f64 {
         (0..count)
             .map(|_| self.epoch(shown))
             .fold(0.0, |_, rate| rate)
@@ -362,6 +364,75 @@ fn a_long_way_that_is_measured_late_is_no_queue() {
     );
     let queued = pair.epochs(6, [clean, Some((0.0, 90_000))]);
     assert!(queued < 0.8 * before, "{queued} after {before}");
+}
+
+const CLEAN: Option<(f64, u64)> = Some((0.0, 500));
+const CONGESTED: Option<(f64, u64)> = Some((0.3, 20_000));
+
+impl Several<7> {
+    /// The first has a slow port; the second loses one burst with it. Until a leap begins.
+    fn until_a_leap() -> Self {
+        const PORT: f64 = 3e6;
+        let mut several = Self::new();
+        several
+            .rate
+            .leave_behind_after(Some(Duration::from_secs(1)));
+        let mut bursts = 0;
+        for _ in 0..4_000 {
+            let mut shown = [CLEAN; 7];
+            if several.rate.rate.is_some_and(|rate| rate > PORT) {
+                shown[0] = CONGESTED;
+                if bursts < 2 {
+                    bursts += 1;
+                    shown[1] = CONGESTED;
+                }
+            }
+            several.epoch(shown);
+            if several.rate.few.leaps() {
+                assert!(several.paths[0].is_blamed() && several.paths[1].is_blamed());
+                return several;
+            }
+        }
+        panic!("no leap at {:?}", several.rate.rate);
+    }
+}
+
+#[test]
+fn who_takes_a_leap_stays_though_it_was_blamed() {
+    let mut several = Several::until_a_leap();
+    let mut shown = [CLEAN; 7];
+    shown[0] = CONGESTED;
+    for _ in 0..20 {
+        several.epoch(shown);
+        if several.rate.leaves_behind() {
+            assert_eq!(several.paths[0].took_leap(), Some(false));
+            assert_eq!(several.paths[1].took_leap(), Some(true));
+            several.epoch(shown);
+            assert!(!several.paths[1].is_blamed());
+            return;
+        }
+    }
+    panic!("the leap did not come off");
+}
+
+#[test]
+fn a_leap_of_which_none_but_the_blamed_say_anything_ends() {
+    let mut several = Several::until_a_leap();
+    let before = several.rate.rate.expect("it is adaptive") / 2.0;
+    let mut shown = [None; 7];
+    shown[0] = CLEAN;
+    let after = several.epochs(4, shown);
+    assert!(!several.rate.few.leaps());
+    assert!(after <= before, "{after} after {before}");
+}
+
+#[test]
+fn a_leap_that_nobody_answers_falls_below_the_rate_before() {
+    let mut several = Several::until_a_leap();
+    let before = several.rate.rate.expect("it is adaptive") / 2.0;
+    several.rate.unheard();
+    let after = several.rate.rate.expect("it is adaptive");
+    assert!(after <= before / 2.0, "{after} after {before}");
 }
 
 /// The last repairs of a pass go to few.

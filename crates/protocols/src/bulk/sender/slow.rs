@@ -129,9 +129,17 @@ impl Sender {
         self.set_apart(context);
     }
 
-    /// The rate is held far below what the others take by these few.
+    /// The rate is held far below what the others take by these few. Who was blamed once, and takes
+    /// as much as the others, stays; so does who is silent and has to stay.
     pub(super) fn leave_behind(&mut self, context: &mut Context<'_>) {
-        let is_blamed = |peer: &Peer| peer.gates && peer.path.is_blamed();
+        let waits_for_silent = self.required.is_some();
+        let half = context.config.slow_after / 2;
+        let now = context.now;
+        let is_slow = |peer: &Peer| match peer.path.took_leap() {
+            Some(took) => !took && !(waits_for_silent && now - peer.heard >= half),
+            None => !waits_for_silent,
+        };
+        let is_blamed = |peer: &Peer| peer.gates && peer.path.is_blamed() && is_slow(peer);
         let blamed = self.peers.iter().filter(|(_, peer)| is_blamed(peer));
         let blamed: Vec<MemberId> = blamed.map(|(member, _)| *member).collect();
         for member in blamed {
