@@ -126,11 +126,11 @@ pub(crate) struct Args {
     /// With tree: receivers in a chain [default: 4; with --paper: 6]
     #[arg(long, value_name = "N")]
     height: Option<u32>,
-    /// Megabits a second (0.01 to 1000000), auto (as much as the network and the slowest receiver
-    /// take, and TCP on the same link gets its share), background (only what other traffic leaves),
-    /// max (for a link without other traffic: TCP gets almost nothing), or window (only the window
-    /// limits the rate). auto:50, background:50 and max:50 are at most 50 [default: auto; with
-    /// --paper: window]
+    /// Megabits a second (0.01 to 1000000), auto (as much as the network takes, and the receivers
+    /// that are waited for, see --slow; TCP on the same link gets its share), background (only what
+    /// other traffic leaves), max (for a link without other traffic: TCP gets almost nothing), or
+    /// window (only the window limits the rate). auto:50, background:50 and max:50 are at most 50
+    /// [default: auto; with --paper: window]
     #[arg(long, value_name = "MBPS|auto|background|max|window", allow_negative_numbers = true, value_parser = rates::rate)]
     rate: Option<RateControl>,
     /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20

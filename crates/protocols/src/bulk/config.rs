@@ -294,8 +294,8 @@ groupcast_core::settings! {
         pub receivers_max: usize = 1024 => Spec::count("receivers", 1, 65_535),
             "Too small: receivers are turned away. Too large: memory at the sender.";
         /// A transfer is announced this often until it starts, four times less often afterwards. If
-        /// nobody may come any more, its receivers are told as often that the sender is there,
-        /// while nothing else is sent.
+        /// nobody may come any more, its receivers are told every four intervals that the sender is
+        /// there, while nothing else is sent.
         pub announce_interval: Duration = Duration::from_millis(50) => Spec::interval(),
             "Too small: traffic. Too large: a lost announcement is repeated late.";
         /// How long required receivers may take to register.
