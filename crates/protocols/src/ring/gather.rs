@@ -29,6 +29,8 @@ pub(super) struct Gather {
     pub(super) goodbyes_until: Option<Time>,
     /// The last join of each candidate.
     joins: BTreeMap<MemberId, Opinion>,
+    /// Those that were in no ring yet, as they said themselves last.
+    beginners: BTreeSet<MemberId>,
     /// The members that sent a join since the consensus timer was set.
     heard: BTreeSet<MemberId>,
     /// By whose joins this member learned first of those that others have given up.
@@ -85,9 +87,26 @@ impl Gather {
         self.proc.len() < Peers::MAX && fit(self.members().chain(others), most)
     }
 
-    /// `from`, and those that it wants, begin together with these candidates, and are too many. All
-    /// choose the lowest, so that one ring is full; the others are left for another. Whether
-    /// `local` and `from` are among the lowest: then those that are not are given up.
+    /// What `member` says of itself: MaxN is 0 as long as it was in no ring.
+    fn note_max_n(&mut self, member: MemberId, max_n: u16) {
+        if max_n > 0 {
+            self.beginners.remove(&member);
+        } else if self.beginners.len() < Peers::MAX {
+            self.beginners.insert(member);
+        }
+    }
+
+    /// These are in a ring.
+    pub(super) fn note_ring(&mut self, members: impl IntoIterator<Item = MemberId>) {
+        for member in members {
+            self.beginners.remove(&member);
+        }
+    }
+
+    /// `from`, and those that it wants, are too many together with these candidates. If all begin,
+    /// each as it said itself, all choose the lowest, so that one ring is full; the others are left
+    /// for another. Nobody that may be in a ring is given up for those that begin. Whether `local`
+    /// and `from` are among the lowest: then those that are not are given up.
     fn crowds_out(
         &mut self,
         local: MemberId,
@@ -95,7 +114,12 @@ impl Gather {
         wanted: impl Iterator<Item = MemberId>,
         most: usize,
     ) -> bool {
-        let all: BTreeSet<NodeId> = self.members().chain(wanted).map(|it| it.node).collect();
+        let all: BTreeSet<MemberId> = self.members().chain(wanted).collect();
+        let begins = |it: &MemberId| *it == local || self.beginners.contains(it);
+        if self.old.is_some() || !all.iter().all(begins) {
+            return false;
+        }
+        let all: BTreeSet<NodeId> = all.into_iter().map(|it| it.node).collect();
         let lowest: BTreeSet<NodeId> = all.into_iter().take(most).collect();
         let comes = lowest.contains(&local.node) && lowest.contains(&from.node);
         if comes && self.fail.len() < Peers::MAX {
@@ -369,6 +393,7 @@ impl Ring {
         if gather.fail.contains(&from) {
             return;
         }
+        gather.note_max_n(from, join.max_n);
         let stranger = !gather.proc.contains(&from);
         if stranger && quarantined {
             return;
@@ -390,12 +415,11 @@ impl Ring {
             return;
         }
         let most = self.config.members_max;
-        if stranger && !gather.has_room(join.wanted(from), most) {
-            // MaxN 0: it was in no ring yet.
-            let all_begin = gather.old.is_none() && join.max_n == 0;
-            if !all_begin || !gather.crowds_out(local, from, join.wanted(from), most) {
-                return;
-            }
+        if stranger
+            && !gather.has_room(join.wanted(from), most)
+            && !gather.crowds_out(local, from, join.wanted(from), most)
+        {
+            return;
         }
         let before = (gather.proc.len(), gather.fail.len());
         let namesake = gather

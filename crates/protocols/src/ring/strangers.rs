@@ -67,6 +67,9 @@ impl Ring {
             return;
         }
         self.peers.note_heard(now, from);
+        if let State::Gather(gather) = &mut self.state {
+            gather.note_ring(announcement.members.iter().copied().chain([from]));
+        }
         match &self.state {
             State::Operational(Operational { ordering: ring, .. }) => {
                 let heard = &announcement.heard;

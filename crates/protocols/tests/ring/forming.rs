@@ -120,6 +120,61 @@ fn too_many_that_start_together_form_rings_that_stay() {
     }
 }
 
+/// Two hosts begin at about the same time beside a ring of `of_ring`, one of which is started again
+/// then if `restarts`; there is room for `most`. All of the ring that did not crash stay together.
+fn newcomers_beside(most: usize, of_ring: &[usize], restarts: bool, seed: u64) {
+    let hosts = of_ring.len() + 2 - usize::from(restarts);
+    let mut cluster = at_most(most, hosts, seed);
+    for host in of_ring {
+        cluster.start(*host);
+    }
+    cluster.run_for(Duration::from_millis(800 + 23 * seed));
+    let ring = cluster.current_configuration(of_ring[0]).cloned();
+    let together = ring.expect("it is formed").members.len() == of_ring.len();
+    assert!(together, "{of_ring:?}, seed {seed}");
+    let again = of_ring[seed as usize % of_ring.len()];
+    if restarts {
+        cluster.crash(again);
+        cluster.restart(again);
+    }
+    for host in (0..hosts).filter(|it| !of_ring.contains(it)) {
+        cluster.start(host);
+    }
+    let stays = |host: &usize| !restarts || *host != again;
+    let stay: Vec<usize> = of_ring.iter().copied().filter(stays).collect();
+    let before: Vec<usize> = stay
+        .iter()
+        .map(|it| cluster.configurations(*it).len())
+        .collect();
+    cluster.run_for(Duration::from_secs(3));
+    let members: Vec<_> = stay.iter().filter_map(|it| cluster.member(*it)).collect();
+    for (host, before) in stay.iter().zip(before) {
+        for later in &cluster.configurations(*host)[before..] {
+            let all = members.iter().all(|it| later.members.contains(it));
+            assert!(
+                all,
+                "{of_ring:?}, host {host}, seed {seed}: {:?}",
+                later.members
+            );
+        }
+    }
+    cluster.check();
+}
+
+#[test]
+fn those_that_begin_together_put_nobody_out_of_a_ring() {
+    for of_ring in [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]] {
+        for seed in 0..30 {
+            newcomers_beside(3, &of_ring, false, seed);
+        }
+    }
+    for of_ring in [[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]] {
+        for seed in 0..30 {
+            newcomers_beside(3, &of_ring, true, seed);
+        }
+    }
+}
+
 #[test]
 fn rings_that_have_no_room_for_each_other_stay_apart() {
     let mut cluster = at_most(3, 4, 44);
