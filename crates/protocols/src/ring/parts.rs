@@ -24,6 +24,12 @@ impl Part {
         let fits = len > 0 && usize::from(at) + len <= usize::from(of);
         fits.then_some(Self { at, of })
     }
+
+    /// Whether [`cut`] into parts of at most `most` bytes gives one of `len` bytes here.
+    pub(super) fn is_cut(self, len: usize, most: usize) -> bool {
+        let (at, of) = (usize::from(self.at), usize::from(self.of));
+        at.is_multiple_of(most) && at < of && len == most.min(of - at)
+    }
 }
 
 /// Cuts `whole`, of at most 65,535 bytes, into parts of at most `most` bytes.
@@ -115,6 +121,19 @@ mod tests {
             .map(|(part, it)| partial.add(part, it))
             .collect();
         assert_eq!(all, vec![None, Some(whole)]);
+    }
+
+    #[test]
+    fn all_that_is_cut_is_told_from_what_is_not() {
+        for (len, most) in [(1, 1), (10, 3), (12, 3), (5, 9), (65_000, 228)] {
+            for (part, bytes) in cut(&whole(len), most) {
+                assert!(part.is_cut(bytes.len(), most));
+                assert!(!part.is_cut(bytes.len() + 1, most));
+                assert!(!part.is_cut(bytes.len() - 1, most));
+            }
+        }
+        assert!(!Part { at: 2, of: 10 }.is_cut(3, 3));
+        assert!(!Part { at: 12, of: 10 }.is_cut(0, 3));
     }
 
     #[test]

@@ -148,8 +148,17 @@ impl Recovery {
         {
             return;
         }
-        self.queue.remove(&seq);
         let mut whole = Some(data.packet.body.clone());
+        let most = self.ordering.packet_size.records_max();
+        let of_cut = |part: Part| {
+            let len = data.packet.body.len();
+            usize::from(part.of) > most && part.is_cut(len, most - PART_HEADER)
+        };
+        // All cut alike: another part is of no honest member, which still sends what it holds.
+        if part.is_some_and(|part| !of_cut(part)) {
+            return;
+        }
+        self.queue.remove(&seq);
         if let Some(part) = part {
             if old.window.get(seq).is_some() || seq <= old.window.discarded() {
                 return;
@@ -168,6 +177,18 @@ impl Recovery {
             body,
         };
         old.window.insert(seq, packet);
+    }
+
+    /// Whether this member has all packets of the new ring up to the end of recovery.
+    fn holds_all(&self, token: &Token) -> bool {
+        let install = token.install;
+        install.is_some_and(|install| self.ordering.window.aru() >= install)
+    }
+
+    /// Whether it has all of them and yet not all of a packet of the old ring: who began to send
+    /// that did not go on, and others may deliver it.
+    fn is_cheated(&self, token: &Token) -> bool {
+        self.holds_all(token) && !self.partial.is_empty()
     }
 
     /// Packets that this member still has to re-originate, or parts of them.
@@ -214,9 +235,12 @@ impl Ring {
         } else {
             0
         };
-        let holds_all = token
-            .install
-            .is_some_and(|install| recovery.ordering.window.aru() >= install);
+        if recovery.is_cheated(&token) {
+            self.counters.malformed += 1;
+            self.forming_failed(now);
+            return;
+        }
+        let holds_all = recovery.holds_all(&token);
         if holds_all && (token.installed || recovery.complete_visits >= 2) {
             token.installed = true;
             self.install(now);
@@ -251,9 +275,7 @@ impl Ring {
         if recovery.clear_visits >= 2 && token.install.is_none() {
             token.install = Some(token.seq);
         }
-        let holds_all = token
-            .install
-            .is_some_and(|install| recovery.ordering.window.aru() >= install);
+        let holds_all = recovery.holds_all(&token) && !recovery.is_cheated(&token);
         if let Some(old) = recovery.old.as_mut().filter(|_| holds_all) {
             // From now on others may install the ring and rely on this member to deliver (Totem's
             // obligation set).

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
+use groupcast_core::{Instrumented, MemberId, Rng, Service, SocketClass, Time};
 use groupcast_protocols::ring::FAMILY;
 use groupcast_sim::{Cluster, ClusterConfig};
 
@@ -144,6 +144,83 @@ fn a_stranger_steers_no_ring() {
 }
 
 const JOIN: u8 = 10;
+/// In the kind of a data packet: it is recovered. Where the index of its old origin is, with a flag
+/// for a part, and what follows it.
+const RECOVERED: u8 = 2 << 4;
+const OLD_ORIGIN: usize = 23;
+const A_PART: u8 = 0x80;
+/// Bytes of records in a packet of the preset.
+const RECORDS: usize = 1_431 - 17 - 7;
+
+/// Of each packet that it recovers it sends the first part and no other.
+struct FirstParts {
+    fits: bool,
+}
+
+impl Conduct for FirstParts {
+    fn instead(&mut self, _now: Time, body: &[u8]) -> Vec<u8> {
+        let mut body = body.to_vec();
+        if body[0] & 0x0f != 1 || body[0] & RECOVERED == 0 {
+            return body;
+        }
+        // Padding is at the end, which is no more.
+        body[0] &= !(8 << 4);
+        body[OLD_ORIGIN] |= A_PART;
+        body.resize(OLD_ORIGIN + 1 + RECORDS - 4 - usize::from(!self.fits), 7);
+        let place = [0, (2 * RECORDS) as u16].map(u16::to_be_bytes).concat();
+        body.splice(OLD_ORIGIN + 1..OLD_ORIGIN + 1, place);
+        body
+    }
+}
+
+/// A ring breaks while one member lacks much, and the lowest one recovers it only in part. Who
+/// lacks it installs no ring before it has all.
+#[test]
+fn who_sends_only_the_first_part_of_what_it_recovers_makes_nobody_deliver_less() {
+    for (fits, seed) in [(true, 95), (false, 96), (true, 97), (false, 98)] {
+        let factory = move |member: MemberId, rng: Rng, now| {
+            let inner = honest(member, rng, now);
+            match member.node.0 {
+                1 => Box::new(Insider::new(inner, FirstParts { fits })),
+                _ => inner,
+            }
+        };
+        let mut group: Group = Cluster::new(ClusterConfig::new(4, seed), factory);
+        group.start_all();
+        let whole = Group::all_in_one_configuration;
+        group.must("one ring", whole, Duration::from_secs(2));
+        // Host 2 hears no data: nothing becomes safe, and there is much to recover.
+        group.drop_all(|info| {
+            info.to == 2 && info.class == SocketClass::Data && info.bytes.len() > 1_000
+        });
+        for _ in 0..5 {
+            for host in 0..2 {
+                let submitted = group.submit(host, Service::Agreed, vec![host as u8; 20_000]);
+                submitted.expect("there is room");
+            }
+        }
+        group.run_for(Duration::from_millis(10));
+        group.crash(3);
+        let seen = group.transitions().len();
+        let forms = |group: &Group| {
+            let mut since = group.transitions()[seen..].iter();
+            since.any(|it| it.transition.to == "commit")
+        };
+        group.must("a ring forms", forms, Duration::from_secs(2));
+        group.heal();
+        group.run_for(Duration::from_secs(1));
+        group.crash(0);
+        let pair = |group: &Group| {
+            let of = |host| group.current_configuration(host);
+            of(1).is_some_and(|it| it.members.len() == 2) && of(1) == of(2)
+        };
+        group.must("the others are together", pair, Duration::from_secs(5));
+        assert_eq!(group.deliveries(1).len(), group.deliveries(2).len());
+        assert_eq!(group.deliveries(1).len(), 10);
+        group.check();
+    }
+}
+
 /// Bytes of what a join begins with, up to its lists.
 const JOIN_HEAD: usize = 1 + 1 + 8 + 8;
 
