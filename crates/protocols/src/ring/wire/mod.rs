@@ -61,6 +61,7 @@ pub(super) use self::data::{
 };
 pub(super) use self::membership::{Announcement, Commit, CommitMember, Join, LEFT_MAX, OldMarks};
 pub(super) use self::token::{RTR_RUNS_MAX, Resilience, Token};
+use super::config::BODY_LEAST;
 use super::numbers::{Hop, Index};
 use super::parts::{PART_HEADER, Part};
 
@@ -283,7 +284,12 @@ fn part(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Message, DecodeError> {
     let number = reader.u32("number")?;
     let (at, of) = (reader.u16("part")?, reader.u16("whole")?);
     let bytes = bytes.slice(reader.position()..);
-    let Some(part) = Part::checked(at, of, bytes.len()) else {
+    // All but the last are as long as the narrowest way carries: what is kept of them costs
+    // little more than their bytes.
+    let last = usize::from(at) + bytes.len() == usize::from(of);
+    let long = last || bytes.len() >= BODY_LEAST - PART_AROUND;
+    let part = Part::checked(at, of, bytes.len()).filter(|_| long);
+    let Some(part) = part else {
         return Err(reader.invalid("part", at.into()));
     };
     Ok(Message::Part {

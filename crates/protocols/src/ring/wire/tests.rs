@@ -133,10 +133,32 @@ fn examples() -> Vec<Message> {
         },
         Message::Part {
             number: 3,
-            part: Part { at: 900, of: 1_000 },
+            part: Part { at: 996, of: 1_000 },
             bytes: Bytes::from_static(b"part"),
         },
     ]
+}
+
+/// A short one costs far more than its bytes, while it is kept.
+#[test]
+fn only_the_last_part_may_be_short() {
+    for (at, len, taken) in [
+        (0, 247, true),
+        (0, 246, false),
+        (999, 1, true),
+        (998, 1, false),
+    ] {
+        let part = Message::Part {
+            number: 3,
+            part: Part { at, of: 1_000 },
+            bytes: vec![7; len].into(),
+        };
+        assert_eq!(
+            Message::decode(&part.encode()).is_ok(),
+            taken,
+            "{at}, {len}"
+        );
+    }
 }
 
 fn runs(runs: &[(u64, u16)]) -> Vec<Run> {
