@@ -7,7 +7,8 @@
 //! - **Positions.** A member whose holding is far above those of all others is left out of the
 //!   ring. A ring that would begin far above what the joins say is not formed.
 //! - **Who has left** counts no longer in MaxN. This member struck out whom it has not heard say
-//!   good-bye; a commit token that names such a one again forms no ring.
+//!   good-bye; a commit token that names such a one again forms no ring. If it was struck out
+//!   only after this member's old ring was declared without it, this member counts it, too.
 //! - **MaxN** of the ring is as the commit token tells; whoever comes from an old ring knows what
 //!   it is there at most. What a member will declare when the next ring forms, it was in itself, or
 //!   two others told it in their joins.
@@ -75,7 +76,16 @@ impl Ring {
         let starts = self.claims.may_start(start, own.unwrap_or_default());
         let misses = commit.left.iter().any(|it| self.is_missed(*it));
         if false_one.is_none() && starts && !misses {
-            return true;
+            let struck = self.struck_late(commit);
+            if struck.is_empty() {
+                return true;
+            }
+            // Now it strikes them itself, before it declares.
+            for member in struck {
+                self.goodbyes.remove(&member);
+            }
+            self.gather(now, "who has left is struck out late", Gather::default());
+            return false;
         }
         self.counters.malformed += 1;
         let mut gather = Gather::default();

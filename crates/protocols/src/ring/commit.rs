@@ -250,3 +250,78 @@ impl Ring {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use groupcast_core::Rng;
+
+    use super::*;
+    use crate::ring::config::RingConfig;
+    use crate::ring::ordering::tests::{member, order};
+    use crate::ring::wire::OldMarks;
+
+    /// Member 1 of a ring of four has the commit token of three again. It has heard member 3 say
+    /// good-bye. Of the old ring MaxN was declared as `max_n`, and `left` is what is not struck.
+    fn second_pass(max_n: u16, left: Vec<MemberId>) -> Ring {
+        let old = order(4, 1);
+        let part = |index| CommitMember {
+            member: member(index),
+            attempt: Attempt::default(),
+            body_max: 1_431,
+            holding: Some(Holding {
+                config: old.id,
+                aru: old.window.high(),
+                high: old.window.high(),
+                safe: old.window.high(),
+                obligations: Indices::default(),
+            }),
+        };
+        let commit = Commit {
+            hop: Hop(4),
+            ring: ConfigId {
+                counter: 2,
+                representative: member(0),
+            },
+            left,
+            members: (0..3).map(part).collect(),
+            marks: vec![OldMarks {
+                ring: old.id,
+                max_n,
+                marks: vec![old.window.high(); 4],
+            }],
+        };
+        let config = RingConfig::lan();
+        let mut ring = Ring::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
+        ring.goodbyes.insert(member(3));
+        let old = Some(old);
+        ring.state = State::Commit(CommitState {
+            commit: commit.clone(),
+            old,
+        });
+        ring.second_pass(Time::from_millis(1), commit);
+        ring
+    }
+
+    /// Another member, of another ring, struck it out when all of this ring had declared.
+    #[test]
+    fn who_is_struck_out_late_is_counted_by_all_of_its_ring() {
+        let forms = |ring: &Ring| matches!(ring.state, State::Recovery(_));
+        let mut ring = second_pass(3, vec![]);
+        assert!(!forms(&ring));
+        assert_eq!(
+            ring.state
+                .expect_gather()
+                .old
+                .as_ref()
+                .map(|it| it.own_max_n),
+            Some(4)
+        );
+        assert!(ring.goodbyes.is_empty(), "it strikes it out itself next");
+        for ring in [second_pass(4, vec![]), second_pass(3, vec![member(3)])] {
+            assert!(forms(&ring));
+            assert!(ring.goodbyes.contains(&member(3)));
+        }
+    }
+}

@@ -166,6 +166,25 @@ impl Ring {
         left.into_iter().take(LEFT_MAX).collect()
     }
 
+    /// Those of this member's old ring that have left, as it has heard, and that others have struck
+    /// out of `commit`, if its old ring was declared there without them before that: its members
+    /// would count a majority in two ways.
+    pub(super) fn struck_late(&self, commit: &Commit) -> Vec<MemberId> {
+        let Some(ring) = self.state.installed() else {
+            return Vec::new();
+        };
+        let mut declared = commit.marks.iter();
+        let declared = declared.find(|it| it.ring == ring.id);
+        let own = ring.without(ring.own_max_n, &commit.left);
+        if declared.is_none_or(|it| usize::from(it.max_n) >= own) {
+            return Vec::new();
+        }
+        let heard = self.goodbyes.iter().copied();
+        heard
+            .filter(|it| ring.has(*it) && !commit.left.contains(it))
+            .collect()
+    }
+
     /// Strikes those out of the commit token that are said to have left, and are missed. Others of
     /// the same ring did not count them in MaxN.
     pub(super) fn strike_missed(&self, commit: &mut Commit) {
