@@ -71,37 +71,44 @@ impl Sockets {
         control
             .set_tos_v4(u32::from(config.dscp) << 2)
             .map_err(NetError::system("set the DSCP"))?;
-        let data = match config.group {
-            Group::Multicast(group) => joined(group, *listen.ip())?,
-            Group::Mesh(_) => bound(SocketAddrV4::new(*listen.ip(), listen.port() + 1))?,
-        };
         ask_receive_buffer(&control, config.receive_buffer.min(CONTROL_BUFFER_MAX))?;
-        let buffer = ask_receive_buffer(&data, config.receive_buffer)?;
         ask_send_buffer(&control, config.send_buffer)?;
-        if config.offload {
-            for socket in [&control, &data] {
-                // Kernels before 5.0 cannot coalesce: then every datagram comes by itself.
-                if let Err(error) = sys::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
-                {
-                    tracing::debug!(%error, "no receive offload");
-                }
-            }
-        }
-        if config.stamps {
-            for socket in [&control, &data] {
-                // Without, what datagrams wait in the host counts as if the network delayed them.
-                if let Err(error) =
-                    sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
-                {
-                    tracing::debug!(%error, "no receive stamps");
-                }
-            }
-        }
+        set_up_receiving(&control, config);
+        let (data, buffer) = Self::open_data(config)?;
         Ok(Self {
             control,
             data,
             buffer,
         })
+    }
+
+    /// The data socket alone.
+    pub(crate) fn open_data(config: &EndpointConfig) -> Result<(Socket, BufferReport), NetError> {
+        let listen = config.listen;
+        let data = match config.group {
+            Group::Multicast(group) => joined(group, *listen.ip())?,
+            Group::Mesh(_) => bound(SocketAddrV4::new(*listen.ip(), listen.port() + 1))?,
+        };
+        let buffer = ask_receive_buffer(&data, config.receive_buffer)?;
+        set_up_receiving(&data, config);
+        Ok((data, buffer))
+    }
+}
+
+/// What the configuration asks of the kernel for datagrams that arrive, as far as it can.
+fn set_up_receiving(socket: &Socket, config: &EndpointConfig) {
+    if config.offload
+        // Kernels before 5.0 cannot coalesce: then every datagram comes by itself.
+        && let Err(error) = sys::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1)
+    {
+        tracing::debug!(%error, "no receive offload");
+    }
+    if config.stamps
+        // Without, what datagrams wait in the host counts as if the network delayed them.
+        && let Err(error) =
+            sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)
+    {
+        tracing::debug!(%error, "no receive stamps");
     }
 }
 

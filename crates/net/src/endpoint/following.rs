@@ -5,6 +5,9 @@
 //! The kernel keeps a membership with the device: it does not come back with a new one. A socket is
 //! bound to an address: nothing leaves from one that the host has no longer. Peers notice a member
 //! that has moved by its datagrams, and challenge it (`core`'s admission).
+//!
+//! A member without multicast is found by its address alone. It stays there, and waits until the
+//! host has it again. Others go back to their first address when that is there.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -24,6 +27,8 @@ use crate::sys;
 pub(super) struct Seat {
     name: String,
     index: u32,
+    /// The address at which the endpoint listened at first.
+    first: Ipv4Addr,
     /// Whether it was there when it was last looked for.
     is_there: bool,
 }
@@ -43,10 +48,12 @@ impl<P: Protocol> Endpoint<P> {
 
     /// Looks, once a second, whether the interface still has the address at which the endpoint
     /// listens, and is still the same device. Joins the group again if it is not, and moves to the
-    /// interface's new address if it has another one; the port stays if it is free there. Returns
-    /// what has become of it. For callers whose peers need not find them by their address. The
-    /// first call takes down which interface that is; an address of no interface that is up then,
-    /// as 127.0.0.2, is not followed.
+    /// interface's new address if it has another one, and back to the first when that is there
+    /// again; the port stays if it is free there. An address that the host has given itself for
+    /// want of another (169.254.0.0/16) is left when there is one. An endpoint without multicast
+    /// ([`Group::Mesh`]) does not move: its peers find it by its address. Returns what has become
+    /// of it. The first call takes down which interface that is; an address of no interface that is
+    /// up then, as 127.0.0.2, is not followed.
     pub fn follow_interface(&mut self) -> Option<Moved> {
         let now = self.now();
         if now < self.look_at {
@@ -70,27 +77,31 @@ impl<P: Protocol> Endpoint<P> {
             self.seat = here.map(|it| Seat {
                 name: it.name.clone(),
                 index: index(it),
+                first: address,
                 is_there: true,
             });
             return None;
         };
-        if let Some(here) = here {
-            let index = index(here);
-            if seat.is_there && seat.index == index {
-                return None;
-            }
-            let result = self.join_anew();
-            self.seated(here.name.clone(), index, result)
-                .then_some(Moved::Back)
-        } else if let Some(other) = up.iter().find(|it| it.name == seat.name) {
-            let index = index(other);
-            let result = self.move_to(other.address);
-            let moved = self.seated(other.name.clone(), index, result);
-            moved.then_some(Moved::To(other.address))
-        } else {
+        let moves = matches!(self.config.group, Group::Multicast(_));
+        let goal = choose(seat, address, up).filter(|it| moves || it.address == address);
+        let Some(goal) = goal else {
             seat.is_there = false;
-            None
+            return None;
+        };
+        let (is_here, index) = (goal.address == address, index(goal));
+        if is_here && seat.is_there && seat.index == index {
+            return None;
         }
+        let result = match is_here {
+            true => self.join_anew(),
+            false => self.move_to(goal.address),
+        };
+        let moved = match is_here {
+            true => Moved::Back,
+            false => Moved::To(goal.address),
+        };
+        self.seated(goal.name.clone(), index, result)
+            .then_some(moved)
     }
 
     /// Notes where the sockets are, if they could be set up; else it is tried again.
@@ -99,35 +110,37 @@ impl<P: Protocol> Endpoint<P> {
             tracing::warn!(%error, name, "cannot follow the interface");
         }
         let is_there = result.is_ok();
-        self.seat = Some(Seat {
-            name,
-            index,
-            is_there,
-        });
+        if let Some(seat) = &mut self.seat {
+            (seat.name, seat.index, seat.is_there) = (name, index, is_there);
+        }
         is_there
     }
 
-    /// The address is back: joins the group on the device that has it now.
+    /// The address is back: joins the group on the device that has it now. The membership of a
+    /// device that has gone stays with its socket, and the system takes so many only: the socket is
+    /// another one.
     fn join_anew(&mut self) -> Result<(), NetError> {
-        let interface = *self.config.listen.ip();
-        let Group::Multicast(group) = self.config.group else {
+        if let Group::Mesh(_) = self.config.group {
             return Ok(());
-        };
+        }
         self.control
             .socket
-            .set_multicast_if_v4(&interface)
+            .set_multicast_if_v4(self.config.listen.ip())
             .map_err(NetError::system("choose the interface for multicasts"))?;
-        if self.is_member {
-            // The device that it was joined on may be gone.
-            let _ = self.data.socket.leave_multicast_v4(group.ip(), &interface);
-            let joined = self.data.socket.join_multicast_v4(group.ip(), &interface);
-            joined.map_err(|source| NetError::NoMulticast {
-                listen: interface,
-                group: *group.ip(),
-                source,
-            })?;
-        }
+        let (data, buffer) = Sockets::open_data(&self.config)?;
+        self.waiter
+            .register(&data, Self::DATA)
+            .map_err(NetError::system("register a socket"))?;
+        self.data.replace(data);
+        self.buffer = buffer;
+        self.has_joined();
         Ok(())
+    }
+
+    /// A new socket has joined the group; what the node wants is followed from now on.
+    fn has_joined(&mut self) {
+        self.is_member = true;
+        self.rejoin_at = Time::ZERO;
     }
 
     /// The interface has another address: opens the sockets there.
@@ -153,9 +166,59 @@ impl<P: Protocol> Endpoint<P> {
         self.buffer = sockets.buffer;
         self.config = config;
         self.watches_room = false;
-        // The new socket has joined the group; what the node wants is followed from now on.
-        self.is_member = true;
-        self.rejoin_at = Time::ZERO;
+        self.has_joined();
         Ok(())
+    }
+}
+
+/// Where an endpoint at `address` should be: at its first address, else where it is, else at
+/// another address of its interface. One that the host has given itself is the last choice.
+fn choose<'a>(seat: &Seat, address: Ipv4Addr, up: &'a [Interface]) -> Option<&'a Interface> {
+    let rank = |it: &Interface| match it.address {
+        at if at == seat.first => 0,
+        at if at == address => 1 + 2 * u8::from(at.is_link_local()),
+        at => 2 + 2 * u8::from(at.is_link_local()),
+    };
+    let is_known =
+        |it: &&Interface| it.name == seat.name || it.address == address || it.address == seat.first;
+    up.iter().filter(is_known).min_by_key(|it| rank(it))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up(addresses: &[(&str, [u8; 4])]) -> Vec<Interface> {
+        let interface = |(name, address): &(&str, [u8; 4])| Interface {
+            name: (*name).into(),
+            address: (*address).into(),
+            is_loopback: false,
+            carries_multicast: true,
+        };
+        addresses.iter().map(interface).collect()
+    }
+
+    #[test]
+    fn an_endpoint_goes_back_to_its_first_address_and_leaves_one_that_the_host_gave_itself() {
+        const FIRST: [u8; 4] = [10, 0, 0, 1];
+        const OTHER: [u8; 4] = [10, 0, 0, 9];
+        const OWN: [u8; 4] = [169, 254, 3, 3];
+        let seat = Seat {
+            name: "eth0".into(),
+            index: 2,
+            first: FIRST.into(),
+            is_there: true,
+        };
+        let chosen = |at: [u8; 4], addresses: &[(&str, [u8; 4])]| {
+            let up = up(addresses);
+            choose(&seat, at.into(), &up).map(|it| it.address.octets())
+        };
+        let eth0 = |address| ("eth0", address);
+        assert_eq!(chosen(FIRST, &[eth0(OTHER), eth0(FIRST)]), Some(FIRST));
+        assert_eq!(chosen(FIRST, &[eth0(OWN)]), Some(OWN));
+        assert_eq!(chosen(OWN, &[eth0(OWN), eth0(OTHER)]), Some(OTHER));
+        assert_eq!(chosen(OTHER, &[eth0(OWN), eth0(OTHER)]), Some(OTHER));
+        assert_eq!(chosen(OTHER, &[eth0(OTHER), ("eth1", FIRST)]), Some(FIRST));
+        assert_eq!(chosen(OTHER, &[("eth1", OWN)]), None);
     }
 }
