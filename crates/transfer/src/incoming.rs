@@ -28,6 +28,8 @@ pub(crate) struct Incoming {
     pub(crate) held: u64,
     pub(crate) received: u64,
     pub(crate) shown: Time,
+    /// When bytes have come last, or been written.
+    pub(crate) moved: Time,
     pub(crate) state: State,
     /// When its sender was first told that it is complete.
     pub(crate) concluded: Option<Time>,
@@ -61,6 +63,7 @@ impl Incoming {
             held: 0,
             received: 0,
             shown: now,
+            moved: now,
             state: State::Preparing,
             concluded: None,
         }

@@ -261,7 +261,7 @@ impl Service {
                     }
                 }
                 Notice::Failed { id, failure } => self.broke_off(id, &failure, tell),
-                Notice::Ended { id } => self.ended_well(id),
+                Notice::Ended { id } => self.ended_well(id, tell),
                 _ => {}
             }
         }
@@ -320,29 +320,34 @@ impl Service {
         }
     }
 
-    /// Starts the disk's thread of a transfer that was announced.
+    /// Begins a transfer that was announced, or refuses it.
     fn begin(
         &mut self,
         described: Described,
         about: &About,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        let id = described.id;
-        let target = match self.target(about, id) {
-            Ok(target) => target,
-            Err(reason) => return self.refuse(&described, reason, tell),
-        };
-        let command = self.command(&described);
+        if let Err(reason) = self.start(&described, about) {
+            self.refuse(&described, &reason, tell);
+        }
+    }
+
+    /// Starts the disk's thread of a transfer.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn start(&mut self, described: &Described, about: &About) -> Result<(), String> {
+        let target = self.target(about, described.id)?;
+        let command = self.command(described);
         match Disk::open(target, command, self.host.waker()) {
             Ok(disk) => {
-                let incoming = Incoming::new(described, about.content, disk, self.host.now());
+                let (described, now) = (described.clone(), self.host.now());
+                let id = described.id;
+                let incoming = Incoming::new(described, about.content, disk, now);
                 self.transfers.insert(id, incoming);
+                Ok(())
             }
-            Err(refused) => {
-                let content = about.content_id();
-                let reason = self.not_started(content, refused);
-                self.refuse(&described, &reason, tell);
-            }
+            Err(refused) => Err(self.not_started(about.content_id(), refused)),
         }
     }
 
@@ -512,6 +517,7 @@ impl Service {
             return;
         };
         let consumed = incoming.take(offset, bytes);
+        incoming.moved = now;
         self.host.bulk().consumed(now, id, consumed);
         if now - incoming.shown >= Self::SHOW {
             incoming.shown = now;
@@ -548,6 +554,7 @@ impl Service {
         self.host.bulk().consumed(now, id, bytes);
         if let Some(incoming) = self.transfers.get_mut(&id) {
             incoming.is_kept = incoming.content_id().is_some();
+            incoming.moved = now;
         }
     }
 
@@ -556,6 +563,7 @@ impl Service {
         self.host.bulk().consumed(now, id, chunk.len() as u64);
         if let Some(incoming) = self.transfers.get_mut(&id) {
             incoming.recycle(chunk);
+            incoming.moved = now;
         }
     }
 
@@ -570,6 +578,7 @@ impl Service {
             return;
         };
         incoming.prepared(&held);
+        incoming.moved = now;
         let acceptance = Acceptance {
             held,
             order: match incoming.content {
@@ -578,7 +587,10 @@ impl Service {
             },
             name: Bytes::copy_from_slice(self.receiving.link.name.as_bytes()),
         };
-        match self.host.bulk().accept(now, id, &acceptance) {
+        let bulk = self.host.bulk();
+        // One that has followed another has said that it holds everything.
+        let accepted = bulk.accept(now, id, &acceptance);
+        match accepted.or_else(|_| bulk.hold_again(now, id, &acceptance)) {
             Ok(()) => tell(ReceiveEvent::Accepted {
                 transfer: &incoming.described,
                 held: incoming.held,

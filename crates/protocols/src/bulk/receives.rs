@@ -42,6 +42,26 @@ impl Bulk {
         Ok(())
     }
 
+    /// Of a transfer that was accepted and has not been concluded, what `acceptance` has is held,
+    /// and nothing else, whatever was held or has come before. What is missing then is sent in a
+    /// later pass, if the sender can send again what it has sent. Name and order are those of
+    /// before.
+    ///
+    /// # Errors
+    /// If there is no such transfer, it was not accepted or is concluded, or it carries messages.
+    pub fn hold_again(
+        &mut self,
+        now: Time,
+        id: TransferId,
+        acceptance: &Acceptance,
+    ) -> Result<(), UnknownTransfer> {
+        let receiver = self.receivers.get_mut(&id).ok_or(UnknownTransfer)?;
+        match receiver.hold_again(&mut self.shared.at(now), acceptance) {
+            true => Ok(()),
+            false => Err(UnknownTransfer),
+        }
+    }
+
     /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this
     /// receiver is called (at most 255 bytes; more are cut; none, if it is not called anything).
     pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) {

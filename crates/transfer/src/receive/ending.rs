@@ -10,6 +10,7 @@ use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Failure, STOPPED, TransferId};
 
 use super::event::ReceiveEvent;
+use super::followers::End;
 use super::{Output, Service};
 use crate::disk::{Done, Former, Job};
 use crate::in_place::InPlace;
@@ -72,7 +73,7 @@ impl Service {
             received: incoming.received,
             took: incoming.since.elapsed(),
         });
-        self.followers.ended(incoming.described.id, &Ok(()));
+        self.followers.ended(incoming.described.id, &End::Complete);
         let manifest = manifest.or_else(|| incoming.manifest.take());
         if let (Some(content), Some(manifest)) = (incoming.content_id(), manifest) {
             self.placed.put(content, InPlace::now(manifest));
@@ -94,9 +95,9 @@ impl Service {
         if incoming.state == State::Preparing {
             let name = self.receiving.link.name.as_bytes();
             self.host.bulk().refuse(now, id, reason, name);
-        } else {
-            self.host.bulk().conclude(now, id, Err(reason));
         }
+        // It may have been answered before it was prepared: then it has followed another one.
+        self.host.bulk().conclude(now, id, Err(reason));
         self.fail(incoming, reason, kept, tell);
     }
 
@@ -109,8 +110,11 @@ impl Service {
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
         self.totals.failed += 1;
-        let outcome = Err(reason.to_owned());
-        self.followers.ended(incoming.described.id, &outcome);
+        let end = End::Failed {
+            reason: reason.to_owned(),
+            kept,
+        };
+        self.followers.ended(incoming.described.id, &end);
         tell(ReceiveEvent::Failed {
             transfer: &incoming.described,
             reason,
@@ -120,8 +124,8 @@ impl Service {
     }
 
     /// The protocol has ended the transfer well, or the sender is gone after everything had come.
-    pub(super) fn ended_well(&mut self, id: TransferId) {
-        self.followers.forget(id);
+    pub(super) fn ended_well(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        self.unfollow(id, "its sender is not heard any more", tell);
         match self.transfers.remove(&id) {
             Some(incoming) if incoming.state == State::Publishing => self.ending.push(incoming),
             Some(incoming) => self.retire(incoming),
@@ -136,9 +140,9 @@ impl Service {
         failure: &Failure,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        self.followers.forget(id);
         let Some(incoming) = self.transfers.remove(&id) else {
-            return;
+            let reason = self.reason_of(failure);
+            return self.unfollow(id, &reason, tell);
         };
         match incoming.state {
             State::Preparing | State::Receiving => {}
@@ -153,8 +157,7 @@ impl Service {
         }
         let kept = !is_gone && incoming.is_kept;
         let reason = self.reason_of(failure);
-        let gone = "another sender sent the same content, and has gone: send it again";
-        self.followers.ended(id, &Err(gone.into()));
+        self.followers.led_by_nobody(id);
         // A transfer that is for other receivers has not failed here.
         self.totals.failed += usize::from(*failure != Failure::Excluded);
         tell(ReceiveEvent::Failed {
@@ -255,14 +258,13 @@ impl Service {
 
     /// Forgets a transfer. Its disk's thread ends by itself.
     pub(super) fn forget(&mut self, id: TransferId) {
-        let gone = "another sender sent the same content, and it is sent anew: send it again";
-        self.followers.ended(id, &Err(gone.into()));
+        self.followers.led_by_nobody(id);
         if let Some(incoming) = self.transfers.remove(&id) {
             self.retire(incoming);
         }
     }
 
-    fn retire(&mut self, incoming: Incoming) {
+    pub(super) fn retire(&mut self, incoming: Incoming) {
         let content = incoming.content_id();
         let thread = incoming.disk.retire();
         self.retired.extend(thread.map(|thread| (content, thread)));

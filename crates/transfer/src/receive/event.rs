@@ -30,7 +30,8 @@ pub enum ReceiveEvent<'a> {
         directory: &'a Path,
     },
     /// The directory, or the receiver's folder in it, was removed or moved away while the receiver
-    /// ran. It was made anew for the next transfer; transfers under way fail.
+    /// ran. It was made anew for the next transfer; transfers under way fail, unless it was only
+    /// moved within its file system.
     Renewed {
         /// The directory.
         directory: &'a Path,

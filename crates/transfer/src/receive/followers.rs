@@ -6,6 +6,11 @@
 //! former is not there any more; so the new one waits until the former is heard once more. If it is
 //! not, the new one takes over what has come.
 //!
+//! A receiver that follows has told its sender that it holds everything. If the one that brings the
+//! content breaks off, or brings nothing for [`STALLED`](Followers::STALLED), the receiver tells
+//! the next of the others what it really holds, and that one brings the rest; one that has stalled
+//! follows it.
+//!
 //! Transfers that wait for all receivers before they put anything in place (`--together`) do not
 //! follow, and nothing follows them: the later one takes over.
 
@@ -22,10 +27,21 @@ use crate::incoming::State;
 use crate::manifest::ContentId;
 
 /// Transfers whose content is under way from other senders.
-#[derive(Default)]
 pub(super) struct Followers {
     waiting: Vec<Waiting>,
     following: Vec<Following>,
+    /// How long the transfer that others follow may bring nothing.
+    pub(super) patience: Duration,
+}
+
+impl Default for Followers {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+            following: Vec::new(),
+            patience: Self::STALLED,
+        }
+    }
 }
 
 /// A transfer that was announced while another one of the same content was under way.
@@ -38,21 +54,40 @@ struct Waiting {
 /// A transfer that ends as another one of the same content does.
 struct Following {
     described: Described,
-    leader: TransferId,
-    /// Whether its sender may be told the outcome.
+    about: About,
+    /// The transfer that brings the content; `None`: it is to be found anew.
+    leader: Option<TransferId>,
+    /// Whether the protocol knows that it holds everything.
     is_received: bool,
-    outcome: Option<Result<(), String>>,
+    end: Option<End>,
+}
+
+/// How the transfer has ended that others follow.
+#[derive(Clone)]
+pub(super) enum End {
+    Complete,
+    /// Whether bytes are kept, too.
+    Failed {
+        reason: String,
+        kept: bool,
+    },
 }
 
 impl Followers {
     /// How long a sender may be silent that is there: it repeats announcements and questions more
     /// often than each second.
     const HEARD_WITHIN: Duration = Duration::from_millis(1500);
+    /// A sender that waits for a short while, as for its turn at a slow receiver, goes on.
+    const STALLED: Duration = Duration::from_secs(30);
 
-    /// Forgets a transfer that has ended.
-    pub(super) fn forget(&mut self, id: TransferId) {
+    /// Forgets a transfer that has ended; which it was, if it followed another one.
+    fn forget(&mut self, id: TransferId) -> Option<Described> {
         self.waiting.retain(|it| it.described.id != id);
-        self.following.retain(|it| it.described.id != id);
+        let mut followed = self
+            .following
+            .extract_if(.., |it| it.described.id == id)
+            .map(|it| it.described);
+        followed.next()
     }
 
     /// Everything of a transfer has come: whether it is one of these.
@@ -63,11 +98,18 @@ impl Followers {
     }
 
     /// A transfer has come to an end: how, for those that follow it.
-    pub(super) fn ended(&mut self, leader: TransferId, outcome: &Result<(), String>) {
+    pub(super) fn ended(&mut self, leader: TransferId, end: &End) {
         for one in &mut self.following {
-            if one.leader == leader && one.outcome.is_none() {
-                one.outcome = Some(outcome.clone());
+            if one.leader == Some(leader) && one.end.is_none() {
+                one.end = Some(end.clone());
             }
+        }
+    }
+
+    /// A transfer brings its content no more: those that follow it have another one to follow.
+    pub(super) fn led_by_nobody(&mut self, leader: TransferId) {
+        for one in &mut self.following {
+            one.leader.take_if(|it| *it == leader);
         }
     }
 
@@ -132,36 +174,155 @@ impl Service {
                 _ => self.begin(one.described, &one.about, tell),
             }
         }
-        let has_ended = |one: &mut Following| match &one.outcome {
+        self.lead_anew(tell);
+        let has_ended = |one: &mut Following| match &one.end {
             None => false,
-            Some(outcome) => one.is_received || outcome.is_err(),
+            Some(End::Complete) => one.is_received,
+            Some(End::Failed { .. }) => true,
         };
         let ended: Vec<Following> = self.followers.following.extract_if(.., has_ended).collect();
         for one in ended {
-            let (id, transfer) = (one.described.id, &one.described);
-            match one.outcome {
-                Some(Err(reason)) => {
-                    self.totals.failed += 1;
-                    self.host.bulk().conclude(now, id, Err(&reason));
-                    let reason = &reason;
-                    let kept = true;
-                    tell(ReceiveEvent::Failed {
-                        transfer,
-                        reason,
-                        kept,
-                    });
+            match one.end {
+                Some(End::Failed { reason, kept }) => {
+                    self.fails_here(&one.described, &reason, kept, tell);
                 }
                 _ => {
                     self.totals.complete += 1;
-                    self.host.bulk().conclude(now, id, Ok(()));
-                    let (received, took) = (0, Duration::ZERO);
+                    self.host.bulk().conclude(now, one.described.id, Ok(()));
                     tell(ReceiveEvent::Complete {
-                        transfer,
-                        received,
-                        took,
+                        transfer: &one.described,
+                        received: 0,
+                        took: Duration::ZERO,
                     });
                 }
             }
+        }
+    }
+
+    /// A transfer that was taken comes to nothing here: tells its sender and the user.
+    fn fails_here(
+        &mut self,
+        transfer: &Described,
+        reason: &str,
+        kept: bool,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        let now = self.host.now();
+        self.totals.failed += 1;
+        self.host.bulk().conclude(now, transfer.id, Err(reason));
+        tell(ReceiveEvent::Failed {
+            transfer,
+            reason,
+            kept,
+        });
+    }
+
+    /// Has those that follow nobody any more, or one that brings nothing, follow another one; the
+    /// first of them brings what is missing, if nobody does.
+    fn lead_anew(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        self.find_stalled();
+        for at in 0..self.followers.following.len() {
+            let one = &self.followers.following[at];
+            let (id, content) = (one.described.id, one.about.content_id());
+            if one.leader.is_none()
+                && one.end.is_none()
+                && let Some(content) = content
+            {
+                self.followers.following[at].leader = self.leader(content, id);
+            }
+        }
+        let is_stopped = self.is_stopped;
+        loop {
+            // The protocol has said everything of what it was told to hold.
+            let leads = |one: &mut Following| {
+                one.leader.is_none() && one.end.is_none() && (one.is_received || is_stopped)
+            };
+            let Some(one) = self.followers.following.extract_if(.., leads).next() else {
+                return;
+            };
+            let started = match is_stopped {
+                true => Err(super::ending::STOPPED_HERE.into()),
+                false => self.start(&one.described, &one.about),
+            };
+            if let Err(reason) = started {
+                self.fails_here(&one.described, &reason, true, tell);
+                continue;
+            }
+            let leader = one.described.id;
+            let content = one.about.content_id();
+            for other in &mut self.followers.following {
+                if other.about.content_id() == content && other.end.is_none() {
+                    other.leader.get_or_insert(leader);
+                }
+            }
+        }
+    }
+
+    /// Has transfers that bring nothing for too long follow those that follow them.
+    fn find_stalled(&mut self) {
+        let now = self.host.now();
+        let patience = self.followers.patience;
+        let is_ready = |one: &&Following| one.is_received && one.end.is_none();
+        let followers = self.followers.following.iter().filter(is_ready);
+        let mut stalled: Vec<TransferId> = followers.filter_map(|one| one.leader).collect();
+        stalled.dedup();
+        stalled.retain(|leader| {
+            self.transfers
+                .get(leader)
+                .is_some_and(|one| one.state == State::Receiving && now - one.moved >= patience)
+        });
+        for id in stalled {
+            let Some(incoming) = self.transfers.remove(&id) else {
+                continue;
+            };
+            let described = incoming.described.clone();
+            let about = About {
+                host: described.sender.clone(),
+                label: described.label.clone(),
+                content: incoming.content,
+            };
+            self.retire(incoming);
+            self.followers.led_by_nobody(id);
+            // It is the last to lead again.
+            self.followers.following.push(Following {
+                described,
+                about,
+                leader: None,
+                is_received: false,
+                end: None,
+            });
+            self.hold_all(id);
+        }
+    }
+
+    /// A transfer that was taken follows another one: tells its sender that everything is here.
+    fn hold_all(&mut self, id: TransferId) {
+        let now = self.host.now();
+        let following = self.followers.following.iter_mut();
+        let one = following.rev().find(|one| one.described.id == id);
+        let Some(one) = one else {
+            return;
+        };
+        let Some(acceptance) = whole(&one.described, &self.receiving.link.name) else {
+            return;
+        };
+        let held = self.host.bulk().hold_again(now, id, &acceptance);
+        if held.is_err() {
+            // The protocol is about to say how it has ended.
+            one.is_received = true;
+        }
+    }
+
+    /// Forgets a transfer whose sender ends it, or is gone. If it followed another one, its user
+    /// hears that it has ended.
+    pub(super) fn unfollow(
+        &mut self,
+        id: TransferId,
+        reason: &str,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        if let Some(described) = self.followers.forget(id) {
+            self.fails_here(&described, reason, false, tell);
         }
     }
 
@@ -173,27 +334,22 @@ impl Service {
         leader: TransferId,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        let Some(length) = one.described.length else {
+        let Some(acceptance) = whole(&one.described, &self.receiving.link.name) else {
             return;
         };
         let now = self.host.now();
-        let whole = 0..length;
-        let acceptance = Acceptance {
-            held: vec![whole],
-            order: Order::AsTheyCome,
-            name: Bytes::copy_from_slice(self.receiving.link.name.as_bytes()),
-        };
         let id = one.described.id;
         if self.host.bulk().accept(now, id, &acceptance).is_ok() {
             tell(ReceiveEvent::Accepted {
                 transfer: &one.described,
-                held: length,
+                held: one.described.length.unwrap_or_default(),
             });
             self.followers.following.push(Following {
                 described: one.described,
-                leader,
+                about: one.about,
+                leader: Some(leader),
                 is_received: false,
-                outcome: None,
+                end: None,
             });
         }
     }
@@ -208,4 +364,15 @@ impl Service {
             self.host.bulk().refuse(now, id, reason, name);
         }
     }
+}
+
+/// What a receiver called `name` says of a transfer that it holds everything of; `None` if nobody
+/// knows how much that is.
+fn whole(described: &Described, name: &str) -> Option<Acceptance> {
+    let held = 0..described.length?;
+    Some(Acceptance {
+        held: vec![held],
+        order: Order::AsTheyCome,
+        name: Bytes::copy_from_slice(name.as_bytes()),
+    })
 }

@@ -409,6 +409,82 @@ fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
     }
 }
 
+/// A receiver of `file` with a slow disk, its first sender, and a second one that follows that.
+fn with_follower(bed: &Bed, told: &mut Told) -> (Service, Source, Source) {
+    let mut service = bed.service(false, None);
+    let mut first = Source::of(bed, &mut bed.file("file", LONG));
+    until(&mut service, &mut [&mut first], told, |it| {
+        it.transfers.len() == 1
+    });
+    let mut second = Source::of(bed, &mut bed.again("file"));
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, told, |it| {
+        it.followers.following() == 1
+    });
+    (service, first, second)
+}
+
+#[test]
+fn a_sender_brings_the_rest_if_the_one_that_it_follows_is_stopped() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let (mut service, mut first, mut second) = with_follower(&bed, &mut told);
+    let now = first.host.now();
+    first.host.bulk().cancel(now, first.id, STOPPED);
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| it.totals.failed == 1);
+    let outcome = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(told.0.len(), 2);
+    assert_eq!(told.0[1], "complete");
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+}
+
+#[test]
+fn who_follows_a_sender_that_is_killed_and_started_again_follows_the_new_one() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let (mut service, first, mut second) = with_follower(&bed, &mut told);
+    drop(first);
+    let mut third = Source::of(&bed, &mut bed.again("file"));
+    let sources = &mut [&mut second, &mut third];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete + it.totals.failed == 2
+    });
+    assert_eq!(told.0, ["complete"; 2]);
+    for mut source in [second, third] {
+        let outcome = until_settled(&mut service, &mut source, &mut told);
+        assert_eq!(outcome, Outcome::Complete);
+    }
+}
+
+#[test]
+fn a_sender_that_brings_nothing_for_long_follows_the_one_that_follows_it() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let (mut service, mut first, mut second) = with_follower(&bed, &mut told);
+    let (former, next) = (first.id, second.id);
+    service.followers.patience = Duration::from_millis(500);
+    until(&mut service, &mut [&mut second], &mut told, |it| {
+        it.transfers.contains_key(&next)
+    });
+    assert!(!service.transfers.contains_key(&former));
+    service.followers.patience = Duration::from_secs(60);
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete == 2
+    });
+    assert_eq!(told.0, ["complete"; 2]);
+    for mut source in [first, second] {
+        let outcome = until_settled(&mut service, &mut source, &mut told);
+        assert_eq!(outcome, Outcome::Complete);
+    }
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+}
+
 #[test]
 fn a_sender_that_was_started_again_takes_over_from_the_one_that_was_killed() {
     let bed = Bed::new();

@@ -286,6 +286,35 @@ impl Receiver {
         true
     }
 
+    /// The user, who has taken it and not concluded, holds this of it and nothing else; false if
+    /// that cannot be.
+    pub(super) fn hold_again(
+        &mut self,
+        context: &mut Context<'_>,
+        acceptance: &Acceptance,
+    ) -> bool {
+        let is_open = self.concluded.is_none() && !self.carries_messages();
+        let packet = self.announce.packet;
+        let Some(store) = self.state.store_mut().filter(|_| is_open) else {
+            return false;
+        };
+        let buffer_max = context.config.buffer_max;
+        *store = Store::new(packet, store.length(), buffer_max, acceptance);
+        self.blocks = self
+            .blocks
+            .is_some()
+            .then(|| Blocks::new(u64::from(self.announce.block), packet as usize, buffer_max));
+        self.answers = Answers::default();
+        self.is_received = false;
+        self.asked = None;
+        self.unserved = (PacketNumber::default(), 0);
+        if matches!(self.state, State::Receiving(_)) {
+            self.report_state(context, false);
+        }
+        self.hand_over(context);
+        true
+    }
+
     /// The user takes it, and it cannot be received: two packets of it do not fit into the buffer.
     fn refuse_large_packets(&mut self, context: &mut Context<'_>, name: &[u8]) {
         let id = self.id;

@@ -25,7 +25,7 @@ use crate::bulk::transfer::PhaseKind;
 use crate::bulk::wire::{Message, Purpose, ReceiverReport};
 use crate::bulk::{
     Acceptance, BulkConfig, Cp, Multidriver, Order, Outcome, Policy, RateControl, SlowPolicy,
-    Wanted,
+    Transfer, Wanted,
 };
 
 const RECEIVERS: usize = 12;
@@ -342,6 +342,52 @@ fn who_has_lost_what_it_said_to_have_is_served_by_the_next_pass() {
         net.must(Duration::from_secs(2), |_| {
             heard.get().1 > PassNumber::FIRST
         });
+    }
+}
+
+/// A receiver says that it holds everything, and its user finds that it holds the first half only:
+/// while the others are served, and after they were.
+#[test]
+fn who_holds_less_than_it_said_gets_the_rest() {
+    let policies = [
+        Policy::Ack,
+        Policy::Nak { poll: 128 },
+        Policy::Ring,
+        Policy::Tree { height: 2 },
+    ];
+    let length = 400 * PACKET;
+    let holding = |held: u64| {
+        let first = 0..held;
+        Acceptance {
+            held: std::vec![first],
+            ..accepting(Order::AsTheyCome)
+        }
+    };
+    for policy in policies {
+        for (others, after) in [(2, 30), (2, 1000), (0, 1000)] {
+            let settings = BulkConfig { policy, ..config() };
+            let mut net = Net::new(2 + others, &settings, length);
+            net.acceptance[1] = Some(holding(length as u64));
+            let transfer = Transfer {
+                confirm: true,
+                ..file(length, Wanted::Count(1 + others))
+            };
+            let id = net.send(transfer);
+            net.run(Duration::from_millis(after));
+            let (now, held) = (net.now, length as u64 / 2);
+            let again = net.endpoints[1].hold_again(now, id, &holding(held));
+            assert_eq!(again, Ok(()), "{policy:?}, {others} others");
+            net.acceptance[1] = Some(holding(held));
+            net.must(Duration::from_secs(20), |net| {
+                net.there(1).gaps(length as u64).next().is_none()
+            });
+            for index in 1..net.endpoints.len() {
+                let now = net.now;
+                net.endpoints[index].conclude(now, id, Ok(()));
+            }
+            net.must(Duration::from_secs(20), Net::is_sent);
+            assert!(net.outcomes().values().all(|it| *it == Outcome::Complete));
+        }
     }
 }
 
