@@ -4,7 +4,7 @@
 mod below;
 mod settled;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -247,6 +247,8 @@ struct Sender {
     settled: Vec<Settled>,
     /// When it begins at the latest, though a receiver is missing.
     begin_at: Option<Time>,
+    /// Receivers that have said what they have, where one that is required has not.
+    has_answered: BTreeSet<NodeId>,
     begun: Option<Instant>,
     /// How many packets the lists before it took: sent, and sent again; and how many copies.
     of_list: (u64, u64, u64),
@@ -292,6 +294,7 @@ impl Sender {
         let mut length = None;
         let mut settled = Vec::new();
         let mut is_short = false;
+        let mut has_answered = BTreeSet::new();
         let source = match sending.cargo {
             Cargo::Files(scan) => {
                 let entries = scan.manifest.entries().len();
@@ -317,6 +320,10 @@ impl Sender {
                     // ends for them, too. That one has had its time.
                     if sending.together || sending.strict {
                         is_short = !absent(&named).is_empty();
+                        let came = named.iter().filter(|(.., outcome)| {
+                            !matches!(outcome, Outcome::Absent | Outcome::Vanished)
+                        });
+                        has_answered = came.map(|(member, ..)| member.node).collect();
                     } else {
                         settled = absent(&named);
                         settled.iter().for_each(|one| tell_settled(one, tell));
@@ -359,6 +366,7 @@ impl Sender {
         let told_within = Self::TOLD_WITHIN.min(sending.link.bulk.register_within);
         Ok(Begun::Sending(Box::new(Self {
             begin_at: is_short.then(|| now + told_within),
+            has_answered,
             host,
             id,
             source,
@@ -439,6 +447,11 @@ impl Sender {
         name: &[u8],
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) {
+        // One that was heard, and has not registered before all is ended, is no reason for that.
+        let outcome = match outcome {
+            Outcome::Absent if self.has_answered.contains(&receiver.node) => Outcome::Cancelled,
+            outcome => outcome,
+        };
         let known = self.names.get(&receiver);
         let known = known.or_else(|| self.required.get(&receiver.node)).cloned();
         let name = known.unwrap_or_else(|| match name {
