@@ -39,9 +39,9 @@ impl FileIdentity {
         }
     }
 
-    /// Both numbers.
-    pub(crate) fn numbers(&self) -> [u64; 2] {
-        [self.device, self.inode]
+    /// The number of the inode.
+    pub(crate) fn inode(&self) -> u64 {
+        self.inode
     }
 }
 
@@ -185,6 +185,9 @@ impl Root {
             match rustix::fs::accessat(parent, ".", access, AtFlags::EACCESS) {
                 Err(Errno::ACCESS) if is_opened => {}
                 Err(Errno::ACCESS) => return Ok(Some("its directory cannot be written to")),
+                // A kernel before 5.8 cannot say, and some containers forbid the question.
+                Err(Errno::NOSYS) => {}
+                Err(Errno::PERM) if !is_immutable(parent) => {}
                 Err(Errno::ROFS) => return Ok(Some("its file system cannot be written to")),
                 other => other?,
             }
@@ -403,6 +406,12 @@ impl Root {
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }
+}
+
+/// Whether nothing can be put into this directory, whatever its mode; false if nobody can say.
+fn is_immutable(directory: BorrowedFd<'_>) -> bool {
+    let asked = rustix::fs::statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS);
+    asked.is_ok_and(|stat| stat.stx_attributes.contains(StatxAttributes::IMMUTABLE))
 }
 
 /// `opened` as a file, if only this user can have made it: a regular file of this user with one

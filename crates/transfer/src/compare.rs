@@ -41,13 +41,12 @@ impl Stamp {
         }
     }
 
-    /// A hash of it, for the disk.
+    /// A hash of it, for the disk. The number of the device is not in it: it may be another one
+    /// after the machine has started anew.
     pub(crate) fn digest(&self) -> StampDigest {
-        let [device, inode] = self.identity.numbers();
         let mut hasher = blake3::Hasher::new();
         for field in [
-            device,
-            inode,
+            self.identity.inode(),
             self.size.cast_unsigned(),
             self.modified.0.cast_unsigned(),
             self.modified.1,

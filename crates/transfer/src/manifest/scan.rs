@@ -237,8 +237,8 @@ impl Walk<'_> {
 /// as it says.
 fn check_readable(source: &Path, metadata: &Metadata) -> Result<(), ScanError> {
     match rustix::fs::accessat(CWD, source, Access::READ_OK, AtFlags::EACCESS) {
-        // A kernel before 5.8 cannot say.
-        Ok(()) | Err(Errno::NOSYS) => {}
+        // A kernel before 5.8 cannot say, and some containers forbid the question.
+        Ok(()) | Err(Errno::NOSYS | Errno::PERM) => {}
         Err(error) => return Err(failed(source)(error.into())),
     }
     if metadata.len() > 0 {
