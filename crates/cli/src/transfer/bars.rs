@@ -4,6 +4,7 @@
 //! printing thread (`printer.rs`); here an event becomes what is to be drawn, too.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Instant;
 
 use groupcast_core::text::printable;
@@ -125,8 +126,9 @@ impl Print for SendBars {
         self.say(&left_out(lines));
     }
 
-    fn close(mut self) {
+    fn close(mut self) -> io::Result<()> {
         self.clear();
+        Ok(())
     }
 }
 
@@ -291,6 +293,10 @@ impl Print for ReceiveBars {
                     held => format!(", {} of it are here already", amount(held)),
                 };
                 self.say(&format!("receiving {}{known}", describe(&transfer)));
+                if let Some((bar, _)) = self.transfers.remove(&key(&transfer)) {
+                    // It followed another one, and brings the rest itself.
+                    bar.finish_and_clear();
+                }
                 let bar = bar(transfer.length).with_prefix(transfer.label.clone());
                 let mut speed = Speed::default();
                 speed.moved(Instant::now(), held);
@@ -318,10 +324,11 @@ impl Print for ReceiveBars {
         self.say(&left_out(lines));
     }
 
-    fn close(self) {
+    fn close(self) -> io::Result<()> {
         for (bar, _) in self.transfers.into_values() {
             bar.finish_and_clear();
         }
+        Ok(())
     }
 }
 

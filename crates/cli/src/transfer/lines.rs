@@ -1,6 +1,8 @@
 //! The lines of `send --json` and `recv --json`: field names are a contract with scripts
 //! (docs/files.md).
 
+use std::io::{self, ErrorKind, Write as _};
+
 use groupcast_protocols::bulk::{Outcome, PhaseKind};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport, Stranger};
 use serde_json::{Value, json};
@@ -23,6 +25,8 @@ pub(super) enum Line {
 struct Lines {
     /// Whether programs read them.
     json: bool,
+    /// What became of the last one for programs.
+    written: io::Result<()>,
 }
 
 impl Print for Lines {
@@ -31,8 +35,8 @@ impl Print for Lines {
     fn print(&mut self, line: Line) {
         match line {
             Line::Json(line) => {
-                // A caller that does not read these lines has the exit code.
-                let _ = write_line(&mut std::io::stdout().lock(), &line);
+                let mut out = io::stdout().lock();
+                self.written = write_line(&mut out, &line).and_then(|()| out.flush());
             }
             Line::Text(line) => tell(line),
         }
@@ -45,7 +49,13 @@ impl Print for Lines {
         });
     }
 
-    fn close(self) {}
+    fn close(self) -> io::Result<()> {
+        match self.written {
+            // A reader that has gone has what it wanted.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            written => written,
+        }
+    }
 }
 
 /// That so many lines are missing, for people.
@@ -55,7 +65,8 @@ pub(super) fn left_out(lines: u64) -> String {
 
 /// A printer of lines, for programs with `json`, else for people.
 pub(super) fn printer(json: bool) -> Result<Printer<Line>, Failure> {
-    Printer::start(Lines { json })
+    let written = Ok(());
+    Printer::start(Lines { json, written })
 }
 
 /// Prints `line`, if there is one.

@@ -7,6 +7,7 @@
 //! everything is printed, but only for [`LAST`](Printer::LAST) once it is to stop.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -25,8 +26,8 @@ pub(super) trait Print: Send + 'static {
     /// So many items that must not be left out were, before the next one.
     fn left_out(&mut self, items: u64);
 
-    /// Everything is printed.
-    fn close(self);
+    /// Everything is printed. Returns why the last item could not be, if that is so.
+    fn close(self) -> io::Result<()>;
 }
 
 /// A queue of things to be printed, and the thread that prints them.
@@ -41,12 +42,26 @@ struct Queue<T> {
 
 struct State<T> {
     waiting: VecDeque<T>,
+    /// What is printed last, whatever is left out.
+    last: Option<T>,
     /// How many that must not be left out were, because too many wait.
     left_out: u64,
     /// Whether nothing comes any more.
     is_closed: bool,
-    /// Whether everything is printed.
+    /// Whether the thread has ended.
     is_over: bool,
+    /// Whether everything is printed then, and the last of it could be.
+    printed: io::Result<bool>,
+}
+
+/// Says that the thread has ended, however it does.
+struct Over<T>(Arc<Queue<T>>);
+
+impl<T> Drop for Over<T> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.changed.notify_all();
+    }
 }
 
 impl<T> Queue<T> {
@@ -68,7 +83,7 @@ impl<T> Queue<T> {
                 return Some((left_out, item));
             }
             if state.is_closed {
-                return None;
+                return state.last.take().map(|last| (0, Some(last)));
             }
             let waited = self.changed.wait(state);
             state = waited.unwrap_or_else(PoisonError::into_inner);
@@ -89,14 +104,17 @@ impl<T: Send + 'static> Printer<T> {
         let queue = Arc::new(Queue {
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
+                last: None,
                 left_out: 0,
                 is_closed: false,
                 is_over: false,
+                printed: Ok(false),
             }),
             changed: Condvar::new(),
         });
         let taken = Arc::clone(&queue);
         let print = move || {
+            let over = Over(Arc::clone(&taken));
             while let Some((left_out, item)) = taken.next() {
                 if left_out > 0 {
                     printing.left_out(left_out);
@@ -105,9 +123,9 @@ impl<T: Send + 'static> Printer<T> {
                     printing.print(item);
                 }
             }
-            printing.close();
-            taken.lock().is_over = true;
-            taken.changed.notify_all();
+            let closed = printing.close();
+            taken.lock().printed = closed.map(|()| true);
+            drop(over);
         };
         thread::Builder::new()
             .name("print".into())
@@ -126,6 +144,11 @@ impl<T: Send + 'static> Printer<T> {
         self.put(item, Self::BEHIND, false);
     }
 
+    /// Prints `item` after everything else, when this is [ended](Self::end); it has room always.
+    pub(super) fn print_last(&self, item: T) {
+        self.queue.lock().last = Some(item);
+    }
+
     fn put(&self, item: T, most: usize, counts: bool) {
         let mut state = self.queue.lock();
         // After a gap nothing is put behind it before the gap is told.
@@ -139,8 +162,11 @@ impl<T: Send + 'static> Printer<T> {
     }
 
     /// Returns when everything is printed: true; or [`LAST`](Self::LAST) after `stop` was set and
-    /// this was called: false, and the thread is left alone.
-    pub(super) fn end(self, stop: &AtomicBool) -> bool {
+    /// this was called: false, and the thread is left alone. False, too, if the thread has failed.
+    ///
+    /// # Errors
+    /// If the last item could not be printed, though its reader is there.
+    pub(super) fn end(self, stop: &AtomicBool) -> io::Result<bool> {
         /// How late a stop request is seen.
         const PATIENCE: Duration = Duration::from_millis(50);
         let mut state = self.queue.lock();
@@ -151,13 +177,13 @@ impl<T: Send + 'static> Printer<T> {
             if stop.load(Ordering::Relaxed) {
                 let since = *stopped.get_or_insert_with(Instant::now);
                 if since.elapsed() >= Self::LAST {
-                    return false;
+                    return Ok(false);
                 }
             }
             let waited = self.queue.changed.wait_timeout(state, PATIENCE);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        true
+        std::mem::replace(&mut state.printed, Ok(false))
     }
 }
 
@@ -186,8 +212,9 @@ mod tests {
             let _ = self.printed.send(format!("without {items}"));
         }
 
-        fn close(self) {
+        fn close(self) -> io::Result<()> {
             let _ = self.printed.send("end".into());
+            Ok(())
         }
     }
 
@@ -209,7 +236,7 @@ mod tests {
         }
         // The reader reads all from now on.
         drop(read);
-        assert!(printer.end(&AtomicBool::new(false)));
+        assert!(printer.end(&AtomicBool::new(false)).expect("it was"));
         let printed: Vec<String> = lines.iter().collect();
         for item in (0..1000).step_by(10) {
             assert!(printed.contains(&item.to_string()), "{item}: {printed:?}");
@@ -225,15 +252,40 @@ mod tests {
         for item in 0..Printer::<usize>::MOST + 11 {
             printer.print(item);
         }
+        printer.print_last(usize::MAX);
         drop(read);
-        assert!(printer.end(&AtomicBool::new(false)));
+        assert!(printer.end(&AtomicBool::new(false)).expect("it was"));
         let printed: Vec<String> = lines.iter().collect();
+        let last = printed.len() - 2;
+        assert_eq!(printed[last], usize::MAX.to_string(), "it has room always");
         let missing = printed
             .iter()
             .find_map(|line| line.strip_prefix("without "));
         let missing: usize = missing.expect("it is told").parse().expect("a number");
         assert!((10..=11).contains(&missing), "{missing}");
-        assert_eq!(printed.len(), Printer::<usize>::MOST + 11 - missing + 2);
+        assert_eq!(printed.len(), Printer::<usize>::MOST + 11 - missing + 3);
+    }
+
+    #[test]
+    fn a_command_does_not_wait_for_a_thread_that_has_failed() {
+        struct Fails;
+        impl Print for Fails {
+            type Item = ();
+
+            fn print(&mut self, (): ()) {
+                panic!("this is the test's");
+            }
+
+            fn left_out(&mut self, _: u64) {}
+
+            fn close(self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let printer = Printer::start(Fails).expect("a thread can be started");
+        printer.print(());
+        let is_printed = printer.end(&AtomicBool::new(false));
+        assert!(!is_printed.expect("nothing is known of the last item"));
     }
 
     #[test]
@@ -241,7 +293,7 @@ mod tests {
         let (printer, read, _lines) = slow();
         printer.print(1);
         let begun = Instant::now();
-        assert!(!printer.end(&AtomicBool::new(true)));
+        assert!(!printer.end(&AtomicBool::new(true)).expect("it was"));
         assert!(begun.elapsed() >= Printer::<usize>::LAST);
         drop(read);
     }

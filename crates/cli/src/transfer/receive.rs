@@ -110,7 +110,7 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
         let received = groupcast_transfer::receive(receiving, &stop, &mut |event| {
             lines::print(&printer, lines::received(&event));
         });
-        (received, printer.end(&stop))
+        (received, printer.end(&stop).unwrap_or(true))
     } else {
         let printer = ReceiveBars::printer()?;
         if let Some(text) = making {
@@ -119,7 +119,7 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
         let received = groupcast_transfer::receive(receiving, &stop, &mut |event| {
             ReceiveShown::print(&printer, &event);
         });
-        (received, printer.end(&stop))
+        (received, printer.end(&stop).unwrap_or(true))
     };
     let received = received.map_err(|error| explain(&error).read(is_read))?;
     match once && received.complete == 0 {

@@ -109,7 +109,7 @@ fn relay(args: &Args) -> Result<ExitCode, Failure> {
             }
         }
     });
-    let is_read = printer.end(&stop);
+    let is_read = printer.end(&stop).unwrap_or(true);
     relayed.map_err(|error| explain(&error).read(is_read))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -241,6 +241,15 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
     }
     let audience = args.audience(bulk.receivers_max)?;
     let (cargo, label) = cargo(&args.paths, &args.exclude)?;
+    if let (Some(path), Cargo::Files(scan)) = (&args.status, &cargo)
+        && is_sent(path, scan)
+    {
+        let path = printable(path.as_os_str().as_encoded_bytes());
+        return Err(Failure::usage(format!(
+            "the status file {path} is among the files that are sent, and changes meanwhile"
+        ))
+        .help("keep it elsewhere, or leave it out with --exclude"));
+    }
     let is_pipe = match &cargo {
         Cargo::Files(scan) if args.dry_run => return dry_run(scan, args.json),
         Cargo::Files(_) => false,
@@ -287,7 +296,7 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
     let (report, judged) = match report {
         Ok(report) => {
             if let Screen::Lines(printer) = &screen {
-                lines::print(printer, Some(lines::report(&report)));
+                printer.print_last(Line::Json(lines::report(&report)));
             }
             let judged = judge(&report, expected, args.subgroup, is_pipe);
             let judged = judged.map_err(|failure| match is_without_answer(&report, &args.peer) {
@@ -295,7 +304,7 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
                 false => failure,
             });
             if let (Screen::Bars(printer), Ok(summary)) = (&screen, &judged) {
-                printer.print(SendShown::Done(summary.clone()));
+                printer.print_last(SendShown::Done(summary.clone()));
             }
             let judged = judged.map(|_| ()).map_err(Failure::accounted);
             (Some(report), judged)
@@ -308,8 +317,10 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
             screen.say(problem);
         }
     }
-    let is_read = screen.end(&stop);
+    let ended = screen.end(&stop);
+    let is_read = *ended.as_ref().unwrap_or(&true);
     judged.map_err(|failure| failure.read(is_read))?;
+    ended.map_err(|error| Failure::failed(format!("cannot write the account: {error}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -343,12 +354,22 @@ impl Screen {
     }
 
     /// As [`Printer::end`].
-    fn end(self, stop: &AtomicBool) -> bool {
+    fn end(self, stop: &AtomicBool) -> io::Result<bool> {
         match self {
             Self::Lines(printer) => printer.end(stop),
             Self::Bars(printer) => printer.end(stop),
         }
     }
+}
+
+/// Whether the file at `path` is one of those that are sent.
+fn is_sent(path: &Path, scan: &Scan) -> bool {
+    let Ok(whole) = path.canonicalize() else {
+        return false;
+    };
+    let same_name = |source: &&PathBuf| source.file_name() == path.file_name();
+    let mut sources = scan.sources.iter().filter(same_name);
+    sources.any(|source| source.canonicalize().is_ok_and(|source| source == whole))
 }
 
 /// Says what would be sent.
