@@ -1,6 +1,7 @@
 //! Passes: once over what their receivers need, from the roster to the last packet that all of them
 //! have.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use groupcast_core::settings::Span;
@@ -314,7 +315,7 @@ impl Sender {
                 pass: before.into_pass(),
                 gate,
                 base,
-                parities: Parities::replacing(replaced),
+                parities: Box::new(Parities::replacing(replaced)),
                 backoff: 0,
                 awaits_reports: false,
                 asks: false,

@@ -136,7 +136,7 @@ impl Sender {
         let half = context.config.slow_after / 2;
         let now = context.now;
         let is_slow = |peer: &Peer| match peer.path.took_leap() {
-            Some(took) => !took && !(waits_for_silent && now - peer.heard >= half),
+            Some(took) => !(took || waits_for_silent && now - peer.heard >= half),
             None => !waits_for_silent,
         };
         let is_blamed = |peer: &Peer| peer.gates && peer.path.is_blamed() && is_slow(peer);

@@ -1,5 +1,6 @@
 //! The states of a sender. Each variant owns the data that has a meaning in that state only.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use groupcast_core::trace::Transition;
@@ -66,7 +67,7 @@ pub(super) struct Sending {
     pub(super) gate: Gate,
     /// Every receiver that is waited for has all packets below.
     pub(super) base: PacketNumber,
-    pub(super) parities: Parities,
+    pub(super) parities: Box<Parities>,
     /// Time-outs in a row that brought no progress.
     pub(super) backoff: u32,
     /// Whether everything that may be sent was sent, and only a report can change that.

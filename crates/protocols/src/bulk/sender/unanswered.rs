@@ -3,6 +3,7 @@
 //! comes. It repeats its announcement for those that come later, and says now and then that it is
 //! there.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use super::super::context::Context;
@@ -11,7 +12,6 @@ use super::super::ranges::RangeSet;
 use super::super::transfer::{Notice, Opening};
 use super::super::wire::DataHeader;
 use super::gate::Gate;
-use super::repair::Parities;
 use super::state::{Pass, Sending, Starting, State};
 use super::{Sender, Timer};
 
@@ -49,7 +49,7 @@ impl Sender {
                 pass: before.into_pass(),
                 gate: Gate::Known,
                 base: PacketNumber::ZERO,
-                parities: Parities::default(),
+                parities: Box::default(),
                 backoff: 0,
                 awaits_reports: false,
                 asks: false,
