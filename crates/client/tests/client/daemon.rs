@@ -221,7 +221,6 @@ impl Loop {
             let json = match &question {
                 Question::Status => format!("{{\"host\":\"{}\"}}", self.engine.host()),
                 Question::Groups => format!("[{}]", self.engine.groups().len()),
-                Question::BusClients(_) => String::new(),
                 Question::Rekey(path) => format!("{{\"path\":{path:?}}}"),
             };
             self.engine.answer(now, id, question, json.into());

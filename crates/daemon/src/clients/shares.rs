@@ -43,7 +43,8 @@ const TRACE_REST: Duration = Duration::from_millis(5);
 const PATTERN_COST: usize = READ_TOTAL;
 /// Who had one compiled rests for so long: three times what that takes at most.
 pub(super) const PATTERN_REST: Duration = Duration::from_millis(3);
-/// What a member counts in a view of a bimodal group that a client's own join or leave makes.
+/// What a client counts that is named in a view of a bimodal group, which a client's own join or
+/// leave makes, or walked over for a list of the clients of the bus.
 const NAME_COST: usize = 256;
 /// How many of them there may be in a turn before the client rests, so long for each: some four
 /// times as long as it takes to name it.
@@ -212,7 +213,7 @@ pub(super) struct ReadShare {
     begins: usize,
     /// Patterns that were compiled.
     patterns: usize,
-    /// Members in views that were made.
+    /// Clients in views and lists that were made.
     names: usize,
     /// There may be more to read.
     pub(super) more: bool,

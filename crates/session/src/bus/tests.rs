@@ -10,6 +10,7 @@ use groupcast_core::{
 };
 
 use super::*;
+use crate::frame::{ClientFrame, ClientKind, FEATURES, Hello, MAGIC, VERSION};
 use crate::groups::{Carrier, ClientId, Engine, EngineConfig, Transport};
 
 /// A daemon without others, and a client of its bus.
@@ -130,13 +131,14 @@ impl Solo {
             });
             Ok(id)
         });
-        while let Some((id, question)) = self.engine.poll_question() {
-            self.engine.answer(Time::ZERO, id, question, Bytes::new());
-        }
         let busy = !ordered.is_empty();
         for delivery in ordered {
             let event = Event::Deliver(delivery);
             self.engine.handle_event(Time::ZERO, Carrier::Order, event);
+        }
+        // Like a daemon: after what a ring of one has ordered.
+        while let Some((id, question)) = self.engine.poll_question() {
+            self.engine.answer(Time::ZERO, id, question, Bytes::new());
         }
         busy
     }
@@ -252,6 +254,67 @@ fn the_list_of_clients_shows_what_the_client_that_asks_did_before() {
     early.bus = Bus::new(None);
     let heard = early.say("clients\nquit\n");
     assert!(heard.contains("\n c2@h1 \"\"\n"), "{heard}");
+}
+
+#[test]
+fn the_list_of_clients_comes_before_what_the_program_does_next() {
+    let list = "ok 1\n c1@h1 \"\"\n";
+    assert_eq!(
+        Solo::new().say("clients\nquit\n"),
+        format!("{list}ok\nclosed bye good-bye\n")
+    );
+    let mut ends = Solo::new();
+    ends.bus.take_text(b"clients\n");
+    assert_eq!(ends.end(), format!("{list}closed bye good-bye\n"));
+    assert_eq!(
+        Solo::new().say("accept * room\nclients\nreject * room\n"),
+        "ok\nok 1\n c1@h1 \"\" room\nok\n"
+    );
+    assert_eq!(Solo::new().say("clients\n".repeat(20)), list.repeat(20));
+}
+
+/// Each list costs a walk over all clients.
+#[test]
+fn who_asks_for_all_clients_has_each_of_them_counted_as_its_work() {
+    let mut solo = Solo::new();
+    let mut greeting = MAGIC.to_vec();
+    ClientFrame::Hello(Hello {
+        version_min: VERSION,
+        version_max: VERSION,
+        features: FEATURES,
+        kind: ClientKind::Application,
+        delivery_window: 1 << 20,
+        name: None,
+        token: None,
+    })
+    .encode(&mut greeting);
+    let join = ClientFrame::Join {
+        group: "g".into(),
+        discard_own: false,
+        ring: false,
+    };
+    join.encode(&mut greeting);
+    let mut asker = solo.id;
+    for _ in 0..300 {
+        asker = solo.engine.connected(Time::ZERO, Transport::Unix).unwrap();
+        solo.engine.space(asker).unwrap()[..greeting.len()].copy_from_slice(&greeting);
+        solo.engine.received_all(Time::ZERO, asker, greeting.len());
+        while solo.order() {}
+    }
+    let mut asked = Vec::new();
+    for token in 1..=3 {
+        let request = BusRequest::Clients;
+        ClientFrame::Bus { token, request }.encode(&mut asked);
+    }
+    solo.engine.space(asker).unwrap()[..asked.len()].copy_from_slice(&asked);
+    for (len, more) in [(asked.len(), true), (0, true), (0, true), (0, false)] {
+        let handled = solo.engine.received(Time::ZERO, asker, len);
+        assert_eq!(handled.more, more);
+        assert_eq!(
+            (handled.frames, handled.named >= 300),
+            (usize::from(more), more)
+        );
+    }
 }
 
 #[test]

@@ -64,7 +64,8 @@ impl Engine {
             return self.tell(now, id, &DaemonFrame::Done { token, result });
         }
         if request == BusRequest::Clients {
-            return self.ask_for_bus_clients(now, id, token);
+            let clients = self.bus_clients();
+            return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
         }
         if self.take_bimodal_bus(now, id, &request) {
             let result = Ok(());
@@ -324,8 +325,11 @@ impl Engine {
         is_known.then_some(names)
     }
 
-    /// All known clients of the bus, with their groups in all orders that this daemon is in.
-    pub(super) fn bus_clients(&self) -> Vec<BusClient> {
+    /// All known clients of the bus, with their groups in all orders that this daemon is in. All
+    /// clients are walked over, and count as named.
+    fn bus_clients(&mut self) -> Vec<BusClient> {
+        let rosters = self.orders.iter().flat_map(|it| it.table.rosters());
+        let walked: usize = rosters.map(|(_, roster)| roster.clients.len()).sum();
         let mut told: BTreeMap<&Arc<str>, BusClient> = BTreeMap::new();
         for client in self.orders.iter().flat_map(|it| it.table.bus_clients()) {
             let entry = told.entry(&client.private).or_insert_with(|| BusClient {
@@ -339,7 +343,10 @@ impl Engine {
             let groups = client.bus.iter().flat_map(|bus| bus.patterns.keys());
             entry.groups.extend(groups.map(ToString::to_string));
         }
-        told.into_values().collect()
+        let clients: Vec<BusClient> = told.into_values().collect();
+        let groups: usize = clients.iter().map(|client| client.groups.len()).sum();
+        self.named += (walked + groups) as u64;
+        clients
     }
 
     /// Sends a frame in its place among the client's messages.

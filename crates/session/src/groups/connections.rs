@@ -16,7 +16,8 @@ pub const REFUSED_MAX: usize = 64;
 const UNWELCOMED_MAX: usize = 64;
 /// The most frames that a call handles: what is read at once may have thousands of short ones.
 const FRAMES_MAX: usize = 64;
-/// A call handles no more frames once views of bimodal groups that it made name so many members.
+/// A call handles no more frames once views of bimodal groups and lists of clients that it made
+/// name so many clients.
 const NAMED_MAX: u64 = 256;
 /// A client for which publishers are held back gets more time when it has taken this share of
 /// `stop_publishers_at`.
@@ -34,7 +35,8 @@ pub struct Handled {
     /// A pattern had to be compiled, which takes up to a millisecond: what stands behind it waits
     /// for a later turn.
     pub compiled: bool,
-    /// Members in views of bimodal groups that were made for them.
+    /// Members in views of bimodal groups that were made for them, and clients and groups that were
+    /// walked over for lists of the clients of the bus.
     pub named: usize,
     /// Frames behind these wait, if there are any: [`Engine::received`] goes on with 0 bytes.
     pub more: bool,
@@ -117,7 +119,7 @@ impl Engine {
     pub fn received(&mut self, now: Time, client: ClientId, len: usize) -> Handled {
         let published = self.journal.counters.published;
         let compiled = self.journal.counters.patterns_compiled;
-        let named = self.bimodal.named();
+        let named = self.named;
         let moved = self.clients.link_mut(client).map_or(0, |link| {
             link.decoder.filled(len);
             link.decoder.take_moved()
@@ -129,7 +131,7 @@ impl Engine {
             messages,
             moved,
             compiled: self.journal.counters.patterns_compiled > compiled,
-            named: (self.bimodal.named() - named) as usize,
+            named: (self.named - named) as usize,
             more,
         }
     }
@@ -145,7 +147,7 @@ impl Engine {
     /// Handles frames; how many, and whether there may be more.
     fn handle_frames(&mut self, now: Time, client: ClientId) -> (usize, bool) {
         let (mut frames, mut more) = (0, false);
-        let named_max = self.bimodal.named() + NAMED_MAX;
+        let named_max = self.named + NAMED_MAX;
         while let Some(client_ref) = self.clients.get_mut(client) {
             if !client_ref.is_reading() {
                 return (frames, false);
@@ -160,7 +162,7 @@ impl Engine {
                     let compiled = self.journal.counters.patterns_compiled;
                     self.handle_frame(now, client, raw);
                     let has_compiled = self.journal.counters.patterns_compiled > compiled;
-                    let has_named = self.bimodal.named() >= named_max;
+                    let has_named = self.named >= named_max;
                     if has_compiled || has_named || frames >= FRAMES_MAX {
                         more = true;
                         break;

@@ -167,6 +167,9 @@ pub struct Engine {
     planted: Option<crate::guests::Planted>,
     schedule: Schedule,
     questions: VecDeque<(ClientId, Question)>,
+    /// Clients that were named at once for requests of a client, since the start: in views of
+    /// bimodal groups for its own joins and leaves, and in lists of the clients of the bus.
+    named: u64,
     journal: Journal,
     /// The token that clients over TCP must have.
     tcp_token: Option<AccessToken>,
@@ -202,6 +205,7 @@ impl Engine {
             planted: None,
             schedule: Schedule::default(),
             questions: VecDeque::new(),
+            named: 0,
             journal: Journal::default(),
             tcp_token: None,
             access: Access::default(),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use groupcast_core::Time;
 
 use super::{ClientId, Engine, Transport};
-use crate::frame::{DaemonFrame, Reject};
+use crate::frame::DaemonFrame;
 
 /// The most questions of one client that wait; further ones are skipped.
 const QUESTIONS_MAX: usize = 16;
@@ -24,9 +24,6 @@ pub enum Question {
     /// To change the cluster's key to the key in a file on this host: answered in JSON. Only
     /// clients on the Unix socket may ask.
     Rekey(PathBuf),
-    /// Which clients of the bus there are, by a request with this token: the engine knows the
-    /// answer, and the JSON is not used.
-    BusClients(u64),
 }
 
 impl Engine {
@@ -52,11 +49,6 @@ impl Engine {
             Question::Status => DaemonFrame::StatusReport(json),
             Question::Groups => DaemonFrame::GroupsReport(json),
             Question::Rekey(_) => DaemonFrame::RekeyReport(json),
-            Question::BusClients(token) => {
-                let clients = self.bus_clients();
-                let report = DaemonFrame::BusClientsReport { token, clients };
-                return self.tell(now, client, &report);
-            }
         };
         self.reply(now, client, &frame);
     }
@@ -74,8 +66,7 @@ impl Engine {
              `rekey`, only root and the daemon's own user may\"}"
         } else {
             let path = PathBuf::from(OsString::from_vec(path));
-            self.ask(client, Question::Rekey(path));
-            return;
+            return self.ask(client, Question::Rekey(path));
         };
         self.reply(now, client, &DaemonFrame::RekeyReport(error.into()));
     }
@@ -85,23 +76,13 @@ impl Engine {
         self.clients.get(client)?.user
     }
 
-    /// The same for a question whose every request is answered: one too many is refused.
-    pub(super) fn ask_for_bus_clients(&mut self, now: Time, client: ClientId, token: u64) {
-        if !self.ask(client, Question::BusClients(token)) {
-            let text = format!("{QUESTIONS_MAX} questions of this client wait: ask again");
-            let result = Err((Reject::Other, text));
-            self.tell(now, client, &DaemonFrame::Done { token, result });
+    /// Queues a question, unless [`QUESTIONS_MAX`] of the client wait already.
+    pub(super) fn ask(&mut self, client: ClientId, question: Question) {
+        if let Some(asker) = self.clients.get_mut(client)
+            && asker.questions < QUESTIONS_MAX
+        {
+            asker.questions += 1;
+            self.questions.push_back((client, question));
         }
-    }
-
-    /// Queues a question, unless [`QUESTIONS_MAX`] of the client wait already; whether it did.
-    pub(super) fn ask(&mut self, client: ClientId, question: Question) -> bool {
-        let asker = self.clients.get_mut(client);
-        let Some(asker) = asker.filter(|it| it.questions < QUESTIONS_MAX) else {
-            return false;
-        };
-        asker.questions += 1;
-        self.questions.push_back((client, question));
-        true
     }
 }

@@ -64,12 +64,8 @@ impl Engine {
                     self.after_output(now, id, 0);
                 }
             }
-            ClientFrame::Status => {
-                self.ask(id, Question::Status);
-            }
-            ClientFrame::Groups => {
-                self.ask(id, Question::Groups);
-            }
+            ClientFrame::Status => self.ask(id, Question::Status),
+            ClientFrame::Groups => self.ask(id, Question::Groups),
             ClientFrame::Ping { token } => {
                 self.reply(now, id, &DaemonFrame::Pong { token });
             }

@@ -464,7 +464,6 @@ impl World {
             let json = match &question {
                 Question::Status => format!("{{\"clients\":{}}}", daemon.clients.len()),
                 Question::Groups => format!("[{}]", daemon.engine.groups().len()),
-                Question::BusClients(_) => String::new(),
                 Question::Rekey(path) => format!("{{\"path\":{path:?}}}"),
             };
             daemon.engine.answer(now, id, question, json.into());

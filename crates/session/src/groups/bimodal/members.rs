@@ -266,7 +266,7 @@ impl Engine {
         id: ClientId,
     ) {
         let named = self.show_bimodal_view(now, index, cause, Some(changed), vec![id]);
-        self.bimodal.named += named as u64;
+        self.named += named as u64;
     }
 
     /// A client leaves all bimodal groups.

@@ -63,9 +63,6 @@ pub(super) struct Bimodal {
     filters: Filters,
     /// Hashes of the names of groups that are bimodal at other daemons, and not here.
     elsewhere: BTreeSet<NodeId>,
-    /// The members that views named which clients were shown for their own joins and leaves, since
-    /// the start.
-    named: u64,
 }
 
 #[derive(Debug)]
@@ -102,13 +99,7 @@ impl Bimodal {
             groups: groups.collect(),
             filters: Filters::default(),
             elsewhere: BTreeSet::new(),
-            named: 0,
         }
-    }
-
-    /// How many members views have named that clients were shown for their own joins and leaves.
-    pub(super) fn named(&self) -> u64 {
-        self.named
     }
 
     /// How many groups there are: their indices are below it.
