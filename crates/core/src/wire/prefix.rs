@@ -22,8 +22,9 @@ pub const PREFIX_LEN: usize = 24;
 pub const MAGIC: [u8; 2] = *b"gc";
 /// What this code speaks.
 ///
-/// 2.0: hellos without memory, keys for each purpose. 1.0 is refused.
-pub const VERSION: Version = Version { major: 2, minor: 0 };
+/// 2.0: hellos without memory, keys for each purpose. 3.0: messages of the ring in parts; a daemon
+/// of 2.0 takes a part of what is recovered for the whole, and would deliver less than the others.
+pub const VERSION: Version = Version { major: 3, minor: 0 };
 
 /// The bit of the nonce that says so.
 const ADDRESSED: u64 = 1 << 63;
@@ -136,7 +137,7 @@ mod tests {
             counter: 0x2122_2324_2526_2728,
         };
         let bytes = prefix.encode();
-        assert_eq!(bytes[..8], [b'g', b'c', 2, 0, 1, 2, 3, 4]);
+        assert_eq!(bytes[..8], [b'g', b'c', 3, 0, 1, 2, 3, 4]);
         assert_eq!(
             bytes[8..],
             [
@@ -186,11 +187,11 @@ mod tests {
             Prefix::decode(&bytes[..23]),
             Err(PrefixError::Short(_))
         ));
-        bytes[2] = 1;
-        let former = PrefixError::Version(Version { major: 1, minor: 0 });
+        bytes[2] = 2;
+        let former = PrefixError::Version(Version { major: 2, minor: 0 });
         assert_eq!(Prefix::decode(&bytes), Err(former));
         let told = alloc::format!("{former}");
-        assert_eq!(told, "version 1.0, this side speaks 2.0");
+        assert_eq!(told, "version 2.0, this side speaks 3.0");
         bytes[0] = b'x';
         assert_eq!(Prefix::decode(&bytes), Err(PrefixError::Magic));
     }
