@@ -179,3 +179,40 @@ fn a_status_is_never_that_of_an_earlier_command() {
         assert_eq!(status["receivers"], Value::Array(Vec::new()), "{status}");
     }
 }
+
+#[test]
+fn a_file_that_is_sent_is_not_replaced_by_the_status() {
+    let group = Group::new();
+    fs::create_dir(group.path("tree")).unwrap();
+    fs::write(group.path("file"), "content").unwrap();
+    fs::write(group.path("tree/file"), "content").unwrap();
+    std::os::unix::fs::symlink("file", group.path("link")).unwrap();
+    for (sent, status) in [
+        ("file", "file"),
+        ("file", "tree/../file"),
+        ("link", "file"),
+        ("link", "link"),
+        ("tree", "tree/file"),
+        ("tree/../tree", "tree/file"),
+        ("tree", "tree/new"),
+    ] {
+        let refused = group.send(&[sent, "--status", status]);
+        assert_eq!(refused.code, 2, "{sent} {status}: {}", refused.stderr);
+        assert!(
+            refused.stderr.contains("among the files"),
+            "{}",
+            refused.stderr
+        );
+        for file in ["file", "link", "tree/file"] {
+            assert_eq!(group.host.read(file), "content", "{sent} {status}");
+        }
+        assert!(!group.path("tree/new").exists(), "{sent} {status}");
+        assert!(group.path("link").is_symlink(), "{sent} {status}");
+    }
+    let _one = group.receiver("one", &[]);
+    let left_out = ["tree", "--status", "tree/status", "--exclude", "tree/stat*"];
+    let sent = group.send(&left_out);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let sent = group.send(&["link", "--status", "tree/file"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+}

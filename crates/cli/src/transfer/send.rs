@@ -195,6 +195,20 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn attempt(args: Args) -> Result<ExitCode, Failure> {
+    // It is replaced from the start, and what was there would be lost.
+    if let Some(path) = &args.status
+        && Scan::takes(
+            &args.paths,
+            &exclude(&args.exclude).unwrap_or_default(),
+            path,
+        )
+    {
+        let path = printable(path.as_os_str().as_encoded_bytes());
+        return Err(Failure::usage(format!(
+            "the status file {path} is among the files that are sent, and changes meanwhile"
+        ))
+        .help("keep it elsewhere, or leave it out with --exclude"));
+    }
     let begin = |path: &Path| {
         StatusFile::begin(path).map_err(|error| {
             let path = path.display();
@@ -241,15 +255,6 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
     }
     let audience = args.audience(bulk.receivers_max)?;
     let (cargo, label) = cargo(&args.paths, &args.exclude)?;
-    if let (Some(path), Cargo::Files(scan)) = (&args.status, &cargo)
-        && is_sent(path, scan)
-    {
-        let path = printable(path.as_os_str().as_encoded_bytes());
-        return Err(Failure::usage(format!(
-            "the status file {path} is among the files that are sent, and changes meanwhile"
-        ))
-        .help("keep it elsewhere, or leave it out with --exclude"));
-    }
     let is_pipe = match &cargo {
         Cargo::Files(scan) if args.dry_run => return dry_run(scan, args.json),
         Cargo::Files(_) => false,
@@ -362,16 +367,6 @@ impl Screen {
     }
 }
 
-/// Whether the file at `path` is one of those that are sent.
-fn is_sent(path: &Path, scan: &Scan) -> bool {
-    let Ok(whole) = path.canonicalize() else {
-        return false;
-    };
-    let same_name = |source: &&PathBuf| source.file_name() == path.file_name();
-    let mut sources = scan.sources.iter().filter(same_name);
-    sources.any(|source| source.canonicalize().is_ok_and(|source| source == whole))
-}
-
 /// Says what would be sent.
 fn dry_run(scan: &Scan, json: bool) -> Result<ExitCode, Failure> {
     printed(super::dry_run::list(&scan.manifest, json))?;
@@ -453,9 +448,14 @@ impl Args {
     }
 }
 
+/// What `patterns` leave out.
+fn exclude(patterns: &[String]) -> Result<Exclude, Failure> {
+    Exclude::new(patterns.iter().map(String::as_str)).map_err(Failure::usage)
+}
+
 /// What is sent, and its name for people.
-fn cargo(paths: &[PathBuf], exclude: &[String]) -> Result<(Cargo, String), Failure> {
-    let exclude = Exclude::new(exclude.iter().map(String::as_str)).map_err(Failure::usage)?;
+fn cargo(paths: &[PathBuf], patterns: &[String]) -> Result<(Cargo, String), Failure> {
+    let exclude = exclude(patterns)?;
     if let [path] = paths
         && path == Path::new("-")
     {

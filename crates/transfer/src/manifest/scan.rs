@@ -113,6 +113,35 @@ impl Scan {
         Self::at_most(Limits::default().entries_max, paths, exclude)
     }
 
+    /// Whether a file at `file`, if there is one, would be among those that
+    /// [`without`](Self::without) finds.
+    pub fn takes(paths: &[PathBuf], exclude: &Exclude, file: &Path) -> bool {
+        let Some(place) = place_of(file) else {
+            return false;
+        };
+        paths.iter().any(|path| {
+            let Ok(mut entry) = name_of(path) else {
+                return false;
+            };
+            // A link that is named stands for its target, and is replaced itself.
+            if place_of(path).as_ref() == Some(&place) {
+                return !exclude.matches(&entry, false);
+            }
+            let whole = path.canonicalize().ok();
+            let below = whole.and_then(|whole| place.strip_prefix(whole).ok().map(Path::to_owned));
+            let Some(below) = below else {
+                return false;
+            };
+            let mut is_out = false;
+            for name in &below {
+                is_out |= exclude.matches(&entry, true);
+                entry.push(b'/');
+                entry.extend_from_slice(name.as_bytes());
+            }
+            !is_out && !exclude.matches(&entry, false)
+        })
+    }
+
     fn at_most(max: usize, paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
         let mut walk = Walk {
             max,
@@ -231,6 +260,16 @@ impl Walk<'_> {
             excluded: self.excluded,
         })
     }
+}
+
+/// Where the name `path` is, whole: its directory without symbolic links, and the last name, which
+/// may be that of one.
+fn place_of(path: &Path) -> Option<PathBuf> {
+    let directory = match path.parent()? {
+        here if here.as_os_str().is_empty() => Path::new("."),
+        directory => directory,
+    };
+    Some(directory.canonicalize().ok()?.join(path.file_name()?))
 }
 
 /// Checks before anybody waits for it that the file at `source` can be read, and that it is as long
