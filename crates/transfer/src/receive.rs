@@ -327,7 +327,8 @@ impl Service {
         about: &About,
         tell: &mut dyn FnMut(ReceiveEvent<'_>),
     ) {
-        if let Err(reason) = self.start(&described, about) {
+        let has_room = self.has_room().map_err(str::to_owned);
+        if let Err(reason) = has_room.and_then(|()| self.start(&described, about)) {
             self.refuse(&described, &reason, tell);
         }
     }
@@ -385,14 +386,22 @@ impl Service {
         })
     }
 
-    /// The target of a transfer, or why it is refused.
-    fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
+    /// Whether one more transfer may begin. One that takes over from another is none more.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn has_room(&mut self) -> Result<(), &'static str> {
         self.retired.retain(|(_, thread)| !thread.is_finished());
         let ending = self.ending.len() + self.retired.len();
         let under_way = self.transfers.len() + self.lists.len() + self.followers.len() + ending;
-        if under_way >= Self::TRANSFERS_MAX {
-            return Err("this receiver takes no more transfers at once");
+        match under_way < Self::TRANSFERS_MAX {
+            true => Ok(()),
+            false => Err("this receiver takes no more transfers at once"),
         }
+    }
+
+    /// The target of a transfer, or why it is refused.
+    fn target(&mut self, about: &About, id: TransferId) -> Result<Target, &'static str> {
         let home = self.home.clone();
         match (about.content, home) {
             (Content::List { .. }, None) => Err("this receiver takes a stream only"),

@@ -48,7 +48,9 @@ impl Bulk {
     /// before.
     ///
     /// # Errors
-    /// If there is no such transfer, it was not accepted or is concluded, or it carries messages.
+    /// If there is no such transfer, it was not accepted or is concluded, or it carries messages;
+    /// or if what it holds counts before it is concluded: its sender does not ask what becomes of
+    /// it ([`confirms`](Self::confirms)), or it is not delivered [at once](DeliverTo::AtOnce).
     pub fn hold_again(
         &mut self,
         now: Time,
@@ -136,6 +138,12 @@ impl Bulk {
     /// When the sender of a transfer that was announced here was last heard.
     pub fn heard(&self, id: TransferId) -> Option<Time> {
         self.receivers.get(&id).map(Receiver::heard)
+    }
+
+    /// Whether the sender of a transfer that was announced here waits until its user has concluded
+    /// it ([`Transfer::confirm`](super::Transfer::confirm)).
+    pub fn confirms(&self, id: TransferId) -> bool {
+        self.receivers.get(&id).is_some_and(Receiver::confirms)
     }
 
     /// When this receiver delivers what it has of a transfer that was announced; steps are the

@@ -20,6 +20,9 @@ use crate::manifest::ContentId;
 /// Why a transfer ends whose receiver is stopped.
 pub(super) const STOPPED_HERE: &str = "the receiver was stopped";
 
+/// Why a transfer ends whose content another one brings.
+pub(super) const SENT_ANEW: &str = "the same content is sent anew";
+
 impl Service {
     /// Everything has come, and is kept aside until all receivers have it.
     pub(super) fn verify(&mut self, id: TransferId) {
@@ -126,9 +129,16 @@ impl Service {
     /// The protocol has ended the transfer well, or the sender is gone after everything had come.
     pub(super) fn ended_well(&mut self, id: TransferId, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
         self.unfollow(id, "its sender is not heard any more", tell);
-        match self.transfers.remove(&id) {
-            Some(incoming) if incoming.state == State::Publishing => self.ending.push(incoming),
-            Some(incoming) => self.retire(incoming),
+        match self.transfers.get(&id).map(|incoming| incoming.state) {
+            // The protocol takes all for received: it has followed another one, and was to bring
+            // the rest.
+            Some(State::Preparing | State::Receiving) => self.broke_off(id, &Failure::Lost, tell),
+            Some(State::Publishing) => self.ending.extend(self.transfers.remove(&id)),
+            Some(State::Concluded) => {
+                if let Some(incoming) = self.transfers.remove(&id) {
+                    self.retire(incoming);
+                }
+            }
             None => {}
         }
     }
@@ -157,7 +167,7 @@ impl Service {
         }
         let kept = !is_gone && incoming.is_kept;
         let reason = self.reason_of(failure);
-        self.followers.led_by_nobody(id);
+        self.followers.led_by_nobody(id, kept);
         // A transfer that is for other receivers has not failed here.
         self.totals.failed += usize::from(*failure != Failure::Excluded);
         tell(ReceiveEvent::Failed {
@@ -238,8 +248,10 @@ impl Service {
         self.retired.extend(threads);
         let now = self.host.now();
         for id in lists.into_iter().chain(former) {
-            let reason = "the same content is sent anew";
-            self.host.bulk().conclude(now, id, Err(reason));
+            // What is still looked at may have no answer yet.
+            let name = self.receiving.link.name.as_bytes();
+            self.host.bulk().refuse(now, id, SENT_ANEW, name);
+            self.host.bulk().conclude(now, id, Err(SENT_ANEW));
             self.forget(id);
         }
     }
@@ -258,8 +270,8 @@ impl Service {
 
     /// Forgets a transfer. Its disk's thread ends by itself.
     pub(super) fn forget(&mut self, id: TransferId) {
-        self.followers.led_by_nobody(id);
         if let Some(incoming) = self.transfers.remove(&id) {
+            self.followers.led_by_nobody(id, incoming.is_kept);
             self.retire(incoming);
         }
     }

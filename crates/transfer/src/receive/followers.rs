@@ -12,8 +12,10 @@
 //! follows it.
 //!
 //! Transfers that wait for all receivers before they put anything in place (`--together`) do not
-//! follow, and nothing follows them: the later one takes over.
+//! follow, and nothing follows them: the later one takes over. So do those whose senders do not ask
+//! what becomes of them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -23,7 +25,7 @@ use groupcast_protocols::bulk::{Acceptance, DeliverTo, Order, TransferId};
 use super::Service;
 use super::event::{Described, ReceiveEvent};
 use crate::about::{About, Content};
-use crate::incoming::State;
+use crate::incoming::{Incoming, State};
 use crate::manifest::ContentId;
 
 /// Transfers whose content is under way from other senders.
@@ -32,6 +34,9 @@ pub(super) struct Followers {
     following: Vec<Following>,
     /// How long the transfer that others follow may bring nothing.
     pub(super) patience: Duration,
+    /// How often in a row a transfer of a content has brought nothing at all until another one took
+    /// its place.
+    in_vain: BTreeMap<ContentId, u32>,
 }
 
 impl Default for Followers {
@@ -40,6 +45,7 @@ impl Default for Followers {
             waiting: Vec::new(),
             following: Vec::new(),
             patience: Self::STALLED,
+            in_vain: BTreeMap::new(),
         }
     }
 }
@@ -57,6 +63,8 @@ struct Following {
     about: About,
     /// The transfer that brings the content; `None`: it is to be found anew.
     leader: Option<TransferId>,
+    /// Whether bytes are kept that former transfers have brought.
+    kept: bool,
     /// Whether the protocol knows that it holds everything.
     is_received: bool,
     end: Option<End>,
@@ -79,6 +87,9 @@ impl Followers {
     const HEARD_WITHIN: Duration = Duration::from_millis(1500);
     /// A sender that waits for a short while, as for its turn at a slow receiver, goes on.
     const STALLED: Duration = Duration::from_secs(30);
+    /// At each change all that has come is read again: where all senders stall, each change that
+    /// brings nothing doubles the patience, at most so often.
+    const DOUBLINGS_MAX: u32 = 5;
 
     /// Forgets a transfer that has ended; which it was, if it followed another one.
     fn forget(&mut self, id: TransferId) -> Option<Described> {
@@ -106,10 +117,13 @@ impl Followers {
         }
     }
 
-    /// A transfer brings its content no more: those that follow it have another one to follow.
-    pub(super) fn led_by_nobody(&mut self, leader: TransferId) {
+    /// A transfer brings its content no more, and what it has brought is `kept`, or not: those that
+    /// follow it have another one to follow.
+    pub(super) fn led_by_nobody(&mut self, leader: TransferId, kept: bool) {
         for one in &mut self.following {
-            one.leader.take_if(|it| *it == leader);
+            if one.leader.take_if(|it| *it == leader).is_some() {
+                one.kept = kept;
+            }
         }
     }
 
@@ -129,14 +143,22 @@ impl Service {
     /// The transfer that brings `content`, of another sender than that of `id`, if anything may
     /// follow it.
     fn leader(&mut self, content: ContentId, id: TransferId) -> Option<TransferId> {
+        let leader = self.brings(content, id)?;
+        let bulk = self.host.bulk();
+        let mut both = [leader, id].into_iter();
+        let follows =
+            both.all(|id| bulk.deliver_to(id) == Some(DeliverTo::AtOnce) && bulk.confirms(id));
+        follows.then_some(leader)
+    }
+
+    /// The transfer that brings `content`, other than `id`.
+    fn brings(&self, content: ContentId, id: TransferId) -> Option<TransferId> {
         let mut transfers = self.transfers.iter();
         let leader = transfers.find(|(other, one)| {
             let comes = matches!(one.state, State::Preparing | State::Receiving);
             **other != id && comes && one.content_id() == Some(content)
         });
-        let leader = *leader?.0;
-        let both = [leader, id].map(|id| self.host.bulk().deliver_to(id));
-        (both == [Some(DeliverTo::AtOnce); 2]).then_some(leader)
+        Some(*leader?.0)
     }
 
     /// Whether the files that are announced are under way from another sender: then it is seen
@@ -170,6 +192,10 @@ impl Service {
             match leader {
                 Some(leader) if heard > Some(one.since) => self.follows(one, leader, tell),
                 Some(_) if !is_over => self.followers.waiting.push(one),
+                // A later one brings the content that nothing may follow.
+                None if content.is_some_and(|content| self.brings(content, id).is_some()) => {
+                    self.refuse(&one.described, super::ending::SENT_ANEW, tell);
+                }
                 // It has ended meanwhile, or its sender is gone.
                 _ => self.begin(one.described, &one.about, tell),
             }
@@ -228,7 +254,17 @@ impl Service {
                 && one.end.is_none()
                 && let Some(content) = content
             {
-                self.followers.following[at].leader = self.leader(content, id);
+                let leader = self.leader(content, id);
+                let may_go_on = leader.is_some() || self.brings(content, id).is_none();
+                let one = &mut self.followers.following[at];
+                one.leader = leader;
+                if !may_go_on {
+                    // It may not follow that one, which goes on with what has come.
+                    one.end = Some(End::Failed {
+                        reason: super::ending::SENT_ANEW.into(),
+                        kept: one.kept,
+                    });
+                }
             }
         }
         let is_stopped = self.is_stopped;
@@ -245,7 +281,7 @@ impl Service {
                 false => self.start(&one.described, &one.about),
             };
             if let Err(reason) = started {
-                self.fails_here(&one.described, &reason, true, tell);
+                self.fails_here(&one.described, &reason, one.kept, tell);
                 continue;
             }
             let leader = one.described.id;
@@ -261,33 +297,57 @@ impl Service {
     /// Has transfers that bring nothing for too long follow those that follow them.
     fn find_stalled(&mut self) {
         let now = self.host.now();
-        let patience = self.followers.patience;
+        let Followers {
+            following,
+            in_vain,
+            patience,
+            ..
+        } = &mut self.followers;
+        in_vain.retain(|content, _| {
+            let mut following = following.iter();
+            following.any(|one| one.about.content_id() == Some(*content))
+        });
+        // What has brought something has the whole patience of a first one.
+        let in_vain_before = |one: &Incoming| match one.content_id() {
+            Some(content) if one.received == 0 => in_vain.get(&content).copied(),
+            _ => None,
+        };
+        let is_stalled = |one: &Incoming| {
+            let doublings = in_vain_before(one).unwrap_or_default();
+            let patience = *patience * (1 << doublings.min(Followers::DOUBLINGS_MAX));
+            one.state == State::Receiving && now - one.moved >= patience
+        };
         let is_ready = |one: &&Following| one.is_received && one.end.is_none();
-        let followers = self.followers.following.iter().filter(is_ready);
+        let followers = following.iter().filter(is_ready);
         let mut stalled: Vec<TransferId> = followers.filter_map(|one| one.leader).collect();
         stalled.dedup();
-        stalled.retain(|leader| {
-            self.transfers
-                .get(leader)
-                .is_some_and(|one| one.state == State::Receiving && now - one.moved >= patience)
-        });
+        stalled.retain(|leader| self.transfers.get(leader).is_some_and(is_stalled));
         for id in stalled {
             let Some(incoming) = self.transfers.remove(&id) else {
                 continue;
             };
+            if let Some(content) = incoming.content_id() {
+                let in_vain = self.followers.in_vain.entry(content).or_default();
+                *in_vain = match incoming.received {
+                    0 => *in_vain + 1,
+                    _ => 0,
+                };
+            }
             let described = incoming.described.clone();
             let about = About {
                 host: described.sender.clone(),
                 label: described.label.clone(),
                 content: incoming.content,
             };
+            let kept = incoming.is_kept;
             self.retire(incoming);
-            self.followers.led_by_nobody(id);
+            self.followers.led_by_nobody(id, kept);
             // It is the last to lead again.
             self.followers.following.push(Following {
                 described,
                 about,
                 leader: None,
+                kept,
                 is_received: false,
                 end: None,
             });
@@ -348,6 +408,7 @@ impl Service {
                 described: one.described,
                 about: one.about,
                 leader: Some(leader),
+                kept: false,
                 is_received: false,
                 end: None,
             });

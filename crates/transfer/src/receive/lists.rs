@@ -168,7 +168,8 @@ impl Service {
             length: Some(layout.len()),
             ..described.clone()
         });
-        let target = self.target(about, described.id);
+        let has_room = self.has_room();
+        let target = has_room.and_then(|()| self.target(about, described.id));
         let opened = target.map_err(str::to_owned).and_then(|target| {
             let opened = Disk::open(target, command, self.host.waker());
             opened.map_err(|refused| self.not_started(Some(content), refused))

@@ -116,6 +116,16 @@ struct Source {
 
 impl Source {
     fn begin(bed: &Bed, content: Content, stream: Vec<u8>, label: &str) -> Self {
+        Self::that_delivers(bed, content, stream, label, DeliverTo::AtOnce)
+    }
+
+    fn that_delivers(
+        bed: &Bed,
+        content: Content,
+        stream: Vec<u8>,
+        label: &str,
+        deliver_to: DeliverTo,
+    ) -> Self {
         let mut host = BulkHost::open(&bed.link("sender")).unwrap();
         let about = About {
             host: "sender".into(),
@@ -129,7 +139,7 @@ impl Source {
             receivers: Wanted::Count(1),
             subgroups: Subgroups::ALL,
             confirm: true,
-            deliver_to: DeliverTo::AtOnce,
+            deliver_to,
             replies: false,
             strict: false,
         };
@@ -149,11 +159,21 @@ impl Source {
     }
 
     fn labelled(bed: &Bed, files: &mut Files, label: &str) -> Self {
+        Self::begin(bed, files.content(), Self::stream(files), label)
+    }
+
+    /// A sender of `files` that all are to put in place together.
+    fn together(bed: &Bed, files: &mut Files) -> Self {
+        let stream = Self::stream(files);
+        Self::that_delivers(bed, files.content(), stream, "label", DeliverTo::Aside)
+    }
+
+    fn stream(files: &mut Files) -> Vec<u8> {
         let mut stream = files.manifest().to_vec();
         for index in 0..files.layout().chunks() {
             stream.extend_from_slice(&files.read_chunk(index).unwrap());
         }
-        Self::begin(bed, files.content(), stream, label)
+        stream
     }
 
     /// A sender of the list of `files`, with their hashes.
@@ -482,6 +502,88 @@ fn a_sender_that_brings_nothing_for_long_follows_the_one_that_follows_it() {
         let outcome = until_settled(&mut service, &mut source, &mut told);
         assert_eq!(outcome, Outcome::Complete);
     }
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+}
+
+#[test]
+fn a_sender_that_puts_in_place_together_takes_over_from_one_that_others_follow() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let (mut service, mut first, mut second) = with_follower(&bed, &mut told);
+    let mut third = Source::together(&bed, &mut bed.again("file"));
+    let sources = &mut [&mut first, &mut second, &mut third];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete == 1
+    });
+    assert_eq!(
+        told.0,
+        ["failed: the same content is sent anew", "complete"]
+    );
+    let outcome = until_settled(&mut service, &mut third, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+    for mut source in [first, second] {
+        let outcome = until_settled(&mut service, &mut source, &mut told);
+        let (Outcome::Failed(reason) | Outcome::Refused(reason)) = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(reason, "the same content is sent anew");
+    }
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+}
+
+#[test]
+fn a_sender_whose_files_are_looked_at_hears_that_they_are_sent_anew() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut files = bed.file("file", LEN);
+    let content = content_id(files.manifest());
+    // The disk's thread waits for that of a former transfer.
+    let former = thread::spawn(|| thread::sleep(Duration::from_secs(2)));
+    service.retired.push((Some(content), former));
+    let mut first = Source::of(&bed, &mut files);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    service.make_way(content);
+    let outcome = until_settled(&mut service, &mut first, &mut told);
+    let expected = Outcome::Refused("the same content is sent anew".into());
+    assert_eq!(outcome, expected);
+}
+
+#[test]
+fn another_sender_leads_if_the_next_one_is_gone_before_it_brings_anything() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let (mut service, mut first, mut second) = with_follower(&bed, &mut told);
+    let mut third = Source::of(&bed, &mut bed.again("file"));
+    let sources = &mut [&mut first, &mut second, &mut third];
+    until(&mut service, sources, &mut told, |it| {
+        it.followers.following() == 2
+    });
+    let now = first.host.now();
+    first.host.bulk().cancel(now, first.id, STOPPED);
+    let former = first.id;
+    let sources = &mut [&mut first, &mut second, &mut third];
+    until(&mut service, sources, &mut told, |it| {
+        let mut transfers = it.transfers.iter();
+        transfers.any(|(id, one)| *id != former && one.state == State::Preparing)
+    });
+    let (next, mut last) = match service.transfers.contains_key(&second.id) {
+        true => (second, third),
+        false => (third, second),
+    };
+    // It has told the protocol that it holds everything: that is what the protocol says when it is
+    // not heard any more.
+    service.ended_well(next.id, &mut |event| told.take(&event));
+    drop(next);
+    let outcome = until_settled(&mut service, &mut last, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(told.0.len(), 3, "{:?}", told.0);
+    assert_eq!(told.0[1], "failed: its sender is not heard any more");
+    assert_eq!(told.0[2], "complete");
     assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
 }
 

@@ -51,7 +51,7 @@ use self::unanswered::Assembly;
 use super::config::Policy;
 use super::context::Context;
 use super::numbers::{PacketNumber, PassNumber, Stamp};
-use super::transfer::{Acceptance, Failure, Notice, TransferId};
+use super::transfer::{Acceptance, DeliverTo, Failure, Notice, TransferId};
 use super::wire::{Announce, Finish, Message, NAME_MAX, Poll, Purpose, REASON_MAX, Refusal, Start};
 use crate::xgm::Subgroups;
 
@@ -287,13 +287,14 @@ impl Receiver {
     }
 
     /// The user, who has taken it and not concluded, holds this of it and nothing else; false if
-    /// that cannot be.
+    /// that cannot be, or its sender may have settled it already.
     pub(super) fn hold_again(
         &mut self,
         context: &mut Context<'_>,
         acceptance: &Acceptance,
     ) -> bool {
-        let is_open = self.concluded.is_none() && !self.carries_messages();
+        let waits = self.confirms() && self.deliver_to() == DeliverTo::AtOnce;
+        let is_open = self.concluded.is_none() && !self.carries_messages() && waits;
         let packet = self.announce.packet;
         let Some(store) = self.state.store_mut().filter(|_| is_open) else {
             return false;
@@ -611,6 +612,11 @@ impl Receiver {
     /// Whether the transfer carries messages.
     pub(super) fn carries_messages(&self) -> bool {
         self.announce.messages.is_some()
+    }
+
+    /// Whether the sender waits until its user has concluded it.
+    pub(super) fn confirms(&self) -> bool {
+        self.announce.confirm
     }
 
     /// When the sender was last heard.
