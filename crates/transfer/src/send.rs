@@ -320,8 +320,9 @@ impl Sender {
                     // ends for them, too. That one has had its time.
                     if sending.together || sending.strict {
                         is_short = !absent(&named).is_empty();
+                        // Unless one is missing, nobody is ended here for want of another.
                         let came = named.iter().filter(|(.., outcome)| {
-                            !matches!(outcome, Outcome::Absent | Outcome::Vanished)
+                            is_short && !matches!(outcome, Outcome::Absent | Outcome::Vanished)
                         });
                         has_answered = came.map(|(member, ..)| member.node).collect();
                     } else {
