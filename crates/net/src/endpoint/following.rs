@@ -172,10 +172,11 @@ impl<P: Protocol> Endpoint<P> {
 }
 
 /// Where an endpoint at `address` should be: at its first address, else where it is, else at
-/// another address of its interface. One that the host has given itself is the last choice.
+/// another address of its interface. One that the host has given itself is the last choice, be it
+/// the first.
 fn choose<'a>(seat: &Seat, address: Ipv4Addr, up: &'a [Interface]) -> Option<&'a Interface> {
     let rank = |it: &Interface| match it.address {
-        at if at == seat.first => 0,
+        at if at == seat.first && !at.is_link_local() => 0,
         at if at == address => 1 + 2 * u8::from(at.is_link_local()),
         at => 2 + 2 * u8::from(at.is_link_local()),
     };
@@ -220,5 +221,24 @@ mod tests {
         assert_eq!(chosen(OTHER, &[eth0(OWN), eth0(OTHER)]), Some(OTHER));
         assert_eq!(chosen(OTHER, &[eth0(OTHER), ("eth1", FIRST)]), Some(FIRST));
         assert_eq!(chosen(OTHER, &[("eth1", OWN)]), None);
+    }
+
+    #[test]
+    fn a_first_address_that_the_host_gave_itself_is_left_and_not_gone_back_to() {
+        const OWN: [u8; 4] = [169, 254, 3, 3];
+        const OTHER: [u8; 4] = [10, 0, 0, 9];
+        let seat = Seat {
+            name: "eth0".into(),
+            index: 2,
+            first: OWN.into(),
+            is_there: true,
+        };
+        let both = up(&[("eth0", OWN), ("eth0", OTHER)]);
+        for at in [OWN, OTHER] {
+            let chosen = choose(&seat, at.into(), &both);
+            assert_eq!(chosen.map(|it| it.address.octets()), Some(OTHER));
+        }
+        let chosen = choose(&seat, OTHER.into(), &both[..1]);
+        assert_eq!(chosen.map(|it| it.address.octets()), Some(OWN));
     }
 }
