@@ -50,8 +50,8 @@ struct State<T> {
     is_closed: bool,
     /// Whether the thread has ended.
     is_over: bool,
-    /// Whether everything is printed then, and the last of it could be.
-    printed: io::Result<bool>,
+    /// Whether everything was printed then, and the last of it could be.
+    printed: io::Result<()>,
 }
 
 /// Says that the thread has ended, however it does.
@@ -108,7 +108,8 @@ impl<T: Send + 'static> Printer<T> {
                 left_out: 0,
                 is_closed: false,
                 is_over: false,
-                printed: Ok(false),
+                // What it is if the thread panics.
+                printed: Err(io::Error::other("its thread has failed")),
             }),
             changed: Condvar::new(),
         });
@@ -124,7 +125,7 @@ impl<T: Send + 'static> Printer<T> {
                 }
             }
             let closed = printing.close();
-            taken.lock().printed = closed.map(|()| true);
+            taken.lock().printed = closed;
             drop(over);
         };
         thread::Builder::new()
@@ -162,10 +163,10 @@ impl<T: Send + 'static> Printer<T> {
     }
 
     /// Returns when everything is printed: true; or [`LAST`](Self::LAST) after `stop` was set and
-    /// this was called: false, and the thread is left alone. False, too, if the thread has failed.
+    /// this was called: false, and the thread is left alone.
     ///
     /// # Errors
-    /// If the last item could not be printed, though its reader is there.
+    /// If the last item could not be printed, though its reader is there, or the thread has failed.
     pub(super) fn end(self, stop: &AtomicBool) -> io::Result<bool> {
         /// How late a stop request is seen.
         const PATIENCE: Duration = Duration::from_millis(50);
@@ -183,7 +184,7 @@ impl<T: Send + 'static> Printer<T> {
             let waited = self.queue.changed.wait_timeout(state, PATIENCE);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
-        std::mem::replace(&mut state.printed, Ok(false))
+        std::mem::replace(&mut state.printed, Ok(())).map(|()| true)
     }
 }
 
@@ -284,8 +285,9 @@ mod tests {
         }
         let printer = Printer::start(Fails).expect("a thread can be started");
         printer.print(());
-        let is_printed = printer.end(&AtomicBool::new(false));
-        assert!(!is_printed.expect("nothing is known of the last item"));
+        let failed = printer.end(&AtomicBool::new(false));
+        let failed = failed.expect_err("nothing is known of the last item");
+        assert_eq!(failed.to_string(), "its thread has failed");
     }
 
     #[test]
