@@ -498,11 +498,7 @@ impl Rate {
                     }
                     continue;
                 }
-                Heard::TooLittle(_) => {
-                    path.note_leap(None);
-                    continue;
-                }
-                Heard::NothingSent => continue,
+                Heard::TooLittle(_) | Heard::NothingSent => continue,
             };
             if settles {
                 found.any |= is_asked;
@@ -523,7 +519,7 @@ impl Rate {
                     found.add(judged);
                     path.note_limiting(&judged);
                 } else {
-                    path.note_leap(Some(&judged));
+                    path.note_leap(&judged);
                 }
             }
         }

@@ -214,11 +214,12 @@ impl Path {
         self.took_leap = None;
     }
 
-    /// It is not asked in an epoch of a leap, which shows this of it; `None`: too little was heard.
-    pub(super) fn note_leap(&mut self, judged: Option<&Judged>) {
+    /// It is not asked in an epoch of a leap, which shows this of it. One in which too little is
+    /// heard shows nothing.
+    pub(super) fn note_leap(&mut self, judged: &Judged) {
         // Once is enough: it would hold the others.
         if self.took_leap != Some(false) {
-            self.took_leap = judged.map(|judged| !judged.limits() && !judged.suspect);
+            self.took_leap = Some(!judged.limits() && !judged.suspect);
         }
     }
 

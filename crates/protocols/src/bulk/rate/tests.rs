@@ -416,6 +416,27 @@ fn who_takes_a_leap_stays_though_it_was_blamed() {
 }
 
 #[test]
+fn who_has_taken_a_leap_stays_though_too_little_is_heard_of_it_in_the_end() {
+    let mut several = Several::until_a_leap();
+    let mut shown = [CLEAN; 7];
+    shown[0] = CONGESTED;
+    let mut silent = 0;
+    for _ in 0..20 {
+        several.epoch(shown);
+        if several.rate.leaves_behind() {
+            assert!(silent > 0);
+            assert_eq!(several.paths[1].took_leap(), Some(true));
+            return;
+        }
+        if several.paths[1].took_leap() == Some(true) {
+            shown[1] = None;
+            silent += 1;
+        }
+    }
+    panic!("the leap did not come off");
+}
+
+#[test]
 fn a_leap_of_which_none_but_the_blamed_say_anything_ends() {
     let mut several = Several::until_a_leap();
     let before = several.rate.rate.expect("it is adaptive") / 2.0;

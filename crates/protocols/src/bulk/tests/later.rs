@@ -24,8 +24,8 @@ use crate::bulk::ranges::RangeSet;
 use crate::bulk::transfer::PhaseKind;
 use crate::bulk::wire::{Message, Purpose, ReceiverReport};
 use crate::bulk::{
-    Acceptance, BulkConfig, Cp, Multidriver, Order, Outcome, Policy, RateControl, SlowPolicy,
-    Transfer, Wanted,
+    Acceptance, BulkConfig, Cp, DeliverTo, Multidriver, Order, Outcome, Policy, RateControl,
+    SlowPolicy, Transfer, Wanted,
 };
 
 const RECEIVERS: usize = 12;
@@ -388,6 +388,42 @@ fn who_holds_less_than_it_said_gets_the_rest() {
             net.must(Duration::from_secs(20), Net::is_sent);
             assert!(net.outcomes().values().all(|it| *it == Outcome::Complete));
         }
+    }
+}
+
+/// A receiver of which nobody waits until its user concludes cannot take back what it holds: its
+/// sender may have settled it.
+#[test]
+fn who_counts_as_complete_without_its_user_cannot_hold_less() {
+    let length = 400 * PACKET;
+    for (confirm, deliver_to) in [
+        (false, DeliverTo::AtOnce),
+        (true, DeliverTo::Aside),
+        (
+            true,
+            DeliverTo::UpTo {
+                first: 0,
+                step: None,
+            },
+        ),
+    ] {
+        let mut net = Net::new(3, &config(), length);
+        let first = 0..length as u64;
+        net.acceptance[1] = Some(Acceptance {
+            held: std::vec![first],
+            ..accepting(Order::AsTheyCome)
+        });
+        let id = net.send(Transfer {
+            confirm,
+            deliver_to,
+            ..file(length, Wanted::Count(2))
+        });
+        net.run(Duration::from_millis(30));
+        let (now, nothing) = (net.now, accepting(Order::AsTheyCome));
+        assert_eq!(net.endpoints[1].deliver_to(id), Some(deliver_to));
+        assert_eq!(net.endpoints[1].confirms(id), confirm);
+        let again = net.endpoints[1].hold_again(now, id, &nothing);
+        assert!(again.is_err(), "{confirm}, {deliver_to:?}");
     }
 }
 
