@@ -176,7 +176,8 @@ impl Ring {
         let mut declared = commit.marks.iter();
         let declared = declared.find(|it| it.ring == ring.id);
         let own = ring.without(ring.own_max_n, &commit.left);
-        if declared.is_none_or(|it| usize::from(it.max_n) >= own) {
+        // Of an old ring that is not declared one member counts.
+        if declared.map_or(1, |it| usize::from(it.max_n)) >= own {
             return Vec::new();
         }
         let heard = self.goodbyes.iter().copied();

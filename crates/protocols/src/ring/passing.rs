@@ -36,12 +36,13 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// The most bytes of a datagram's body this time: what the way surely carries each second time
-    /// that it is sent again. In between it is sent as at first, for receivers that lose parts.
+    /// The most bytes of a datagram's body this time. What is sent again for the first time was
+    /// mostly lost by chance, or not yet answered, so it goes as it did; then what the way surely
+    /// carries, and so in turn: many parts are lost more easily than one datagram.
     fn most(&self) -> usize {
-        match self.again % 2 {
-            0 => self.way,
-            _ => self.way_surely,
+        match self.again > 0 && self.again.is_multiple_of(2) {
+            true => self.way_surely,
+            false => self.way,
         }
     }
 }

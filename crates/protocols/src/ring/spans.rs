@@ -101,7 +101,8 @@ impl Ring {
         (number, part): (u32, Part),
         bytes: &Bytes,
     ) {
-        let knows = |member| self.state.knows(member);
+        let candidates = self.candidates();
+        let knows = |member| self.state.knows(member) || candidates.contains(&member);
         let Some(whole) = self.spans.add(from, number, part, bytes, knows) else {
             return;
         };
