@@ -382,17 +382,13 @@ fn the_outcome_of_what_a_stopped_receiver_puts_in_place_may_be_lost_once() {
     assert_eq!(source.settle(), Outcome::Complete);
 }
 
-#[test]
-fn two_senders_of_one_content_at_once_end_with_the_same_outcome() {
-    let bed = Bed::new();
-    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
-    let mut service = bed.service(false, None);
-    let mut told = Told::default();
-    let mut first = Source::of(&bed, &mut bed.file("file", LONG));
-    until(&mut service, &mut [&mut first], &mut told, |it| {
-        it.transfers.len() == 1
-    });
-    let mut second = Source::of(&bed, &mut bed.again("file"));
+/// Both senders of `file` hear that this receiver has it, and it does.
+fn both_are_complete(
+    bed: &Bed,
+    mut service: Service,
+    mut told: Told,
+    [mut first, mut second]: [Source; 2],
+) {
     let sources = &mut [&mut first, &mut second];
     until(&mut service, sources, &mut told, |it| {
         it.totals.complete == 2
@@ -406,7 +402,7 @@ fn two_senders_of_one_content_at_once_end_with_the_same_outcome() {
 }
 
 #[test]
-fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
+fn two_senders_of_one_content_at_once_end_with_the_same_outcome() {
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
     let mut service = bed.service(false, None);
@@ -415,11 +411,16 @@ fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
     until(&mut service, &mut [&mut first], &mut told, |it| {
         it.transfers.len() == 1
     });
-    let mut second = Source::of(&bed, &mut bed.again("file"));
-    let sources = &mut [&mut first, &mut second];
-    until(&mut service, sources, &mut told, |it| {
-        it.followers.following() == 1
-    });
+    let second = Source::of(&bed, &mut bed.again("file"));
+    both_are_complete(&bed, service, told, [first, second]);
+}
+
+#[test]
+fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let (service, first, second) = with_follower(&bed, &mut told);
     let stop = AtomicBool::new(true);
     service.run(&stop, &mut |event| told.take(&event)).unwrap();
     assert_eq!(told.0, ["failed: the receiver was stopped"; 2]);
@@ -485,7 +486,7 @@ fn a_sender_that_brings_nothing_for_long_follows_the_one_that_follows_it() {
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
     let mut told = Told::default();
-    let (mut service, mut first, mut second) = with_follower(&bed, &mut told);
+    let (mut service, first, mut second) = with_follower(&bed, &mut told);
     let (former, next) = (first.id, second.id);
     service.followers.patience = Duration::from_millis(500);
     until(&mut service, &mut [&mut second], &mut told, |it| {
@@ -493,16 +494,7 @@ fn a_sender_that_brings_nothing_for_long_follows_the_one_that_follows_it() {
     });
     assert!(!service.transfers.contains_key(&former));
     service.followers.patience = Duration::from_secs(60);
-    let sources = &mut [&mut first, &mut second];
-    until(&mut service, sources, &mut told, |it| {
-        it.totals.complete == 2
-    });
-    assert_eq!(told.0, ["complete"; 2]);
-    for mut source in [first, second] {
-        let outcome = until_settled(&mut service, &mut source, &mut told);
-        assert_eq!(outcome, Outcome::Complete);
-    }
-    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+    both_are_complete(&bed, service, told, [first, second]);
 }
 
 #[test]
