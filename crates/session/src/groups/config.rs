@@ -100,10 +100,10 @@ groupcast_core::settings! {
         pub stalled_within: Duration = Duration::from_secs(30) => Spec::time(),
             "Too small: short pauses of a subscriber cost its connection. Too large: one subscriber that hangs stops \
              those publishers of its daemon that publish to it for that long.";
-        /// Bytes of messages held while daemons exchange their state; beyond it this daemon's
-        /// clients are disconnected rather than lose some. As many bytes of `reliable` and `fifo`
-        /// messages may wait that came before the join of their sender. What may come is bounded by
-        /// the send queues of the other daemons.
+        /// Bytes of messages, names and interrupted configurations held while daemons exchange
+        /// their state; beyond it this daemon's clients are disconnected rather than lose some. As
+        /// many bytes of `reliable` and `fifo` messages may wait that came before the join of their
+        /// sender. What may come is bounded by the send queues of the other daemons.
         pub held_max: usize = 1_024 * MIB => Spec::size(4096, u64::MAX),
             "Too small: clients are disconnected when daemons meet under load. Too large: memory.";
         /// The name of what orders the messages of the other groups, which clients are told.

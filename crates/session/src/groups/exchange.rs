@@ -43,6 +43,14 @@
 //! state is installed, by what all states say together. Messages of a daemon whose state never came
 //! are left out: as far as views show, no subscriber here was ever in its component.
 //!
+//! **Too much.** What is held has a limit, [`held_max`](super::EngineConfig::held_max): deliveries,
+//! interrupted configurations, and what is kept of their states. That is the names in the last
+//! state of each daemon, and those names of earlier ones that held messages use. Over the limit the
+//! connections of this daemon's subscribers end, because they must not miss messages without
+//! notice. Then nobody is left who could be shown the interrupted configurations. They become one,
+//! in which no names and no payloads are kept, and of other daemons only their requests, since all
+//! daemons have to know which came. It is carried out without views.
+//!
 //! # Example: an interrupted exchange
 //! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
 //! cy@h3 are in the group g. h2 has handed bo's message `hello` to the order when configuration 3,
@@ -88,6 +96,8 @@ use crate::guests::Parts;
 
 /// The memory of a held delivery beside its payload, about.
 const HELD_OVERHEAD: usize = 128;
+/// The memory of an interrupted configuration beside its deliveries and its members, about.
+const SEGMENT_OVERHEAD: usize = 512;
 
 /// The bytes that a held delivery counts for.
 pub(super) fn held_bytes(delivery: &Delivery) -> usize {
@@ -112,7 +122,10 @@ pub(super) struct Exchange {
     /// What the states of interrupted exchanges said of names, by daemon: held messages may use
     /// them.
     learned: BTreeMap<MemberId, Roster>,
-    pub(super) bytes: usize,
+    /// Bytes of held deliveries.
+    deliveries: usize,
+    /// Bytes of interrupted configurations and of `learned`.
+    interrupted: usize,
     /// Too much was held: data is not held any more, since no client is left that could get it.
     shed: bool,
 }
@@ -149,15 +162,21 @@ impl Exchange {
         }
         let mut delivery = delivery;
         if !self.shed || keeps_without_data(&mut delivery) {
-            self.bytes += held_bytes(&delivery);
+            self.deliveries += held_bytes(&delivery);
             segment.held.push_back(delivery);
         }
         false
     }
 
-    /// The exchange under way was interrupted; `next` are the daemons of the next configuration.
-    /// Of its states only names are kept, of daemons that are in `next` or have messages held here.
-    fn interrupt(&mut self, next: &[MemberId]) {
+    /// Bytes of all that is held.
+    pub(super) fn bytes(&self) -> usize {
+        self.deliveries + self.interrupted
+    }
+
+    /// The exchange under way was interrupted; `next` are the daemons of the next configuration,
+    /// and `local` is this one. Of its states only names are kept, of daemons that are in `next` or
+    /// have messages held here.
+    fn interrupt(&mut self, local: MemberId, next: &[MemberId]) {
         let Some(segment) = self.segments.last_mut() else {
             return;
         };
@@ -167,23 +186,75 @@ impl Exchange {
         segment.incomplete.clear();
         segment.parts.clear();
         segment.names.clear();
-        for (daemon, roster) in std::mem::take(&mut segment.states) {
+        let states = std::mem::take(&mut segment.states);
+        if self.shed {
+            return self.join_interrupted(local);
+        }
+        let used = self.used();
+        for (daemon, roster) in states {
             let learned = self.learned.entry(daemon);
             let learned = learned.or_insert_with(|| Roster::new(&roster.host));
+            learned.keep_clients(|client| used.contains(&(daemon, client)));
             learned.learn(&roster);
         }
-        let held: BTreeSet<MemberId> = self.held().iter().map(|it| it.id.sender).collect();
+        let held: BTreeSet<MemberId> = used.into_iter().map(|(daemon, _)| daemon).collect();
         self.learned
             .retain(|daemon, _| next.contains(daemon) || held.contains(daemon));
+        let segments = self.segments.iter().map(Segment::overhead);
+        let learned = self.learned.values().map(Roster::memory);
+        self.interrupted = segments.chain(learned).sum();
     }
 
-    /// Drops all held data.
-    fn shed(&mut self) {
+    /// The daemons of which messages are held, with the numbers of the clients that these use.
+    fn used(&self) -> BTreeSet<(MemberId, u64)> {
+        let held = self.held().into_iter();
+        let used = held.map(|delivery| {
+            let client = match Envelope::decode(&delivery.payload) {
+                Ok(Some(Envelope::Data(data))) => data.client,
+                Ok(Some(Envelope::Op(op))) => op.number(),
+                Ok(Some(Envelope::Guest { client, .. })) => client,
+                // No client has the number 0.
+                _ => 0,
+            };
+            (delivery.id.sender, client)
+        });
+        used.collect()
+    }
+
+    /// Drops all held data. `local` is this daemon.
+    fn shed(&mut self, local: MemberId) {
         self.shed = true;
-        self.bytes = 0;
         for segment in &mut self.segments {
             segment.held.retain_mut(keeps_without_data);
         }
+        if let Some(under_way) = self.segments.pop() {
+            self.join_interrupted(local);
+            self.segments.push(under_way);
+        }
+        self.deliveries = self.held().into_iter().map(held_bytes).sum();
+    }
+
+    /// After too much was held: makes one of the interrupted configurations, which are all that
+    /// there are. Keeps this daemon's own messages, and the requests of others.
+    fn join_interrupted(&mut self, local: MemberId) {
+        self.learned.clear();
+        let mut segments = std::mem::take(&mut self.segments).into_iter();
+        if let Some(mut joined) = segments.next() {
+            for segment in segments {
+                joined.config = segment.config;
+                joined.members = segment.members;
+                joined.together = match (joined.together, segment.together) {
+                    (Some(some), Some(others)) => Some(intersection(&some, &others)),
+                    (some, others) => some.or(others),
+                };
+                joined.held.extend(segment.held);
+            }
+            let is_kept = |it: &Delivery| it.id.sender == local || is_request(it);
+            joined.held.retain(is_kept);
+            self.segments.push(joined);
+        }
+        self.interrupted = self.segments.iter().map(Segment::overhead).sum();
+        self.deliveries = self.held().into_iter().map(held_bytes).sum();
     }
 
     /// All held deliveries, in their order.
@@ -204,6 +275,12 @@ impl Segment {
     fn is_split(&self) -> bool {
         let together = self.together.as_ref();
         together.is_some_and(|together| together.len() < self.members.len())
+    }
+
+    /// The memory that it takes beside its deliveries, about.
+    fn overhead(&self) -> usize {
+        let together = self.together.as_ref().map_or(0, Vec::len);
+        SEGMENT_OVERHEAD + (self.members.len() + together) * size_of::<MemberId>()
     }
 
     /// Takes the state of a daemon; returns whether that was the last one.
@@ -349,7 +426,7 @@ impl Engine {
                 daemons: segment.members.len(),
             };
             self.journal.fact(self.rings.fact(on, fact));
-            exchange.interrupt(&config.members);
+            exchange.interrupt(self.orders[on].local, &config.members);
         }
         let roster = self.own_roster(on, &exchange);
         let state = State {
@@ -374,6 +451,7 @@ impl Engine {
         });
         self.orders[on].phase = Phase::Exchanging(exchange);
         self.orders[on].current = Some(config);
+        self.check_held(on, now);
     }
 
     /// A ring that installs a regular configuration right after another is treated as if a
@@ -418,6 +496,7 @@ impl Engine {
                 self.orders[on].table.learn(*daemon, roster);
             }
         }
+        let shed = exchange.shed;
         let mut segments = exchange.segments;
         let last = segments.pop();
         for together in segments
@@ -427,9 +506,17 @@ impl Engine {
             self.orders[on].table.narrow(together);
         }
         self.orders[on].defers_roles = true;
-        for segment in segments {
-            // The view comes even if no message follows: messages may have been missed here.
-            self.show_all(on, now, (segment.config, 0));
+        for mut segment in segments {
+            if shed {
+                // No subscriber is left. The requests of others are in the states by now, and
+                // their clients may not be known here.
+                let local = self.orders[on].local;
+                segment.held.retain(|it| it.id.sender == local);
+                self.orders[on].table.narrow([]);
+            } else {
+                // The view comes even if no message follows: messages may have been missed here.
+                self.show_all(on, now, (segment.config, 0));
+            }
             self.replay(on, now, segment.held);
         }
         self.orders[on].defers_roles = false;
@@ -486,14 +573,15 @@ impl Engine {
     /// notice.
     fn check_held(&mut self, on: OrderIndex, now: Time) {
         let limit = self.config.held_max;
+        let local = self.orders[on].local;
         let Phase::Exchanging(exchange) = &mut self.orders[on].phase else {
             return;
         };
-        if exchange.bytes <= limit || exchange.shed {
+        let bytes = exchange.bytes();
+        if bytes <= limit || exchange.shed {
             return;
         }
-        let bytes = exchange.bytes;
-        exchange.shed();
+        exchange.shed(local);
         self.journal
             .fact(self.rings.fact(on, Fact::HeldTooMuch { bytes }));
         let text = format!(
@@ -527,6 +615,17 @@ fn keeps_without_data(delivery: &mut Delivery) -> bool {
         }
         None => !Envelope::is_data(&delivery.payload),
     }
+}
+
+/// Whether a delivery is a request to a group.
+fn is_request(delivery: &Delivery) -> bool {
+    matches!(
+        Envelope::decode(&delivery.payload),
+        Ok(Some(Envelope::Guest {
+            op: GuestOp::Request { .. },
+            ..
+        }))
+    )
 }
 
 /// The members that are in both lists, in the order of the first.
@@ -624,5 +723,86 @@ mod tests {
         let clients = &exchange.learned[&member(10)].clients;
         assert!(clients[&1].groups.is_empty());
         assert_eq!(&*clients[&1].private, "al@far");
+    }
+
+    /// The configuration `counter` of daemon 1, a silent one, and `other` is installed, and the
+    /// state of `other` comes: one client, with the number `client`.
+    fn interrupt(engine: &mut Engine, counter: u64, other: u64, client: u64) -> ConfigId {
+        let now = Time::ZERO;
+        let config = ConfigId {
+            counter,
+            representative: member(1),
+        };
+        let event = Event::Configuration(Configuration {
+            kind: ConfigurationKind::Regular,
+            id: config,
+            members: vec![member(1), member(2), member(other)],
+            left: Vec::new(),
+        });
+        engine.handle_event(now, Carrier::Order, event);
+        let mut roster = Roster::new("far");
+        let name = &format!("c{client}");
+        roster.apply(&Op::BindClient { client, name }).unwrap();
+        let mut state = Vec::new();
+        State {
+            config,
+            part: Part::default(),
+            roster,
+            names: Vec::new(),
+        }
+        .encode(&mut state);
+        let event = delivery(other, config, counter << 20, state);
+        engine.handle_event(now, Carrier::Order, event);
+        config
+    }
+
+    fn exchange(engine: &Engine) -> &Exchange {
+        match &engine.orders[OrderIndex::OWN].phase {
+            Phase::Exchanging(exchange) => exchange,
+            _ => panic!("no exchange is complete"),
+        }
+    }
+
+    /// Another client of daemon 3 is there each time, and a message of one of them is held.
+    #[test]
+    fn names_in_states_do_not_add_up_while_exchanges_are_interrupted() {
+        let mut engine = Engine::new(EngineConfig::default(), member(1), "h").unwrap();
+        for counter in 1..=100 {
+            let config = interrupt(&mut engine, counter, 3, counter);
+            if counter == 10 {
+                let mut op = Vec::new();
+                Op::Disconnect { client: 10 }.encode(&mut op);
+                let event = delivery(3, config, (counter << 20) + 1, op);
+                engine.handle_event(Time::ZERO, Carrier::Order, event);
+            }
+        }
+        let learned = &exchange(&engine).learned[&member(3)];
+        let numbers: Vec<u64> = learned.clients.keys().copied().collect();
+        assert_eq!(
+            numbers,
+            [10, 99],
+            "who is named in a held message, and the last"
+        );
+    }
+
+    #[test]
+    fn interrupted_exchanges_are_counted_and_over_the_limit_become_one() {
+        let held_max = 16 << 10;
+        let config = EngineConfig {
+            held_max,
+            ..EngineConfig::default()
+        };
+        let mut engine = Engine::new(config, member(1), "h").unwrap();
+        let mut bytes = Vec::new();
+        for counter in 1..=200 {
+            interrupt(&mut engine, counter, 2 + counter, 1);
+            bytes.push(exchange(&engine).bytes());
+        }
+        assert!(bytes.windows(2).take(20).skip(1).all(|it| it[0] < it[1]));
+        assert!(bytes.iter().all(|it| *it <= held_max), "{bytes:?}");
+        assert_eq!(exchange(&engine).segments.len(), 2);
+        assert!(exchange(&engine).learned.is_empty());
+        let mut facts = std::iter::from_fn(|| engine.poll_fact());
+        assert!(facts.any(|fact| matches!(fact, Fact::HeldTooMuch { .. })));
     }
 }

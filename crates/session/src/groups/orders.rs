@@ -176,7 +176,7 @@ impl Order {
 
     pub(super) fn held_bytes(&self) -> usize {
         match &self.phase {
-            Phase::Exchanging(exchange) => exchange.bytes,
+            Phase::Exchanging(exchange) => exchange.bytes(),
             _ => 0,
         }
     }

@@ -239,8 +239,27 @@ impl Roster {
         Ok(change)
     }
 
+    /// The memory that it takes, about.
+    pub(super) fn memory(&self) -> usize {
+        const EACH: usize = 64;
+        let bindings = self.bindings.iter().map(|name| name.len() + EACH);
+        let clients = self.clients.values().map(|client| {
+            let groups = client.groups.iter().map(|group| group.len() + EACH);
+            let entry = size_of::<RosterClient>() + client.private.len() + EACH;
+            entry + groups.sum::<usize>()
+        });
+        let departed = self.departed.values().map(|name| name.len() + EACH);
+        bindings.chain(clients).chain(departed).sum()
+    }
+
+    /// Forgets all clients but those with numbers that are `kept`.
+    pub(super) fn keep_clients(&mut self, mut kept: impl FnMut(u64) -> bool) {
+        self.clients.retain(|number, _| kept(*number));
+    }
+
     /// Adds the names that `later`, the same daemon's part at a later moment, has for numbers.
-    /// Memberships stay as they are.
+    /// Memberships stay as they are. What it grows to is for the caller to bound: with each call by
+    /// as much as a state holds.
     pub(super) fn learn(&mut self, later: &Self) {
         let known = self.bindings.len();
         self.bindings
