@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::client::{Client, ClientLink, ClientOrder, MemoryChange};
+use super::client::{Client, ClientLink, ClientOrder, ClientPhase, MemoryChange};
 use super::orders::OrderIndex;
 use super::{ClientId, Transport};
+use crate::frame::Hello;
 
 /// The clients, connected or still leaving.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(super) struct Clients {
     last: u64,
     /// Names that are in use.
     names: BTreeMap<Arc<str>, ClientId>,
+    /// Clients that wait for a name in use.
+    awaiting: BTreeSet<(Arc<str>, ClientId)>,
     /// How many clients have a connection.
     links: usize,
     /// Clients with a connection over TCP that are not welcomed yet.
@@ -43,6 +46,7 @@ impl Clients {
             all: BTreeMap::new(),
             last: 0,
             names: BTreeMap::new(),
+            awaiting: BTreeSet::new(),
             links: 0,
             unwelcomed: BTreeSet::new(),
             memberships: 0,
@@ -109,6 +113,7 @@ impl Clients {
     }
 
     pub(super) fn remove(&mut self, id: ClientId) {
+        self.await_no_name(id);
         if let Some(client) = self.all.remove(&id) {
             self.memberships -= client.wanted.len();
             self.patterns -= client.pattern_count();
@@ -208,6 +213,46 @@ impl Clients {
             self.names.remove(name);
         }
         held
+    }
+
+    /// The client waits for the name in its hello.
+    pub(super) fn await_name(&mut self, id: ClientId, hello: Hello) {
+        let Some(client) = self.all.get_mut(&id) else {
+            return;
+        };
+        if let Some(name) = &hello.name {
+            self.awaiting.insert((name.as_str().into(), id));
+        }
+        client.phase = ClientPhase::AwaitingName(hello);
+    }
+
+    /// The client waits for no name any more.
+    pub(super) fn await_no_name(&mut self, id: ClientId) {
+        if let Some(client) = self.all.get(&id)
+            && let ClientPhase::AwaitingName(hello) = &client.phase
+            && let Some(name) = &hello.name
+        {
+            self.awaiting.remove(&(name.as_str().into(), id));
+        }
+    }
+
+    /// The clients that wait for `name`, with their hellos. They wait no more.
+    pub(super) fn take_awaiting(&mut self, name: &Arc<str>) -> Vec<(ClientId, Hello)> {
+        let mut taken = Vec::new();
+        let from = (name.clone(), ClientId(0));
+        while let Some(entry) = self.awaiting.range(from.clone()..).next().cloned()
+            && entry.0 == *name
+        {
+            self.awaiting.remove(&entry);
+            let id = entry.1;
+            if let Some(client) = self.all.get_mut(&id)
+                && let ClientPhase::AwaitingName(hello) =
+                    std::mem::replace(&mut client.phase, ClientPhase::Greeting)
+            {
+                taken.push((id, hello));
+            }
+        }
+        taken
     }
 
     /// How many clients have a connection.

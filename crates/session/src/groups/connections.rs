@@ -86,10 +86,16 @@ impl Engine {
 
     /// Refuses the oldest connection over TCP that is not welcomed, to make room.
     fn refuse_oldest(&mut self, now: Time) {
-        if let Some(oldest) = self.clients.take_unwelcomed() {
-            let text = "others connect, and this client has not said hello: try again";
-            self.refuse(now, oldest, Refusal::TooManyClients, text.into());
-        }
+        let Some(oldest) = self.clients.take_unwelcomed() else {
+            return;
+        };
+        let phase = self.clients.get(oldest).map(|client| &client.phase);
+        let lacks = match phase {
+            Some(ClientPhase::AwaitingName(_)) => "waits for a name that is in use",
+            _ => "has not said hello",
+        };
+        let text = format!("others connect, and this client {lacks}: try again");
+        self.refuse(now, oldest, Refusal::TooManyClients, text);
     }
 
     /// The client showed a certificate for these DNS names. Call this before

@@ -49,10 +49,9 @@ impl Engine {
             );
             return self.refuse(now, id, Refusal::NameInUse, text);
         }
-        // It waits until its deadline at most: an order that stands still carries out no leave.
-        if let Some(client) = self.clients.get_mut(id) {
-            client.phase = ClientPhase::AwaitingName(hello);
-        }
+        self.clients.await_name(id, hello);
+        // An order that stands still carries out no leave.
+        self.set_deadline(id, Some(now + self.config.hello_within));
     }
 
     /// Why the client may not connect, if its token is missing or wrong.
@@ -115,20 +114,10 @@ impl Engine {
         });
     }
 
-    /// `name` is free: greets a client that waited for it.
-    pub(super) fn unpark(&mut self, now: Time, name: &str) {
-        let parked = self.clients.iter_mut().find_map(|(id, client)| {
-            let ClientPhase::AwaitingName(hello) = &client.phase else {
-                return None;
-            };
-            if hello.name.as_deref() != Some(name) {
-                return None;
-            }
-            let hello = hello.clone();
-            client.phase = ClientPhase::Greeting;
-            Some((id, hello))
-        });
-        if let Some((id, hello)) = parked {
+    /// `name` is free: greets the clients that waited for it. The first gets it, and the others are
+    /// told.
+    pub(super) fn unpark(&mut self, now: Time, name: &Arc<str>) {
+        for (id, hello) in self.clients.take_awaiting(name) {
             self.handle_hello(now, id, hello);
         }
     }
@@ -149,6 +138,7 @@ impl Engine {
 
     pub(super) fn refuse(&mut self, now: Time, id: ClientId, code: Refusal, text: String) {
         self.journal.counters.clients_refused += 1;
+        self.clients.await_no_name(id);
         if let Some(client) = self.clients.get_mut(id) {
             client.phase = ClientPhase::Gone;
         }

@@ -45,7 +45,12 @@ fn who_waits_for_its_name_is_refused_when_its_time_is_over() {
     let (mut world, _, [al, _]) = pair();
     world.act(al.0, al.1, |client| client.join("g"));
     world.vanish(al.0, al.1);
-    let again = world.connect(al.0, "al");
+    // It is late with its hello, which takes nothing of the time that it may wait then.
+    let mut client = TestClient::new("al");
+    let hello = std::mem::take(&mut client.written);
+    let again = world.connect_with(al.0, client);
+    world.now += Duration::from_secs(8);
+    world.act(al.0, again, |client| client.written = hello);
     let wait = |world: &mut World, time: Duration| {
         world.now += time;
         let now = world.now;
@@ -65,6 +70,28 @@ fn who_waits_for_its_name_is_refused_when_its_time_is_over() {
         "{text}"
     );
     assert!(!client.open);
+}
+
+/// The others would wait until their time is over, and be told of a former client then.
+#[test]
+fn of_those_who_wait_for_one_name_the_first_gets_it_and_the_others_are_told() {
+    let (mut world, mut rng, [al, _]) = pair();
+    world.act(al.0, al.1, |client| client.join("g"));
+    world.vanish(al.0, al.1);
+    let waiting = [(); 4].map(|()| world.connect(al.0, "al"));
+    let other = world.connect(al.0, "cy");
+    world.vanish(al.0, waiting[0]);
+    world.run(&mut rng);
+    assert!(world.client(al.0, waiting[1]).welcome.is_some());
+    for id in [waiting[2], waiting[3]] {
+        let client = world.client(al.0, id);
+        let (code, text) = client.refused.clone().expect("the name is another's");
+        assert_eq!(code, Refusal::NameInUse);
+        assert!(text.starts_with("another client"), "{text}");
+        assert!(!client.open);
+    }
+    let others = [al.1, waiting[0], other].map(|id| world.client(al.0, id).refused.is_none());
+    assert_eq!(others, [true; 3]);
 }
 
 #[test]

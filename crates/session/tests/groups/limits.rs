@@ -81,6 +81,34 @@ fn silence_over_tcp_keeps_nobody_out() {
     assert!(engine.connected(now, Transport::Unix).is_some());
 }
 
+/// Who waits for its name has said hello, and is told something else.
+#[test]
+fn who_makes_room_over_tcp_is_told_what_it_lacks() {
+    let (mut world, _, one) = alone(EngineConfig::default());
+    let al = world.connect(one, "al");
+    world.act(one, al, |client| client.join("g"));
+    world.vanish(one, al);
+    let now = world.now;
+    let hello = TestClient::new("al").written;
+    let engine = &mut world.daemon(one).engine;
+    for number in 0..66 {
+        let client = engine.connected(now, Transport::Tcp).unwrap();
+        if number == 0 {
+            engine.space(client).unwrap()[..hello.len()].copy_from_slice(&hello);
+            engine.received(now, client, hello.len());
+        }
+    }
+    let facts = std::iter::from_fn(|| engine.poll_fact());
+    let texts = facts.filter_map(|fact| match fact {
+        Fact::Refused { text, .. } => Some(text),
+        _ => None,
+    });
+    let texts: Vec<String> = texts.collect();
+    assert_eq!(texts.len(), 2, "{texts:?}");
+    assert!(texts[0].contains("waits for a name"), "{texts:?}");
+    assert!(texts[1].contains("has not said hello"), "{texts:?}");
+}
+
 /// Clients that never finish their messages do not keep others from publishing.
 #[test]
 fn of_clients_that_hold_memory_with_unfinished_messages_the_largest_goes_first() {
