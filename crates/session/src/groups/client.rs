@@ -202,8 +202,6 @@ pub(super) struct Client {
     pub(super) queued: usize,
     /// Bytes that have come and are not a frame yet.
     pub(super) unfinished: usize,
-    /// Questions to the daemon that are not answered yet.
-    pub(super) questions: usize,
     /// Groups that it asked to be in; true where it does not want its own messages.
     pub(super) wanted: BTreeMap<Arc<str>, bool>,
     /// Those of them that it accepts with patterns, and its patterns.
@@ -316,7 +314,6 @@ impl Client {
             group_requests: 0,
             queued: 0,
             unfinished: 0,
-            questions: 0,
             wanted: BTreeMap::new(),
             patterns: BTreeMap::new(),
             told: BTreeSet::new(),

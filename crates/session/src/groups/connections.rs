@@ -525,6 +525,7 @@ impl Engine {
         self.relieve(id);
         self.end_spill(id);
         self.schedule.forget(id);
+        self.questions.forget(id);
         self.clients.disconnect(id);
         self.forget_gone(id);
     }
@@ -540,6 +541,7 @@ impl Engine {
     /// Sends the last frame of a connection.
     pub(super) fn farewell(&mut self, now: Time, id: ClientId, frame: &DaemonFrame) {
         self.end_spill(id);
+        self.questions.forget(id);
         if let Some(link) = self.clients.link_mut(id) {
             link.output.drop_waiting();
         }

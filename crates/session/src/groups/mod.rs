@@ -104,7 +104,6 @@ mod table;
 mod turns;
 mod wire;
 
-use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::Arc;
 
@@ -125,6 +124,7 @@ use self::journal::Journal;
 use self::making::Making;
 use self::orders::{Order, OrderIndex, PerOrder};
 pub use self::questions::Question;
+use self::questions::Questions;
 pub use self::rings::RINGS_PER_DAEMON_MAX;
 use self::rings::Rings;
 pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
@@ -166,7 +166,7 @@ pub struct Engine {
     /// A rule of requests and roles that is broken on purpose.
     planted: Option<crate::guests::Planted>,
     schedule: Schedule,
-    questions: VecDeque<(ClientId, Question)>,
+    questions: Questions,
     /// Clients that were named at once for requests of a client, since the start: in views of
     /// bimodal groups for its own joins and leaves, and in lists of the clients of the bus.
     named: u64,
@@ -204,7 +204,7 @@ impl Engine {
             asked: 0,
             planted: None,
             schedule: Schedule::default(),
-            questions: VecDeque::new(),
+            questions: Questions::default(),
             named: 0,
             journal: Journal::default(),
             tcp_token: None,
