@@ -358,13 +358,16 @@ impl Clients {
             .max_by_key(|(_, on_disk)| *on_disk)
     }
 
-    /// The client with the most bytes that are not a frame yet, and how many; `None` if there are
-    /// none.
-    pub(super) fn largest_unfinished(&self) -> Option<(ClientId, usize)> {
-        let holders = self.all.iter().map(|(id, client)| (*id, client.unfinished));
+    /// The client with most input, how much that is, and how much of it is not a frame yet; `None`
+    /// if there is no input.
+    pub(super) fn largest_input(&self) -> Option<(ClientId, usize, usize)> {
+        let holders = self.all.iter().map(|(id, client)| {
+            let unfinished = client.unfinished;
+            (*id, client.queued + unfinished, unfinished)
+        });
         holders
-            .filter(|(_, unfinished)| *unfinished > 0)
-            .max_by_key(|(_, unfinished)| *unfinished)
+            .filter(|(_, input, _)| *input > 0)
+            .max_by_key(|(_, input, _)| *input)
     }
 
     /// Counts the bytes of the client that are not a frame yet as input.

@@ -60,8 +60,8 @@ groupcast_core::settings! {
             "Too small: a publisher waits a turn of the loop between messages. Too large: memory for each client, and \
              messages wait where they are of no use.";
         /// Bytes of unfinished frames and waiting requests of all clients together; beyond it the
-        /// client with the longest unfinished frame is disconnected. Half of it is for windows, the
-        /// rest for messages that exceed them.
+        /// client with most of them is disconnected, and they are dropped. Half of it is for
+        /// windows, the rest for messages that exceed them.
         pub input_max: usize = 512 * MIB => Spec::size(0, u64::MAX).rule("at least message_max"),
             "Too small: publishers are disconnected under load. Too large: memory.";
         /// The most joins and leaves of one client that may wait for the ring; a client that

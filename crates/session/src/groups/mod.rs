@@ -55,12 +55,13 @@
 //! for a client by three steps: publishers of this daemon whose messages it gets are held back, it
 //! misses unreliable messages, it is disconnected. Where the rule says so, what waits goes to a
 //! disk instead ([`spilling`](self)). Clients are bounded together, too: over
-//! [`input_max`](EngineConfig::input_max) that with the longest unfinished frame is disconnected,
-//! over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a frame
-//! have a time to come whole. Changes of groups have a fifth of the time, however many clients make
-//! them (`changes.rs`). The work for one call is bounded by what was read: how much that is in a
-//! turn is for the daemon to bound. While states are exchanged no client's message is handed to the
-//! order, so what has to be held then is bounded by what the orders' send queues held.
+//! [`input_max`](EngineConfig::input_max) that with most input is disconnected, and its input is
+//! dropped; over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a
+//! frame have a time to come whole. Changes of groups have a fifth of the time, however many
+//! clients make them (`changes.rs`). The work for one call is bounded by what was read: how much
+//! that is in a turn is for the daemon to bound. While states are exchanged no client's message is
+//! handed to the order, so what has to be held then is bounded by what the orders' send queues
+//! held.
 
 mod access;
 mod agreed;

@@ -1,5 +1,8 @@
 //! Refuses clients' requests to a ring that this daemon cannot be in, if the reason does not pass
-//! by itself: the client gets the reason instead of waiting.
+//! by itself: the client gets the reason instead of waiting. Drops those of a client that holds too
+//! much.
+
+use std::collections::VecDeque;
 
 use groupcast_core::Time;
 
@@ -54,6 +57,32 @@ impl Engine {
         }
         if says_bye {
             self.left_order(on, now, id);
+        }
+    }
+
+    /// Drops all that a client has asked for and that waits, but its leaving.
+    pub(super) fn drop_requests(&mut self, now: Time, id: ClientId, text: &str) {
+        for on in self.orders.indices() {
+            let Some(client) = self.clients.get_mut(id) else {
+                return;
+            };
+            let of = &mut client.orders[on];
+            let requests = std::mem::take(&mut of.requests).into_iter();
+            let (kept, dropped): (VecDeque<_>, VecDeque<_>) =
+                requests.partition(|request| matches!(request, Pending::Disconnect));
+            of.requests = kept;
+            if of.in_turn && of.requests.is_empty() {
+                of.in_turn = false;
+                self.orders[on].submissions.forget_turn(id);
+            }
+            for request in dropped {
+                self.take_back(id, &request);
+                self.refuse_request(on, now, id, request, text);
+            }
+            self.tell_guests(on, now);
+        }
+        if self.drop_bimodal(id) {
+            self.go_on_leaving(now, id);
         }
     }
 

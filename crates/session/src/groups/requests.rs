@@ -378,21 +378,22 @@ impl Engine {
         }
     }
 
-    /// Ends connections while the input of all clients is over its limit: first those with the
-    /// longest unfinished frames, then that of `id`, which has just sent more.
+    /// While the input of all clients is over its limit, ends the connection of the client with
+    /// most of it, and drops what it has asked for. `id` has just sent more.
     pub(super) fn check_input(&mut self, now: Time, id: ClientId) {
         let max = self.config.input_max;
         while self.clients.input() > max {
-            let largest = self.clients.largest_unfinished();
-            let (holder, of_it) = largest.unwrap_or((id, 0));
+            let input = self.clients.input();
+            let (holder, of_it, unfinished) = self.clients.largest_input().unwrap_or((id, 0, 0));
             let text = format!(
-                "the daemon {} has {} bytes of its clients' messages waiting, {max} are allowed, and {of_it} of them are this client's unfinished message: publish again later, or smaller messages",
+                "the daemon {} has {input} bytes of its clients' messages waiting, {max} are allowed, and {of_it} of them are this client's, of which {unfinished} are of an unfinished message: publish again later, or smaller messages",
                 self.host,
-                self.clients.input(),
             );
-            self.disconnect(now, holder, Disconnect::Overload, text);
-            if largest.is_none() {
-                return;
+            self.disconnect(now, holder, Disconnect::Overload, text.clone());
+            self.drop_requests(now, holder, &text);
+            if self.clients.input() >= input {
+                // There is nothing of it that could be dropped.
+                return self.disconnect(now, id, Disconnect::Overload, text);
             }
         }
     }

@@ -135,6 +135,50 @@ fn of_clients_that_hold_memory_with_unfinished_messages_the_largest_goes_first()
     assert_eq!(ends.iter().flatten().count(), 1);
 }
 
+/// Those that send long messages faster than the order takes them do not cost others, who send
+/// little, their connections.
+#[test]
+fn of_clients_whose_messages_wait_the_one_with_most_goes_first() {
+    let (mut world, mut rng, one) = alone(EngineConfig {
+        message_max: 100_000,
+        input_max: 400_000,
+        ..EngineConfig::default()
+    });
+    let full = (one, world.connect(one, "full"));
+    let holders = ["a", "b", "c", "d"].map(|name| (one, world.connect(one, name)));
+    let al = (one, world.connect(one, "al"));
+    world.queue_max = 1;
+    let publish = |world: &mut World, who: Who, len| {
+        world.act(who.0, who.1, |client| {
+            client.publish(&["g"], Service::Agreed, &vec![1; len]);
+        });
+    };
+    publish(&mut world, full, 10);
+    for (who, len) in holders.into_iter().zip([92_000, 95_000, 90_000, 90_000]) {
+        publish(&mut world, who, len);
+    }
+    let before = world.daemon(one).engine.status().input;
+    assert!((365_000..370_000).contains(&before), "{before}");
+    publish(&mut world, al, 40_000);
+    assert_eq!(end(&mut world, al), None);
+    let ends = holders.map(|who| end(&mut world, who));
+    let (code, text) = ends[1].clone().expect("it holds most");
+    assert_eq!(code, Disconnect::Overload);
+    assert!(text.contains("this client's"), "{text}");
+    assert_eq!(ends.iter().flatten().count(), 1);
+    assert!(world.daemon(one).engine.status().input < before - 50_000);
+    // One that has gone and left much behind is no better.
+    world.vanish(one, holders[0].1);
+    publish(&mut world, full, 90_000);
+    assert_eq!(end(&mut world, full), None);
+    world.queue_max = usize::MAX;
+    world.run(&mut rng);
+    assert_eq!(world.client(al.0, al.1).accepted, 1);
+    assert_eq!(world.client(full.0, full.1).accepted, 2);
+    let status = world.daemon(one).engine.status();
+    assert_eq!((status.input, status.clients.len()), (0, 4));
+}
+
 #[test]
 fn a_message_that_does_not_come_whole_in_time_ends_its_connection() {
     let (mut world, mut rng, one) = alone(EngineConfig::default());

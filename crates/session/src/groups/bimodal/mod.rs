@@ -219,6 +219,27 @@ impl Engine {
         self.scratch = head;
     }
 
+    /// Drops the messages of a client that wait for gossip; whether there were any.
+    pub(super) fn drop_bimodal(&mut self, id: ClientId) -> bool {
+        let mut dropped = Vec::new();
+        for group in &mut self.bimodal.groups {
+            group.queue.retain(|waiting| {
+                let is_its = waiting.message.client == id;
+                if is_its {
+                    dropped.push(waiting.message);
+                }
+                !is_its
+            });
+        }
+        for message in &dropped {
+            if let Some(client) = self.clients.unqueued(id, message.cost as usize) {
+                client.bimodal_waiting -= 1;
+                client.turned_away(message.number);
+            }
+        }
+        !dropped.is_empty()
+    }
+
     /// The bimodal groups with their members.
     pub(super) fn bimodal_groups(&self) -> impl Iterator<Item = GroupStatus> {
         let groups = self.bimodal.groups.iter().enumerate();
