@@ -24,6 +24,9 @@ impl Commit {
 }
 
 impl PacketSize {
+    /// The most bytes of packed records where ways carry the least that they may.
+    pub(super) const RECORDS_LEAST: usize = BODY_LEAST - DATA_HEADER - RECOVERED_HEADER;
+
     /// Without others to agree with.
     pub(super) fn own(config: &RingConfig) -> Self {
         Self {

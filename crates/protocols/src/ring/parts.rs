@@ -25,10 +25,10 @@ impl Part {
         fits.then_some(Self { at, of })
     }
 
-    /// Whether [`cut`] into parts of at most `most` bytes gives one of `len` bytes here.
-    pub(super) fn is_cut(self, len: usize, most: usize) -> bool {
-        let (at, of) = (usize::from(self.at), usize::from(self.of));
-        at.is_multiple_of(most) && at < of && len == most.min(of - at)
+    /// Whether one of `len` bytes here has at least `least`, or is the last one: many that are
+    /// short cost more memory than what they bring.
+    pub(super) fn is_long(self, len: usize, least: usize) -> bool {
+        len >= least || usize::from(self.at) + len == usize::from(self.of)
     }
 }
 
@@ -124,16 +124,14 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_cut_is_told_from_what_is_not() {
+    fn all_that_is_cut_is_long_enough_for_the_least_way() {
         for (len, most) in [(1, 1), (10, 3), (12, 3), (5, 9), (65_000, 228)] {
             for (part, bytes) in cut(&whole(len), most) {
-                assert!(part.is_cut(bytes.len(), most));
-                assert!(!part.is_cut(bytes.len() + 1, most));
-                assert!(!part.is_cut(bytes.len() - 1, most));
+                assert!(part.is_long(bytes.len(), most.min(228)));
             }
         }
-        assert!(!Part { at: 2, of: 10 }.is_cut(3, 3));
-        assert!(!Part { at: 12, of: 10 }.is_cut(0, 3));
+        assert!(!Part { at: 2, of: 10 }.is_long(2, 3));
+        assert!(Part { at: 8, of: 10 }.is_long(2, 3));
     }
 
     #[test]

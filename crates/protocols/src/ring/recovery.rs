@@ -31,6 +31,9 @@ use crate::packing::refused;
 /// The most numbers of an old ring that its window spans while it is recovered, where the settings
 /// do not allow more.
 const RECOVERED_MOST: u64 = 1 << 16;
+/// The most packets of the old ring, of all who send them, of which some parts have come. Honest
+/// members send one at a time each, so that few are not whole.
+const PARTIAL_MOST: usize = 1 << 16;
 
 /// The forming ring and what is to be recovered through it.
 #[derive(Debug)]
@@ -46,8 +49,15 @@ pub(super) struct Recovery {
     pub(super) queue: BTreeSet<Seq>,
     /// The rest of the packet that this member re-originates in parts.
     rest: VecDeque<NewPacket>,
-    /// Packets of the old ring of which some parts have come.
-    partial: BTreeMap<Seq, Partial>,
+    /// Packets of the old ring of which some parts have come: their number, who sends them, and how
+    /// long they are. What one sends is put together from its parts alone: it may cut otherwise
+    /// than another one, or send no more.
+    partial: BTreeMap<(Seq, Index, u16), Partial>,
+    /// Packets that this member would re-originate if another one did not do so in parts; and
+    /// whether one has come of them since the last visit.
+    awaited: BTreeMap<Seq, bool>,
+    /// Members sent what no honest one sends, and too much of it.
+    overflowed: bool,
     /// What the transitional members know together of how far each member of the old ring holds it.
     marks: Vec<Seq>,
     /// Visits in a row at which the token's backlog was 0.
@@ -116,6 +126,8 @@ impl Recovery {
             queue,
             rest: VecDeque::new(),
             partial: BTreeMap::new(),
+            awaited: BTreeMap::new(),
+            overflowed: false,
             clear_visits: 0,
             complete_visits: 0,
             resting: None,
@@ -131,7 +143,9 @@ impl Recovery {
         let recovered = data.packet.recovered.as_ref();
         let of_ours = self.closing.same.get(data.packet.origin.at()) == Some(&true);
         match (recovered, &self.old) {
-            (Some(recovered), Some(old)) if of_ours => recovered.seq <= old.window.end(),
+            (Some(recovered), Some(old)) if of_ours => {
+                recovered.seq <= old.window.end() || recovered.seq > self.closing.high
+            }
             _ => true,
         }
     }
@@ -139,44 +153,93 @@ impl Recovery {
     /// A packet of the new ring came: if it brings one of the old ring, that is kept, and need not
     /// be sent again.
     pub(super) fn handle_recovered(&mut self, data: &Data) {
-        let (Some(recovered), Some(old)) = (data.packet.recovered, &mut self.old) else {
+        let (Some(recovered), Some(old)) = (data.packet.recovered, &self.old) else {
             return;
         };
         let Recovered { seq, origin, part } = recovered;
+        // Nobody holds more than was declared.
         if self.closing.same.get(data.packet.origin.at()) != Some(&true)
             || origin.at() >= old.members.len()
+            || seq > self.closing.high
         {
             return;
         }
         let mut whole = Some(data.packet.body.clone());
-        let most = self.ordering.packet_size.records_max();
-        let of_cut = |part: Part| {
-            let len = data.packet.body.len();
-            usize::from(part.of) > most && part.is_cut(len, most - PART_HEADER)
-        };
-        // All cut alike: another part is of no honest member, which still sends what it holds.
-        if part.is_some_and(|part| !of_cut(part)) {
-            return;
-        }
-        self.queue.remove(&seq);
         if let Some(part) = part {
-            if old.window.get(seq).is_some() || seq <= old.window.discarded() {
+            let held = old.window.get(seq).is_some() || seq <= old.window.discarded();
+            let sends = self.queue.contains(&seq) || self.awaited.contains_key(&seq);
+            if held && !sends {
                 return;
             }
-            let partial = self.partial.entry(seq).or_default();
-            whole = whole.and_then(|bytes| partial.add(part, bytes));
+            whole = self.add_part(seq, data.packet.origin, part, data.packet.body.clone());
         }
         let Some(body) = whole else {
             return;
         };
-        self.partial.remove(&seq);
+        self.queue.remove(&seq);
+        self.awaited.remove(&seq);
+        self.forget_parts(seq);
         let packet = Packet {
             origin,
             round: Round::default(),
             recovered: None,
             body,
         };
-        old.window.insert(seq, packet);
+        if let Some(old) = &mut self.old {
+            old.window.insert(seq, packet);
+        }
+    }
+
+    /// `sender` re-originates the packet of the old ring at `seq` in parts: one of them. All of the
+    /// packet, once it is here. A member that holds it, too, leaves it to the sender as long as
+    /// that goes on.
+    fn add_part(&mut self, seq: Seq, sender: Index, part: Part, bytes: Bytes) -> Option<Bytes> {
+        if !part.is_long(bytes.len(), PacketSize::RECORDS_LEAST - PART_HEADER) {
+            return None;
+        }
+        let which = (seq, sender, part.of);
+        if self.partial.len() >= PARTIAL_MOST && !self.partial.contains_key(&which) {
+            self.overflowed = true;
+            return None;
+        }
+        let partial = self.partial.entry(which).or_default();
+        let before = partial.len();
+        let whole = partial.add(part, bytes);
+        if partial.len() > before {
+            if self.queue.remove(&seq) {
+                self.awaited.insert(seq, true);
+            } else if let Some(goes_on) = self.awaited.get_mut(&seq) {
+                *goes_on = true;
+            }
+        }
+        whole
+    }
+
+    /// The packet of the old ring at `seq` is here: its parts are no more needed.
+    fn forget_parts(&mut self, seq: Seq) {
+        let first = (seq, Index(0), 0);
+        while let Some((which, _)) = self.partial.range(first..).next()
+            && which.0 == seq
+        {
+            let which = *which;
+            self.partial.remove(&which);
+        }
+    }
+
+    /// The token is here. If all that was sent before is, too, this member sends the packets itself
+    /// that others began and did not go on with since the last such visit.
+    fn take_up(&mut self, token: &Token) {
+        if self.ordering.window.aru() < token.seq {
+            return;
+        }
+        let queue = &mut self.queue;
+        self.awaited.retain(|seq, goes_on| {
+            let waits = core::mem::take(goes_on);
+            if !waits {
+                queue.insert(*seq);
+            }
+            waits
+        });
     }
 
     /// Whether this member has all packets of the new ring up to the end of recovery.
@@ -185,15 +248,16 @@ impl Recovery {
         install.is_some_and(|install| self.ordering.window.aru() >= install)
     }
 
-    /// Whether it has all of them and yet not all of a packet of the old ring: who began to send
-    /// that did not go on, and others may deliver it.
+    /// Whether the end of recovery was set although this member still has packets to send, which it
+    /// said; or more is half here than can be. Of what nobody sends whole, parts may remain: it is
+    /// held by no honest member, and all lack it alike.
     fn is_cheated(&self, token: &Token) -> bool {
-        self.holds_all(token) && !self.partial.is_empty()
+        self.holds_all(token) && self.backlog() > 0 || self.overflowed
     }
 
     /// Packets that this member still has to re-originate, or parts of them.
     fn backlog(&self) -> u32 {
-        (self.queue.len() + self.rest.len()) as u32
+        (self.queue.len() + self.rest.len() + self.awaited.len()) as u32
     }
 }
 
@@ -253,6 +317,7 @@ impl Ring {
             0
         };
 
+        recovery.take_up(&token);
         let limits = self.flow.limits();
         let (fcc, retransmissions) = (token.fcc, token.retransmissions);
         let Recovery {

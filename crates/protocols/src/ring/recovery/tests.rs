@@ -376,6 +376,164 @@ fn what_another_has_sent_again_is_kept_and_not_sent() {
     assert!(old.window.get(Seq(105)).is_none(), "no member sent it");
 }
 
+/// The old packet at `seq`, of these bytes, as member `from` re-originates it in parts of at most
+/// `most`, from `first` on.
+fn in_parts(
+    ring: &mut Ring,
+    (from, first): (u16, u64),
+    seq: u64,
+    body: &Bytes,
+    most: usize,
+) -> Vec<Data> {
+    let mut data = Vec::new();
+    for ((part, body), at) in cut(body, most).zip(first..) {
+        let place = Recovered {
+            seq: Seq(seq),
+            origin: Index(0),
+            part: Some(part),
+        };
+        let mut packet = recovered(ring, at, from, place);
+        packet.packet.body = body;
+        data.push(packet);
+    }
+    data
+}
+
+#[test]
+fn parts_come_whole_however_each_member_cuts() {
+    let body = Bytes::from(vec![7; 3_000]);
+    for (ours, theirs) in [(700, 1_000), (1_403, 228), (228, 1_403)] {
+        let mut ring = recovering(1, []);
+        let mut first = in_parts(&mut ring, (0, START.0 + 1), 104, &body, ours);
+        let behind = START.0 + 1 + first.len() as u64;
+        let others = in_parts(&mut ring, (2, behind), 104, &body, theirs);
+        // The one stops before its last part.
+        first.pop();
+        for packet in first.into_iter().chain(others) {
+            ring.handle_data(NOW, member(0), packet);
+        }
+        let recovery = ring.state.expect_recovery();
+        let old = recovery.old.as_ref().expect("there was one");
+        let kept = old.window.get(Seq(104)).map(|it| &it.body);
+        assert_eq!(kept, Some(&body));
+        assert!(recovery.partial.is_empty());
+    }
+}
+
+#[test]
+fn what_cannot_be_of_an_honest_member_is_not_kept() {
+    let mut ring = recovering(1, [103]);
+    let body = Bytes::from(vec![7; 3_000]);
+    let mut packets = in_parts(&mut ring, (2, START.0 + 1), 104, &body, 227);
+    packets.truncate(10);
+    packets.extend(in_parts(
+        &mut ring,
+        (2, START.0 + 11),
+        START.0 + 1,
+        &body,
+        700,
+    ));
+    let high = Recovered {
+        seq: START.next(),
+        origin: Index(0),
+        part: None,
+    };
+    packets.push(recovered(&mut ring, START.0 + 16, 2, high));
+    for packet in packets {
+        ring.handle_data(NOW, member(0), packet);
+    }
+    let recovery = ring.state.expect_recovery();
+    assert_eq!(recovery.ordering.window.aru(), START.plus(16), "it came");
+    assert!(recovery.partial.is_empty());
+    let old = recovery.old.as_ref().expect("there was one");
+    assert!(old.window.get(START.next()).is_none());
+}
+
+#[test]
+fn who_holds_a_packet_sends_it_when_another_does_not_go_on_with_its_parts() {
+    let body = Bytes::from(vec![7; 3_000]);
+    let mut ring = recovering(1, [102]);
+    let parts = in_parts(&mut ring, (2, START.0 + 1), 102, &body, 1_000);
+    let token = first_token(&mut ring);
+    let at = |seq| Token {
+        seq: Seq(START.0 + seq),
+        aru: Seq(START.0 + seq),
+        ..token.clone()
+    };
+    let come = |ring: &mut Ring, part: &Data| ring.handle_data(NOW, member(2), part.clone());
+    come(&mut ring, &parts[0]);
+    let (data, passed) = visit(&mut ring, &at(1));
+    assert_eq!((data.len(), passed.backlog), (0, 1), "another sends it");
+    come(&mut ring, &parts[1]);
+    assert_eq!(visit(&mut ring, &at(2)).0.len(), 0, "it goes on");
+    // A part is on its way.
+    assert_eq!(
+        visit(
+            &mut ring,
+            &Token {
+                aru: START.plus(2),
+                ..at(3)
+            }
+        )
+        .0
+        .len(),
+        0
+    );
+    let mut again = parts[1].clone();
+    again.seq = START.plus(3);
+    come(&mut ring, &again);
+    let (data, passed) = visit(&mut ring, &at(3));
+    let sent: Vec<_> = data.iter().filter_map(|it| it.packet.recovered).collect();
+    assert_eq!((sent.len(), passed.backlog), (1, 0));
+    assert_eq!((sent[0].seq, sent[0].part), (Seq(102), None));
+}
+
+#[test]
+fn who_holds_a_packet_does_not_send_it_if_another_sends_all_parts() {
+    let body = Bytes::from(vec![7; 3_000]);
+    let mut ring = recovering(1, [102]);
+    for part in in_parts(&mut ring, (2, START.0 + 1), 102, &body, 1_000) {
+        ring.handle_data(NOW, member(2), part);
+    }
+    let token = Token {
+        seq: START.plus(3),
+        aru: START.plus(3),
+        ..first_token(&mut ring)
+    };
+    let (data, passed) = visit(&mut ring, &token);
+    assert_eq!((data.len(), passed.backlog), (0, 0));
+}
+
+#[test]
+fn a_packet_that_nobody_sends_whole_keeps_no_ring_from_forming() {
+    let body = Bytes::from(vec![7; 3_000]);
+    let mut ring = recovering(1, []);
+    let first = in_parts(&mut ring, (2, START.0 + 1), 104, &body, 1_000).swap_remove(0);
+    ring.handle_data(NOW, member(2), first);
+    let token = Token {
+        seq: START.next(),
+        aru: START.next(),
+        install: Some(START.next()),
+        installed: true,
+        ..first_token(&mut ring)
+    };
+    visit(&mut ring, &token);
+    assert_eq!(ring.configuration(), Some(forming()));
+}
+
+#[test]
+fn who_still_has_packets_to_send_installs_no_ring() {
+    let mut ring = recovering(1, [102]);
+    let token = Token {
+        install: Some(START),
+        installed: true,
+        ..first_token(&mut ring)
+    };
+    ring.recovery_token(NOW, token);
+    assert!(matches!(ring.state, State::Gather(_)));
+    assert_eq!(ring.counters.malformed, 1);
+}
+
 #[test]
 fn packets_of_another_old_ring_are_not_taken_for_ours() {
     let mut commit = commit();
