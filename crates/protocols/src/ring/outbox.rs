@@ -14,7 +14,22 @@ pub(super) struct Outbox {
     queue: VecDeque<Out>,
     /// How many messages went out in parts.
     spanning: u32,
+    /// The last of them. A copy that is cut alike has the same number, so that parts of both make
+    /// one whole.
+    spanned: VecDeque<Spanned>,
 }
+
+/// A message that went out in parts.
+#[derive(Debug)]
+struct Spanned {
+    body: Bytes,
+    /// The most bytes that a datagram had.
+    most: usize,
+    number: u32,
+}
+
+/// So many are remembered: a token and a join, each cut in two ways.
+const SPANNED: usize = 4;
 
 #[derive(Debug)]
 enum Out {
@@ -68,28 +83,46 @@ impl Outbox {
     }
 
     fn in_parts(&mut self, ways: &[Transmit], body: &Bytes, most: usize) {
-        let mut put = |body: Bytes| {
+        let put = |queue: &mut VecDeque<Out>, body: Bytes| {
             for transmit in ways {
-                self.queue.push_back(Out::Message {
+                queue.push_back(Out::Message {
                     transmit: *transmit,
                     body: body.clone(),
                 });
             }
         };
         if body.len() <= most {
-            put(body.clone());
+            put(&mut self.queue, body.clone());
             return;
         }
-        self.spanning = self.spanning.wrapping_add(1);
+        let number = self.number_of(body, most);
         for (part, bytes) in cut(body, most - PART_AROUND) {
-            let number = self.spanning;
             let part = Message::Part {
                 number,
                 part,
                 bytes,
             };
-            put(part.encode());
+            put(&mut self.queue, part.encode());
         }
+    }
+
+    /// The number of the message `body` in parts of at most `most` bytes.
+    fn number_of(&mut self, body: &Bytes, most: usize) -> u32 {
+        let mut spanned = self.spanned.iter();
+        let known = spanned.find(|it| it.most == most && it.body == *body);
+        if let Some(known) = known {
+            return known.number;
+        }
+        self.spanning = self.spanning.wrapping_add(1);
+        if self.spanned.len() == SPANNED {
+            self.spanned.pop_front();
+        }
+        self.spanned.push_back(Spanned {
+            body: body.clone(),
+            most,
+            number: self.spanning,
+        });
+        self.spanning
     }
 
     /// An encoded message for one member.
@@ -161,10 +194,12 @@ impl Outbox {
 #[cfg(test)]
 mod tests {
     use alloc::vec;
+    use alloc::vec::Vec;
 
     use groupcast_core::{ConfigId, Incarnation, NodeId};
 
     use super::super::numbers::{Index, Round, Seq};
+    use super::super::spans::Spans;
     use super::super::wire::{Packet, RingKey};
     use super::*;
 
@@ -185,6 +220,66 @@ mod tests {
         };
         let header = DataHeader::new(ring.tag(), Seq(1), true, &packet);
         outbox.data(header, packet.body);
+    }
+
+    /// What arrives of `message` at one that has these parts already, if every part for which
+    /// `lost` says so is lost.
+    fn arrives(
+        outbox: &mut Outbox,
+        spans: &mut Spans,
+        message: &Bytes,
+        most: usize,
+        lost: impl Fn(u16) -> bool,
+    ) -> Option<Bytes> {
+        let from = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        outbox.unicast_in_parts(from, message, most, false);
+        let mut buf = TransmitBuf::new(1, 0, 0);
+        let mut whole = None;
+        while outbox.poll_transmit(&mut buf).is_some() {
+            let bodies: Vec<Bytes> = buf.iter().map(|it| it.to_vec().into()).collect();
+            buf.clear();
+            for body in bodies {
+                let Ok(Message::Part {
+                    number,
+                    part,
+                    bytes,
+                }) = Message::decode(&body)
+                else {
+                    unreachable!("it is too long")
+                };
+                if !lost(part.at) {
+                    whole = whole.or(spans.add(from, number, part, &bytes, |_| true));
+                }
+            }
+        }
+        whole
+    }
+
+    #[test]
+    fn copies_of_a_message_in_parts_make_up_for_what_each_has_lost() {
+        let (mut outbox, mut spans) = (Outbox::default(), Spans::default());
+        let message = Bytes::from(vec![7; 3_000]);
+        let other = Bytes::from(vec![8; 3_000]);
+        let mut sent = |message, most, first| {
+            let lost = |at| (at == 0) == first;
+            arrives(&mut outbox, &mut spans, message, most, lost)
+        };
+        assert_eq!(sent(&message, 1_000, true), None);
+        assert_eq!(sent(&other, 1_000, false), None, "it is another");
+        assert_eq!(sent(&message, 256, false), None, "it is cut otherwise");
+        assert_eq!(sent(&message, 1_000, false), Some(message.clone()));
+    }
+
+    #[test]
+    fn few_messages_in_parts_are_remembered() {
+        let mut outbox = Outbox::default();
+        for it in 0..100u8 {
+            outbox.number_of(&vec![it; 3_000].into(), 1_000);
+        }
+        assert_eq!((outbox.spanned.len(), outbox.spanning), (SPANNED, 100));
     }
 
     /// Seed 703009 of the swarm: a packet that fits into what is left of a send, and would not with
