@@ -47,8 +47,11 @@ const ROTATION_LONG: Duration = Duration::from_millis(8);
 /// Visits that it takes until a smaller window shows in the mean rotation.
 const SETTLING: u32 = 8;
 /// Visits that the window limits until it may be larger than it was after a rotation that was too
-/// long.
+/// long, unless that takes longer than [`CAUTION_TIME`].
 const CAUTION: u32 = 64;
+/// So much time in rotations whose window is the limit is enough, with as many visits as it takes
+/// for a window to show in the mean.
+const CAUTION_TIME: Duration = Duration::from_millis(500);
 
 /// The token is sent again after this part of the least token-loss time-out at the latest, unless
 /// `token_retransmit_min` is longer.
@@ -76,6 +79,10 @@ pub(super) struct Flow {
     personal_most: u32,
     /// Visits that the window limited since that changed.
     limited_visits: u32,
+    /// How long the rotations before them took.
+    limited_for: Duration,
+    /// How long the last rotation took, if its way round says that.
+    last: Duration,
     /// Visits of the token since the window was last made smaller.
     visits_since_change: u32,
     /// When the token left; `None` if its way round says nothing (it rested, or the ring is new).
@@ -97,6 +104,8 @@ impl Flow {
             endangered: false,
             personal_most: PERSONAL_MAX,
             limited_visits: 0,
+            limited_for: Duration::ZERO,
+            last: Duration::ZERO,
             visits_since_change: 0,
             token_left: None,
         }
@@ -131,6 +140,7 @@ impl Flow {
             self.personal = (self.personal / 2).max(PERSONAL_LEAST);
             self.personal_most = self.personal;
             (self.visits_since_change, self.limited_visits) = (0, 0);
+            self.limited_for = Duration::ZERO;
             return;
         }
         self.visits_since_change = self.visits_since_change.saturating_add(1);
@@ -159,8 +169,10 @@ impl Flow {
     /// The most that the window may be at a visit that it limits.
     fn most(&mut self) -> u32 {
         self.limited_visits += 1;
-        if self.limited_visits >= CAUTION {
-            self.limited_visits = 0;
+        self.limited_for += self.last;
+        let settled = self.limited_visits >= SETTLING && self.limited_for >= CAUTION_TIME;
+        if settled || self.limited_visits >= CAUTION {
+            (self.limited_visits, self.limited_for) = (0, Duration::ZERO);
             self.personal_most = (self.personal_most * 3 / 2).min(PERSONAL_MAX);
         }
         self.personal_most.max(self.personal)
@@ -177,8 +189,10 @@ impl Flow {
 
     /// The token comes: samples the rotation.
     pub(super) fn token_came(&mut self, now: Time) {
+        self.last = Duration::ZERO;
         if let Some(left) = self.token_left.take() {
             let rotation = now.since(left);
+            self.last = rotation;
             self.rotation.sample(rotation);
             self.undisturbed.sample(rotation);
             self.endangered = rotation > self.fitting;
@@ -239,6 +253,20 @@ mod tests {
         assert_eq!(after(&mut flow, CAUTION, 0), PERSONAL_MIN * 3 / 4);
         assert_eq!(after(&mut flow, 10, 100), PERSONAL_LEAST);
         assert!(after(&mut flow, 20 * CAUTION, 0) > 10 * PERSONAL_MIN);
+    }
+
+    /// Eight members with 5 ms from each to the next: 64 visits were three seconds.
+    #[test]
+    fn a_window_that_a_slow_rotation_halved_grows_again_within_half_a_second() {
+        let mut flow = Flow::new(&RingConfig::lan());
+        assert_eq!(after(&mut flow, 1, 100), PERSONAL_MIN / 2);
+        assert_eq!(after(&mut flow, 11, 45), PERSONAL_MIN / 2);
+        assert!(after(&mut flow, 1, 45) > PERSONAL_MIN / 2);
+        // Too few rotations say nothing.
+        let mut flow = Flow::new(&RingConfig::wan());
+        assert_eq!(after(&mut flow, 1, 4_000), PERSONAL_MIN / 2);
+        assert_eq!(after(&mut flow, SETTLING - 1, 600), PERSONAL_MIN / 2);
+        assert!(after(&mut flow, 1, 600) > PERSONAL_MIN / 2);
     }
 
     /// The least retransmission time-out may be above the longest that rotations lead to.
