@@ -102,6 +102,26 @@ fn each_request_for_all_clients_is_answered_before_the_client_leaves() {
 }
 
 #[test]
+fn a_list_of_all_clients_that_is_too_long_is_refused_and_the_asker_stays() {
+    let (mut world, mut rng, clients) = world(18);
+    let (asker, long) = clients.split_first().unwrap();
+    for (number, (member, id)) in long.iter().enumerate() {
+        let domain = |at| format!("accept * {number:02}{at:03}{}\n", "x".repeat(246));
+        let lines: String = (0..1_000).map(domain).collect();
+        world.say(*member, *id, &lines);
+    }
+    world.run(&mut rng);
+    let said = ask(&mut world, &mut rng, *asker, "clients");
+    assert!(said.starts_with("error too-many "), "{said}");
+    for (member, id) in &long[1..] {
+        world.say(*member, *id, "quit\n");
+    }
+    world.run(&mut rng);
+    let said = ask(&mut world, &mut rng, *asker, "clients");
+    assert!(said.starts_with("ok 2\n"), "{}", said.len());
+}
+
+#[test]
 fn lists_are_converted_for_each_receiver() {
     let (mut world, mut rng, clients) = world(3);
     for who in &clients {

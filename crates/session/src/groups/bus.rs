@@ -34,6 +34,9 @@ use crate::name::{check_destination, check_group};
 /// So many patterns of others a question compiles, that came with their daemons' states and not one
 /// by one.
 const ASKED_WORK_MAX: usize = 256;
+/// The most bytes of names in a list of all clients: far below the longest frame, and made in few
+/// milliseconds.
+const LIST_MAX: usize = 4 << 20;
 
 impl Engine {
     pub(super) fn handle_bus(&mut self, now: Time, id: ClientId, token: u64, request: BusRequest) {
@@ -64,8 +67,18 @@ impl Engine {
             return self.tell(now, id, &DaemonFrame::Done { token, result });
         }
         if request == BusRequest::Clients {
-            let clients = self.bus_clients();
-            return self.tell(now, id, &DaemonFrame::BusClientsReport { token, clients });
+            let frame = match self.bus_clients() {
+                Some(clients) => DaemonFrame::BusClientsReport { token, clients },
+                None => {
+                    self.journal.counters.rejected += 1;
+                    let why = format!(
+                        "the list of all clients and their domains has more than {LIST_MAX} bytes"
+                    );
+                    let result = Err((Reject::TooManyGroups, why));
+                    DaemonFrame::Done { token, result }
+                }
+            };
+            return self.tell(now, id, &frame);
         }
         if self.take_bimodal_bus(now, id, &request) {
             let result = Ok(());
@@ -325,12 +338,14 @@ impl Engine {
         is_known.then_some(names)
     }
 
-    /// All known clients of the bus, with their groups in all orders that this daemon is in. All
-    /// clients are walked over, and count as named.
-    fn bus_clients(&mut self) -> Vec<BusClient> {
+    /// All known clients of the bus, with their groups in all orders that this daemon is in; `None`
+    /// if their names are too long for a list. All clients are walked over, and count as named.
+    fn bus_clients(&mut self) -> Option<Vec<BusClient>> {
         let rosters = self.orders.iter().flat_map(|it| it.table.rosters());
         let walked: usize = rosters.map(|(_, roster)| roster.clients.len()).sum();
+        self.named += walked as u64;
         let mut told: BTreeMap<&Arc<str>, BusClient> = BTreeMap::new();
+        let mut bytes = 0;
         for client in self.orders.iter().flat_map(|it| it.table.bus_clients()) {
             let entry = told.entry(&client.private).or_insert_with(|| BusClient {
                 name: client.private.to_string(),
@@ -340,13 +355,17 @@ impl Engine {
             if let Some(id) = client.id() {
                 entry.id = id.to_string();
             }
-            let groups = client.bus.iter().flat_map(|bus| bus.patterns.keys());
-            entry.groups.extend(groups.map(ToString::to_string));
+            bytes += entry.name.len() + entry.id.len();
+            for group in client.bus.iter().flat_map(|bus| bus.patterns.keys()) {
+                bytes += group.len();
+                if bytes > LIST_MAX {
+                    return None;
+                }
+                self.named += 1;
+                entry.groups.push(group.to_string());
+            }
         }
-        let clients: Vec<BusClient> = told.into_values().collect();
-        let groups: usize = clients.iter().map(|client| client.groups.len()).sum();
-        self.named += (walked + groups) as u64;
-        clients
+        Some(told.into_values().collect())
     }
 
     /// Sends a frame in its place among the client's messages.
