@@ -10,14 +10,14 @@
 //!   before those that sent much.
 //! - Messages are bounded by the credit of their publishers. A client that sends many other frames
 //!   rests after each share, so that the daemon is idle most of the time, whatever its clients ask
-//!   for. Where several send long frames, each of them rests after a part, as long as the time that
-//!   it took to read the part demands.
+//!   for ([`rests`](crate::rests)). Where several send long frames, each of them rests after a
+//!   part, as long as the time that it took to read the part demands.
 //! - Writing is bounded in the same way: a client that reads as fast as it is written to takes a
 //!   long message in several turns.
 
 mod shares;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,6 +36,7 @@ use crate::error::DaemonError;
 use crate::linger::{self, Lingering};
 use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
 use crate::pace::Pace;
+use crate::rests::Rests;
 use crate::stream::Stream;
 use crate::trace::Traces;
 use crate::turns::{ReadTurns, Turns};
@@ -85,13 +86,8 @@ pub(crate) struct Clients {
     streams: BTreeMap<ClientId, Stream>,
     /// Clients that may have something to read, in the order of their turns.
     readable: ReadTurns,
-    /// Clients that sent many frames that publish nothing, and are not read before these times,
-    /// which ascend.
-    resting: VecDeque<(Time, ClientId)>,
-    /// The clients in `resting`, to find them.
-    rests: BTreeSet<ClientId>,
-    /// When the last of them has rested.
-    rested_at: Time,
+    /// Clients that made much work, and are not read for a time.
+    rests: Rests,
     /// Clients of which frames were read that are not handled yet.
     held: BTreeSet<ClientId>,
     /// Clients of which the beginning of a long frame was read, and not its end.
@@ -144,9 +140,7 @@ impl Clients {
             traces: None,
             streams: BTreeMap::new(),
             readable: ReadTurns::default(),
-            resting: VecDeque::new(),
-            rests: BTreeSet::new(),
-            rested_at: Time::ZERO,
+            rests: Rests::default(),
             held: BTreeSet::new(),
             long: BTreeSet::new(),
             writable: Turns::default(),
@@ -202,7 +196,7 @@ impl Clients {
         if readiness.closed && self.streams.contains_key(&id) {
             self.ended.insert(id);
         }
-        if (readiness.readable || readiness.closed) && !self.rests.contains(&id) {
+        if (readiness.readable || readiness.closed) && !self.rests.contains(id) {
             self.readable.push(id);
         }
         if (readiness.writable || readiness.closed) && self.blocked.contains(&id) {
@@ -221,8 +215,7 @@ impl Clients {
         if self.accept_at.is_some_and(|at| at <= now) {
             self.accept_at = self.accept(now, engine);
         }
-        while let Some((_, id)) = self.resting.pop_front_if(|(at, _)| *at <= now) {
-            self.rests.remove(&id);
+        while let Some(id) = self.rests.take_rested(now) {
             self.readable.push(id);
         }
         let left = std::mem::replace(&mut self.left, READ_TOTAL);
@@ -244,7 +237,7 @@ impl Clients {
             let Some(id) = self.readable.pop(left > reserved) else {
                 break;
             };
-            if self.rests.contains(&id) {
+            if self.rests.contains(id) {
                 continue;
             }
             let share = self.read(now, id, engine, left.min(READ_SHARE));
@@ -256,19 +249,12 @@ impl Clients {
             self.readable
                 .note(id, share.taken >= HEAVY || !rest.is_zero());
             if !rest.is_zero() {
-                self.rest(now, id, rest);
+                self.rests.rest(now, id, rest);
             } else if share.more {
                 self.readable.push(id);
             }
         }
         left
-    }
-
-    /// Lets the client rest for so long, after those that rest already; it is not read meanwhile.
-    fn rest(&mut self, now: Time, id: ClientId, time: Duration) {
-        self.rested_at = self.rested_at.max(now) + time;
-        self.resting.push_back((self.rested_at, id));
-        self.rests.insert(id);
     }
 
     /// Writes the engine's output to its clients, to each its share, and closes the connections
@@ -290,7 +276,7 @@ impl Clients {
             left = left.saturating_sub(self.write(now, id, engine));
         }
         while let Some(id) = engine.poll_close() {
-            if let Some(stream) = self.forget(id) {
+            if let Some(stream) = self.forget(now, id) {
                 self.lingering.add(now, id, stream);
             }
         }
@@ -326,7 +312,7 @@ impl Clients {
         if readable || self.has_output() || engine.has_output() {
             return Some(Duration::ZERO);
         }
-        let rested = self.resting.front().map(|(at, _)| *at);
+        let rested = self.rests.due();
         let next = match self.accept_at {
             Some(at) => Some(at),
             None => self.lingering.poll_timeout(),
@@ -416,6 +402,7 @@ impl Clients {
                 if stream.has_unread() {
                     self.readable.push(id);
                 }
+                self.rests.connected(id);
                 self.streams.insert(id, stream);
             }
             Err(error) => {
@@ -427,18 +414,19 @@ impl Clients {
 
     /// The other side has ended the connection, or it has failed.
     fn end(&mut self, now: Time, id: ClientId, engine: &mut Engine) {
-        self.forget(id);
+        self.forget(now, id);
         engine.closed(now, id);
     }
 
     /// Forgets a client's connection. Closing its socket takes it out of the poll.
-    fn forget(&mut self, id: ClientId) -> Option<Stream> {
+    fn forget(&mut self, now: Time, id: ClientId) -> Option<Stream> {
         // Its place in the queues is skipped when its turn comes.
         self.blocked.remove(&id);
         self.ended.remove(&id);
         self.held.remove(&id);
         self.long.remove(&id);
         self.readable.forget(id);
+        self.rests.forget(now, id);
         self.streams.remove(&id)
     }
 }

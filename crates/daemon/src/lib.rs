@@ -47,6 +47,7 @@ mod narrate;
 mod others;
 mod pace;
 mod rekey;
+mod rests;
 mod rings;
 mod spill;
 mod start;

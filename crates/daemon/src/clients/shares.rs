@@ -136,7 +136,7 @@ impl Clients {
                     ErrorKind::WouldBlock => return share,
                     ErrorKind::Interrupted => {}
                     ErrorKind::InvalidData => {
-                        self.forget(id);
+                        self.forget(now, id);
                         engine.failed(now, id, &format!("TLS failed: {error}"));
                         return share;
                     }
@@ -166,11 +166,11 @@ impl Clients {
         };
         let begins = stream.take_begins();
         let cost = written + begins * TRACE_COST;
-        if stream.has_unread() && !self.rests.contains(&id) {
+        if stream.has_unread() && !self.rests.contains(id) {
             self.readable.push(id);
         }
         if begins > 0 {
-            self.rest(now, id, TRACE_REST * begins as u32);
+            self.rests.rest(now, id, TRACE_REST * begins as u32);
         }
         let blocked = drained == Drained::Blocked;
         if drained == Drained::Share {

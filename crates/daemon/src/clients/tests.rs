@@ -311,7 +311,7 @@ fn who_joins_and_leaves_a_large_bimodal_group_gets_a_few_views_and_rests() {
     clients.take_input(now, &mut engine);
     let views = engine.counters().views;
     assert!((2..=4).contains(&views), "{views} views");
-    assert!(clients.rests.contains(&id));
+    assert!(clients.rests.contains(id));
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn where_two_send_long_frames_each_rests_after_a_part_and_what_ends_comes_whole(
         let before = rest.len();
         clients.handle_ready(now, token_of(id), READABLE);
         clients.take_input(now, &mut engine);
-        if !clients.rests.contains(&id) {
+        if !clients.rests.contains(id) {
             assert!(before == 0, "a part of it, and no rest");
             continue;
         }
