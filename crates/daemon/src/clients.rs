@@ -26,7 +26,7 @@ use std::time::Duration;
 use groupcast_core::Time;
 use groupcast_net::Readiness;
 use groupcast_session::frame::AccessToken;
-use groupcast_session::groups::REFUSED_MAX;
+use groupcast_session::groups::{REFUSED_MAX, RINGS_PER_DAEMON_MAX};
 use groupcast_session::{ClientId, Engine};
 use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
@@ -436,12 +436,17 @@ fn token_of(id: ClientId) -> Token {
     Token(CLIENTS_FROM + id.0 as usize)
 }
 
+/// How many files a further ring may have open: its sockets and those that replace them where the
+/// address of the interface has changed, what waits for them, and a history.
+const FILES_PER_RING: usize = 6;
+
 /// How many files a daemon with so many clients may have open: theirs, those of connections that
-/// are refused or linger, and others: sockets between daemons, listeners, histories, traces,
-/// standard streams.
+/// are refused or linger, those of further rings, which joins may make, and others: sockets between
+/// daemons, listeners, histories, traces, standard streams.
 fn files_wanted(clients: usize) -> u64 {
     const OTHERS: usize = 192;
-    (clients + REFUSED_MAX + linger::COUNT_MAX + OTHERS) as u64
+    let rings = RINGS_PER_DAEMON_MAX * FILES_PER_RING;
+    (clients + REFUSED_MAX + linger::COUNT_MAX + rings + OTHERS) as u64
 }
 
 /// Raises the limit of open files to what `clients` connections need, as far as the hard limit
@@ -464,8 +469,8 @@ pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
     )?;
     if granted < wanted {
         tracing::warn!(
-            "this process may open {granted} files, {wanted} are needed for {clients} clients: raise its limit \
-             (ulimit -n), or set clients.max lower"
+            "this process may open {granted} files, {wanted} are needed for {clients} clients and \
+             {RINGS_PER_DAEMON_MAX} further rings: raise its limit (ulimit -n), or set clients.max lower"
         );
     }
     Ok(())

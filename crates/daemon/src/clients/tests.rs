@@ -71,12 +71,14 @@ fn flood(path: &Path) -> StdUnixStream {
 }
 
 #[test]
-fn there_are_files_for_all_clients_and_for_those_that_are_refused_or_linger() {
+fn there_are_files_for_all_clients_for_those_that_are_refused_or_linger_and_for_rings() {
     let config = EngineConfig::default();
     let (refused, lingering) = (REFUSED_MAX, linger::COUNT_MAX);
     let connections = config.clients_max + refused + lingering;
+    // Each ring has two sockets, a poll and a history.
+    let rings = 4 * RINGS_PER_DAEMON_MAX;
     // Each trace has a file, and there are sockets, histories and the log.
-    assert!(files_wanted(config.clients_max) >= connections as u64 + 128);
+    assert!(files_wanted(config.clients_max) >= (connections + rings + 128) as u64);
 }
 
 /// Whoever keeps all files of a daemon open would fill its log otherwise.
