@@ -34,6 +34,10 @@ const PART_REST: u32 = 4;
 pub(super) const PART_REST_MAX: Duration = Duration::from_millis(20);
 /// The cost of a step of a TLS handshake: a signature takes as long as reading so many bytes.
 const HANDSHAKE_COST: usize = 64 << 10;
+/// The cost of the end of a connection, which takes a client out of all that knows it.
+pub(super) const END_COST: usize = 16 << 10;
+/// The cost of a write beside its bytes: to wake a client takes as long as writing so many bytes.
+pub(super) const WAKE_COST: usize = 8 << 10;
 /// The cost of beginning a trace: the system makes, renames and removes files for it, which may
 /// take as long as everything else that a turn reads.
 const TRACE_COST: usize = READ_TOTAL;
@@ -119,6 +123,7 @@ impl Clients {
             match read {
                 Ok(0) => {
                     self.end(now, id, engine);
+                    share.taken += END_COST;
                     return share;
                 }
                 Ok(len) => {
@@ -138,10 +143,12 @@ impl Clients {
                     ErrorKind::InvalidData => {
                         self.forget(now, id);
                         engine.failed(now, id, &format!("TLS failed: {error}"));
+                        share.taken += END_COST;
                         return share;
                     }
                     _ => {
                         self.end(now, id, engine);
+                        share.taken += END_COST;
                         return share;
                     }
                 },
@@ -161,11 +168,11 @@ impl Clients {
             Err(error) => {
                 tracing::debug!("{id:?}: {error}");
                 self.end(now, id, engine);
-                return 0;
+                return END_COST;
             }
         };
         let begins = stream.take_begins();
-        let cost = written + begins * TRACE_COST;
+        let cost = written + WAKE_COST + begins * TRACE_COST;
         if stream.has_unread() && !self.rests.contains(id) {
             self.readable.push(id);
         }

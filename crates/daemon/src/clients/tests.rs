@@ -14,7 +14,8 @@ use groupcast_session::frame::{
 use groupcast_session::groups::{Carrier, Question};
 
 use super::shares::{
-    LONG_PART, PART_REST_MAX, PATTERN_REST, REQUEST_COST, REQUEST_REST, REQUESTS_FREE, WRITE_SHARE,
+    END_COST, LONG_PART, PART_REST_MAX, PATTERN_REST, REQUEST_COST, REQUEST_REST, REQUESTS_FREE,
+    WAKE_COST, WRITE_SHARE,
 };
 use super::*;
 use crate::config::BusAddress;
@@ -417,6 +418,81 @@ fn where_two_send_long_frames_each_rests_after_a_part_and_what_ends_comes_whole(
     drop(endless);
     clients.end(now, other, &mut engine);
     assert!(clients.long.is_empty());
+}
+
+/// Each end takes a client out of all that knows it: many at once would be a long turn.
+#[test]
+fn of_many_clients_that_end_at_once_a_turn_takes_a_share() {
+    const COUNT: usize = 200;
+    let path = std::env::temp_dir().join(format!("gc-ends-all-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let (mut engine, now) = (engine(), Time::ZERO);
+    let mut streams = Vec::new();
+    for number in 0..COUNT {
+        let mut stream = StdUnixStream::connect(&path).unwrap();
+        stream.write_all(&hello()).unwrap();
+        streams.push(stream);
+        clients.accept_at = Some(now);
+        clients.take_input(now, &mut engine);
+        assert_eq!(clients.streams.len(), number + 1);
+    }
+    let ids: Vec<ClientId> = clients.streams.keys().copied().collect();
+    let wake = |clients: &mut Clients, closed| {
+        for id in &ids {
+            let readiness = Readiness { closed, ..READABLE };
+            clients.handle_ready(now, token_of(*id), readiness);
+        }
+    };
+    wake(&mut clients, false);
+    clients.take_input(now, &mut engine);
+    assert_eq!(engine.counters().clients_accepted, COUNT as u64);
+    clients.give_output(now, &mut engine);
+    drop(streams);
+    wake(&mut clients, true);
+    let mut turns = 0;
+    while !clients.streams.is_empty() {
+        let before = clients.streams.len();
+        assert_eq!(clients.patience(now, &mut engine), Some(Duration::ZERO));
+        clients.take_input(now, &mut engine);
+        let ended = before - clients.streams.len();
+        assert!(ended > 0 && ended <= READ_TOTAL / END_COST, "{ended} ends");
+        turns += 1;
+    }
+    assert!(turns > 2, "{turns} turns");
+    assert_eq!(engine.status().clients.len(), 0);
+}
+
+/// To wake a client takes as long as some kilobytes, however little is written to it.
+#[test]
+fn a_turn_does_not_wake_all_clients() {
+    const COUNT: usize = 600;
+    let path = std::env::temp_dir().join(format!("gc-wakes-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine();
+    let mut now = Time::ZERO;
+    raise_file_limit(COUNT).unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..COUNT {
+        streams.push(StdUnixStream::connect(&path).unwrap());
+        clients.accept_at = Some(now);
+        clients.take_input(now, &mut engine);
+        now += Duration::from_millis(1);
+    }
+    let most = (WRITE_TOTAL / WAKE_COST) as u64;
+    let before = clients.calls();
+    clients.give_output(now, &mut engine);
+    assert!(clients.has_output());
+    assert!(clients.calls().writes - before.writes <= most);
+    while clients.has_output() {
+        clients.give_output(now, &mut engine);
+    }
+    // Each has been greeted.
+    for stream in &mut streams {
+        let mut magic = [0; MAGIC.len()];
+        stream.read_exact(&mut magic).unwrap();
+    }
 }
 
 /// Their end comes in the read that would note that they sent much.

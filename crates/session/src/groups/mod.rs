@@ -137,6 +137,9 @@ use crate::frame::AccessToken;
 use crate::name::check_host;
 use crate::names::{Implicit, NameService};
 
+/// The most deadlines of clients that a call attends to.
+const DUE_MAX: usize = 128;
+
 /// What carries messages between daemons.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
@@ -265,9 +268,13 @@ impl Engine {
     }
 
     /// Ends the connections whose client was too late to say hello, to finish a frame, to take its
-    /// last frames, or to take anything at all; and the requests whose time is over.
+    /// last frames, or to take anything at all; and the requests whose time is over. A call attends
+    /// to a bounded number of connections; the next is due at once if there are more.
     pub fn handle_timeout(&mut self, now: Time) {
-        while let Some((id, timer)) = self.schedule.deadlines.take_due(now) {
+        for _ in 0..DUE_MAX {
+            let Some((id, timer)) = self.schedule.deadlines.take_due(now) else {
+                break;
+            };
             match timer {
                 Timer::Connection => self.deadline_passed(now, id),
                 Timer::Frame => self.check_frame(now, id),
