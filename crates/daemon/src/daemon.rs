@@ -577,7 +577,7 @@ impl Daemon {
                 break;
             };
             let answer = match &question {
-                Question::Status => self.status(),
+                Question::Status => self.status().to_string().into(),
                 Question::Groups => status::groups(&self.engine),
                 Question::Rekey(path) => {
                     let mut seals = Seals {
@@ -587,11 +587,12 @@ impl Daemon {
                     };
                     let is_root = self.engine.user_of(client) == Some(0);
                     let admit = || self.client_log.admit(now);
-                    self.rekeying
-                        .begin(&mut seals, path, is_root, &self.engine, admit)
+                    let answer =
+                        self.rekeying
+                            .begin(&mut seals, path, is_root, &self.engine, admit);
+                    Bytes::from(answer.to_string())
                 }
             };
-            let answer = Bytes::from(answer.to_string());
             self.engine.answer(now, client, question, answer);
         }
         self.answering.rest(begun, self.endpoint.now());
