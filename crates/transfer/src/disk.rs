@@ -25,7 +25,7 @@ use crate::compare::{blocks, may_hold};
 use crate::frames::Deframer;
 use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Limits, Manifest};
-use crate::received::ReceivedFiles;
+use crate::received::{Fault, ReceivedFiles};
 use crate::spool::{Claim, Home, Reserved};
 
 /// A job for a disk's thread.
@@ -74,6 +74,8 @@ pub(crate) enum Done {
         reason: String,
         /// Whether the bytes that have arrived are kept for the next attempt.
         kept: bool,
+        /// Whether its sender has sent something else than it announced.
+        of_sender: bool,
     },
 }
 
@@ -304,12 +306,12 @@ impl Worker {
             Target::Files(expected) => {
                 let (home, id) = (Arc::clone(&expected.home), expected.id);
                 let received = self.files(expected);
-                received.map_err(|reason| (reason, home.current().has(&id)))
+                received.map_err(|fault| (fault, home.current().has(&id)))
             }
             Target::List { expected, hashed } => {
                 let (home, id) = (Arc::clone(&expected.home), expected.id);
                 let received = self.list(expected, hashed);
-                received.map_err(|reason| (reason, home.current().has(&id)))
+                received.map_err(|fault| (fault, home.current().has(&id)))
             }
             Target::PipeToFile {
                 home,
@@ -317,22 +319,30 @@ impl Worker {
                 name,
             } => {
                 let received = self.pipe_to_file(&home, &temporary, &name);
-                received.map_err(|reason| (reason, false))
+                received.map_err(|reason| (reason.into(), false))
             }
-            Target::PipeToStdout => self.pipe_to_stdout().map_err(|reason| (reason, false)),
+            Target::PipeToStdout => {
+                let received = self.pipe_to_stdout();
+                received.map_err(|reason| (reason.into(), false))
+            }
         };
-        if let Err((reason, kept)) = result {
-            self.tell.tell(Done::Failed { reason, kept });
+        if let Err((fault, kept)) = result {
+            let Fault { reason, of_sender } = fault;
+            self.tell.tell(Done::Failed {
+                reason,
+                kept,
+                of_sender,
+            });
         }
     }
 
-    fn files(&self, mut expected: Expected) -> Result<(), String> {
+    fn files(&self, mut expected: Expected) -> Result<(), Fault> {
         let mut files = expected.open()?;
         let placed = expected.placed;
         let is_finished = files.finish_publishing()?;
         if is_finished || placed.is_some_and(|placed| files.are_in_place(&placed)) {
             self.tell.tell(Done::Prepared(files.everything()));
-            return self.leave_in_place(is_finished);
+            return Ok(self.leave_in_place(is_finished)?);
         }
         let held = files.resume(&self.stop)?;
         self.tell.tell(Done::Prepared(held));
@@ -341,7 +351,7 @@ impl Worker {
 
     /// Receives a list of files, compares the target with it, and, if the list is hashed, goes on
     /// with the files.
-    fn list(&self, mut expected: Expected, hashed: bool) -> Result<(), String> {
+    fn list(&self, mut expected: Expected, hashed: bool) -> Result<(), Fault> {
         self.tell.tell(Done::Prepared(Vec::new()));
         let mut stream = Vec::new();
         loop {
@@ -377,7 +387,7 @@ impl Worker {
             return Ok(());
         }
         if hashes.len() as u64 != blocks(&decoded) * HASH {
-            return Err(wrong());
+            return Err(wrong().into());
         }
         drop(decoded);
         let mut files = expected.open()?;
@@ -392,7 +402,7 @@ impl Worker {
             held: Some(held),
         });
         if is_finished {
-            return self.leave_in_place(true);
+            return Ok(self.leave_in_place(true)?);
         }
         self.receive_files(files)
     }
@@ -415,7 +425,7 @@ impl Worker {
         Ok(())
     }
 
-    fn receive_files(&self, mut files: ReceivedFiles) -> Result<(), String> {
+    fn receive_files(&self, mut files: ReceivedFiles) -> Result<(), Fault> {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Manifest(bytes) => {

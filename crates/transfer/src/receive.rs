@@ -551,7 +551,17 @@ impl Service {
                     Done::Compared { .. } => {}
                     Done::Verified => self.host.bulk().conclude(now, id, Ok(())),
                     Done::Published(manifest) => self.published(id, manifest, tell),
-                    Done::Failed { reason, kept } => self.failed(id, &reason, kept, tell),
+                    Done::Failed {
+                        reason,
+                        kept,
+                        of_sender,
+                    } => {
+                        if of_sender {
+                            // Those that follow it have senders of their own to ask.
+                            self.followers.led_by_nobody(id, kept);
+                        }
+                        self.failed(id, &reason, kept, tell);
+                    }
                 }
             }
         }

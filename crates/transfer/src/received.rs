@@ -17,6 +17,33 @@ use crate::moved::Bounds;
 use crate::spool::{Claim, Finished, Journal, TransferFolder};
 use crate::stage::StagingTree;
 
+/// Why a transfer cannot go on at a receiver.
+#[derive(PartialEq, Eq, Debug)]
+pub(crate) struct Fault {
+    /// The reason, in words.
+    pub(crate) reason: String,
+    /// Whether its sender has sent something else than it announced: another sender may do better.
+    pub(crate) of_sender: bool,
+}
+
+impl Fault {
+    fn of_sender(reason: impl Into<String>) -> Self {
+        Self {
+            reason: reason.into(),
+            of_sender: true,
+        }
+    }
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Self {
+        Self {
+            reason,
+            of_sender: false,
+        }
+    }
+}
+
 /// One transfer of files at a receiver. Its errors are told to the sender's user, too.
 #[derive(Debug)]
 pub(crate) struct ReceivedFiles {
@@ -88,9 +115,9 @@ impl ReceivedFiles {
         manifest: &[u8],
         hashes: &[u8],
         stop: &AtomicBool,
-    ) -> Result<Vec<Range<u64>>, String> {
+    ) -> Result<Vec<Range<u64>>, Fault> {
         if content_id(manifest) != self.id {
-            return Err("the list of files is not the one that was announced".into());
+            return Err(Fault::of_sender(OTHER_LIST));
         }
         let decoded = self.read_manifest(manifest)?;
         let mut target = self.claim.spool().target().map_err(kept)?;
@@ -161,7 +188,8 @@ impl ReceivedFiles {
             self.reserve(self.layout.content)?;
             return Ok(Vec::new());
         };
-        let manifest = self.read_manifest(&manifest)?;
+        let read = self.read_manifest(&manifest);
+        let manifest = read.map_err(|fault| fault.reason)?;
         let needed = self.room_for(&manifest)?;
         let said = self.folder.journal(&self.layout).map_err(kept)?;
         let tree = self.folder.tree().map_err(kept)?;
@@ -193,9 +221,9 @@ impl ReceivedFiles {
 
     /// The manifest has come: writes the chunks that came before it. Returns how many bytes that
     /// were.
-    pub(crate) fn begin(&mut self, bytes: &[u8]) -> Result<u64, String> {
+    pub(crate) fn begin(&mut self, bytes: &[u8]) -> Result<u64, Fault> {
         if content_id(bytes) != self.id {
-            return Err("the list of files is not the one that was announced".into());
+            return Err(Fault::of_sender(OTHER_LIST));
         }
         let manifest = self.read_manifest(bytes)?;
         self.reserve(self.room_for(&manifest)?)?;
@@ -217,7 +245,7 @@ impl ReceivedFiles {
 
     /// A chunk has come, its hash included. Writes it and gives its buffer back; before the
     /// manifest is here, keeps it.
-    pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<Option<Vec<u8>>, String> {
+    pub(crate) fn write(&mut self, index: u64, chunk: Vec<u8>) -> Result<Option<Vec<u8>>, Fault> {
         let Some(writing) = &mut self.writing else {
             self.early.push((index, chunk));
             return Ok(None);
@@ -225,9 +253,8 @@ impl ReceivedFiles {
         let (bytes, hash) = chunk.split_at(chunk.len().saturating_sub(HASH as usize));
         let found = blake3::hash(bytes);
         if found.as_bytes()[..] != *hash {
-            return Err(format!(
-                "chunk {index} does not have the hash that came with it"
-            ));
+            let reason = format!("chunk {index} does not have the hash that came with it");
+            return Err(Fault::of_sender(reason));
         }
         self.claim.make_way(bytes.len() as u64).map_err(kept)?;
         writing
@@ -321,10 +348,11 @@ impl ReceivedFiles {
         self.folder.remove().map_err(kept)
     }
 
-    fn read_manifest(&mut self, bytes: &[u8]) -> Result<Manifest, String> {
+    fn read_manifest(&mut self, bytes: &[u8]) -> Result<Manifest, Fault> {
         let manifest = Manifest::decode(bytes, &self.limits).map_err(|error| error.to_string())?;
         if manifest.content_len() != self.layout.content {
-            return Err("the list of files does not have the announced length".into());
+            let reason = "the list of files does not have the announced length";
+            return Err(Fault::of_sender(reason));
         }
         if self.manifest.is_none() && bytes.len() <= Self::PLACED_MANIFEST_MAX {
             self.manifest = Some(Bytes::copy_from_slice(bytes));
@@ -358,6 +386,9 @@ fn extend(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
         _ => ranges.push(range),
     }
 }
+
+/// The error if another list of files has come than that of the announced content.
+const OTHER_LIST: &str = "the list of files is not the one that was announced";
 
 /// The error if all chunks have come without the list of files.
 const NO_LIST: &str = "the list of files is missing";

@@ -184,7 +184,7 @@ impl Service {
             let is_outcome = |done: &Done| matches!(done, Done::Published(_) | Done::Failed { .. });
             let outcome = std::iter::from_fn(|| incoming.disk.poll()).find(is_outcome);
             match outcome {
-                Some(Done::Failed { reason, kept }) => self.fail(incoming, &reason, kept, tell),
+                Some(Done::Failed { reason, kept, .. }) => self.fail(incoming, &reason, kept, tell),
                 Some(Done::Published(manifest)) => {
                     self.complete(&mut incoming, manifest, tell);
                     self.retire(incoming);

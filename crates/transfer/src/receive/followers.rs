@@ -7,9 +7,9 @@
 //! not, the new one takes over what has come.
 //!
 //! A receiver that follows has told its sender that it holds everything. If the one that brings the
-//! content breaks off, or brings nothing for [`STALLED`](Followers::STALLED), the receiver tells
-//! the next of the others what it really holds, and that one brings the rest; one that has stalled
-//! follows it.
+//! content breaks off, sends something else than it announced, or brings nothing for
+//! [`STALLED`](Followers::STALLED), the receiver tells the next of the others what it really holds,
+//! and that one brings the rest; one that has stalled follows it.
 //!
 //! Transfers that wait for all receivers before they put anything in place (`--together`) do not
 //! follow, and nothing follows them: the later one takes over. So do those whose senders do not ask

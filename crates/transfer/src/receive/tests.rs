@@ -432,8 +432,13 @@ fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
 
 /// A receiver of `file` with a slow disk, its first sender, and a second one that follows that.
 fn with_follower(bed: &Bed, told: &mut Told) -> (Service, Source, Source) {
+    let first = Source::of(bed, &mut bed.file("file", LONG));
+    with_follower_of(bed, told, first)
+}
+
+/// The same with this first sender of `file`.
+fn with_follower_of(bed: &Bed, told: &mut Told, mut first: Source) -> (Service, Source, Source) {
     let mut service = bed.service(false, None);
-    let mut first = Source::of(bed, &mut bed.file("file", LONG));
     until(&mut service, &mut [&mut first], told, |it| {
         it.transfers.len() == 1
     });
@@ -460,6 +465,32 @@ fn a_sender_brings_the_rest_if_the_one_that_it_follows_is_stopped() {
     assert_eq!(told.0.len(), 2);
     assert_eq!(told.0[1], "complete");
     assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+}
+
+#[test]
+fn a_sender_brings_the_rest_if_the_one_that_it_follows_sends_a_damaged_chunk() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let mut files = bed.file("file", LONG);
+    let mut stream = Source::stream(&mut files);
+    // The last byte is one of the last chunk's hash.
+    *stream.last_mut().unwrap() ^= 1;
+    let first = Source::begin(&bed, files.content(), stream, "label");
+    let (mut service, mut first, mut second) = with_follower_of(&bed, &mut told, first);
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete + it.totals.failed == 2
+    });
+    let (failed, complete) = told.0.split_first().unwrap();
+    assert!(failed.contains("hash"), "{failed}");
+    assert_eq!(complete, ["complete"]);
+    let outcome = until_settled(&mut service, &mut first, &mut told);
+    assert!(matches!(outcome, Outcome::Failed(reason) if reason.contains("hash")));
+    let outcome = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+    let sent = fs::read(bed.scratch.path("file")).unwrap();
+    assert!(fs::read(bed.out("file")).unwrap() == sent);
 }
 
 #[test]

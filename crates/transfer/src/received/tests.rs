@@ -144,7 +144,7 @@ fn what_is_kept_stays_if_the_receiver_stops_while_it_checks_it() {
                 let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
                 second.compare(files.manifest(), &hashes, &stopped)
             }
-            false => second.resume(&stopped),
+            false => second.resume(&stopped).map_err(Fault::from),
         };
         let list = files.layout().range(Piece::Manifest);
         assert_eq!(
@@ -621,12 +621,13 @@ fn what_is_not_what_was_announced_is_never_written() {
     let scratch = Scratch::new();
     let mut files = sent(&scratch);
     let mut received = receiver(&scratch, &files);
-    assert!(received.begin(b"another").is_err());
+    assert!(received.begin(b"another").unwrap_err().of_sender);
     received.begin(files.manifest()).unwrap();
     let mut chunk = files.read_chunk(0).unwrap().to_vec();
     chunk[7] ^= 1;
     let error = received.write(0, chunk).unwrap_err();
-    assert!(error.contains("hash"), "{error}");
+    assert!(error.reason.contains("hash"), "{error:?}");
+    assert!(error.of_sender);
     assert!(received.write(1, Vec::new()).is_err());
     received.discard().unwrap();
     drop(received);
@@ -726,7 +727,8 @@ fn small_files_take_whole_blocks_of_the_disk() {
     let mut received = claimed(&spool, &files);
     received.resume(&AtomicBool::new(false)).unwrap();
     let error = received.begin(files.manifest()).unwrap_err();
-    assert!(error.contains("disk full"), "{error}");
+    assert!(error.reason.contains("disk full"), "{error:?}");
+    assert!(!error.of_sender);
 }
 
 #[test]
