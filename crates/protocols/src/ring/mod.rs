@@ -273,7 +273,14 @@ impl Ring {
     fn transition(&mut self, cause: &'static str, next: impl FnOnce(State) -> State) {
         let from = self.state.name();
         let before = core::mem::replace(&mut self.state, State::Left(None));
+        let last = before.installed();
+        let last = last.map(|ring| (ring.id, ring.streams.malformed));
         self.state = next(before);
+        if let Some((id, malformed)) = last
+            && self.state.installed().is_none_or(|ring| ring.id != id)
+        {
+            self.counters.malformed += malformed;
+        }
         let to = self.state.name();
         assert!(
             self.state.may_follow(from),

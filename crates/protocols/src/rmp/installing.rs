@@ -232,9 +232,9 @@ mod tests {
     use alloc::collections::BTreeMap;
     use alloc::vec;
 
-    use groupcast_core::Service;
     use groupcast_core::mech::peers::Attempt;
     use groupcast_core::mech::send_queue::Backlog;
+    use groupcast_core::{Rng, Service};
 
     use super::*;
     use crate::packing::Record;
@@ -333,6 +333,22 @@ mod tests {
         outgoing.settle(settled.expect("it comes from a configuration"));
         outgoing.restart(&own_early);
         (delivered, outgoing.bytes())
+    }
+
+    #[test]
+    fn what_was_counted_in_a_configuration_stays_counted_in_the_next_one() {
+        let now = Time::from_millis(1);
+        let mut rmp = Rmp::new(RmpConfig::lan(), member(2), Rng::new(1), now).expect("valid");
+        let mut old = order(2);
+        old.streams[1].malformed = 3;
+        let theirs = order(1).inventory();
+        rmp.state = State::Recovering(recovering(old, &[(1, theirs)]).into());
+        assert_eq!(rmp.status().counters.malformed, 3);
+        let members = (0..3).map(member).collect();
+        let next = Order::new(config(2), members, member(2), Seq(200), 1431, &rmp.config);
+        rmp.begin(now, next);
+        assert_eq!(rmp.configuration(), Some(config(2)));
+        assert_eq!(rmp.status().counters.malformed, 3);
     }
 
     /// Member 1 holds the first position of an ACK and not the second, where member 2's packet

@@ -304,7 +304,14 @@ impl Rmp {
     fn transition(&mut self, cause: &'static str, next: impl FnOnce(State) -> State) {
         let from = self.state.name();
         let before = core::mem::replace(&mut self.state, State::Left(None));
+        let last = before.installed();
+        let last = last.map(|order| (order.id, order.malformed()));
         self.state = next(before);
+        if let Some((id, malformed)) = last
+            && self.state.installed().is_none_or(|order| order.id != id)
+        {
+            self.counters.malformed += malformed;
+        }
         let to = self.state.name();
         assert!(
             self.state.may_follow(from),

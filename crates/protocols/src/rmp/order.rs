@@ -697,6 +697,11 @@ impl Order {
         Some(others[tries as usize % others.len()])
     }
 
+    /// Packets of members whose records did not decode.
+    pub(super) fn malformed(&self) -> u64 {
+        self.streams.iter().map(|stream| stream.malformed).sum()
+    }
+
     /// Forgets what all are ready for and what was delivered.
     pub(super) fn discard(&mut self) {
         let stable = self.safe().min(self.cursor.delivered());

@@ -7,6 +7,7 @@ use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::{ConfigId, Instrumented, MemberId};
 
 use super::Rmp;
+use super::order::Order;
 
 /// What a member has counted since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -87,8 +88,7 @@ impl Rmp {
     pub fn status(&self) -> RmpStatus {
         let order = self.state.installed();
         let mut counters = self.counters;
-        let streams = order.iter().flat_map(|order| &order.streams);
-        counters.malformed += streams.map(|stream| stream.malformed).sum::<u64>();
+        counters.malformed += order.map_or(0, Order::malformed);
         RmpStatus {
             state: self.state.name(),
             configuration: self.configuration(),

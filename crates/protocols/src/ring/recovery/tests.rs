@@ -162,6 +162,17 @@ fn the_ring_is_installed_when_all_held_all_at_two_visits_in_a_row() {
 }
 
 #[test]
+fn what_was_counted_in_a_ring_stays_counted_when_the_next_one_is_installed() {
+    let mut ring = recovering(1, []);
+    let old = ring.state.installed_mut().expect("it comes from one");
+    old.streams.malformed = 3;
+    assert_eq!(ring.status().counters.malformed, 3);
+    ring.install(NOW);
+    assert_eq!(ring.configuration(), Some(forming()));
+    assert_eq!(ring.status().counters.malformed, 3);
+}
+
+#[test]
 fn one_visit_of_a_token_that_all_hold_installs_nothing_unless_another_has() {
     for installed in [false, true] {
         let mut ring = recovering(1, []);
