@@ -92,6 +92,9 @@ impl Gossip {
         if let Some(nonce) = self.proofs.ask(sender, self.round.number) {
             self.count_request();
             self.outbox.tell(sender, &Message::Prove { nonce });
+            if let Some(stream) = self.streams.get_mut(&sender) {
+                stream.note_asked();
+            }
         }
     }
 

@@ -70,7 +70,9 @@ struct Denied {
     to: u64,
     /// In this round, last.
     at: RoundNumber,
-    /// The highest number that others named since, and were not believed.
+    /// Whether the sender was asked since, because others named such a message.
+    asked: bool,
+    /// The highest number that others named after that question, and were not believed.
     again: u64,
 }
 
@@ -179,15 +181,26 @@ impl Stream {
 
     /// Whether another member than the sender may be believed that message `number` exists. Not one
     /// beyond the sender's own word, for so many `rounds` after it has denied what others said:
-    /// they may have heard the same, and be denied later.
+    /// they may have heard the same, and be denied later. That time begins anew if they name it
+    /// again after the sender was asked; one false word in a while does not prolong it, since along
+    /// a tree messages come from others.
     pub(super) fn believes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
         let denied = self.denied.as_mut();
         let denied = denied.filter(|it| number > self.own_word && round.since(it.at) <= rounds);
         let Some(denied) = denied else {
             return true;
         };
-        denied.again = denied.again.max(number);
+        if denied.asked {
+            denied.again = denied.again.max(number);
+        }
         false
+    }
+
+    /// The sender was asked how many messages it has sent.
+    pub(super) fn note_asked(&mut self) {
+        if let Some(denied) = &mut self.denied {
+            denied.asked = true;
+        }
     }
 
     /// Up to where another member may be believed that says that message `number` exists.
@@ -246,6 +259,7 @@ impl Stream {
             if denied.again > sent {
                 // Others say it still, and it denies it still.
                 denied.at = round;
+                denied.asked = false;
             }
             denied.again = 0;
         }
@@ -273,6 +287,7 @@ impl Stream {
         self.denied = Some(Denied {
             to: before.max(to),
             at: round,
+            asked: false,
             again: 0,
         });
     }

@@ -372,6 +372,30 @@ fn others_are_believed_again_when_nobody_repeats_what_a_sender_has_denied() {
     assert_eq!(script.told('A'), ["B1", "B2"]);
 }
 
+/// The same where one member repeats it once in the time of a denial: the sender is asked, and what
+/// it answers is no denial of what others say.
+#[test]
+fn one_false_word_in_a_while_does_not_keep_others_from_being_believed() {
+    let mut script = Script::new("AB", |_| GossipConfig::lan());
+    let lie = repair(message('B', 5));
+    script.submit('B', "1");
+    script.forge('C', 'A', &lie);
+    for _ in 0..5 {
+        script.round_of_all();
+    }
+    assert_eq!(reported(&mut script, "waiting"), 0, "it is denied");
+    script.said();
+    script.forge('C', 'A', &lie);
+    assert_eq!(script.said(), ["A -> B: prove", "B -> A: proof"]);
+    for _ in 0..4 {
+        script.round_of_all();
+    }
+    script.said();
+    script.forge('C', 'A', &repair(message('B', 2)));
+    assert_eq!(script.said(), [""; 0], "nobody is asked");
+    assert_eq!(script.told('A'), ["B1", "B2"]);
+}
+
 /// Along a tree a message comes from a neighbour, and whoever is behind it gets it from this
 /// member.
 #[test]
