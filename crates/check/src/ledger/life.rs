@@ -41,6 +41,8 @@ pub(crate) struct MemberLife {
     early: Vec<MessageIx>,
     /// Both as a set: bit `i` for message `i`.
     delivered: Vec<u64>,
+    /// What it delivered once more in the stay that goes on.
+    again: Vec<MessageIx>,
     /// Of each sender, what it accounted for outside of any total order.
     streams: BTreeMap<MemberIx, Stream>,
 }
@@ -82,6 +84,7 @@ impl MemberLife {
             log: Vec::new(),
             early: Vec::new(),
             delivered: Vec::new(),
+            again: Vec::new(),
             streams: BTreeMap::new(),
         }
     }
@@ -95,6 +98,7 @@ impl MemberLife {
         spot: Spot,
     ) -> bool {
         if !self.receive(message) {
+            self.again.push(message);
             return false;
         }
         self.hear(sender, number);
@@ -137,8 +141,9 @@ impl MemberLife {
         number: u64,
         service: Service,
     ) {
-        if self.receive(message) {
-            self.early.push(message);
+        match self.receive(message) {
+            true => self.early.push(message),
+            false => self.again.push(message),
         }
         let stream = self.streams.entry(sender).or_default();
         stream.delivered.insert(number, number);
@@ -170,6 +175,7 @@ impl MemberLife {
 
     pub(super) fn install_regular(&mut self, config: ConfigIx, counter: u64) {
         self.counter = self.counter.max(counter);
+        self.again.clear();
         self.stays.push(Stay {
             config,
             transitional: None,
@@ -189,6 +195,18 @@ impl MemberLife {
     pub(crate) fn has(&self, message: MessageIx) -> bool {
         let word = self.delivered.get(message.get() / 64);
         word.is_some_and(|word| word & (1 << (message.get() % 64)) != 0)
+    }
+
+    /// Whether it delivered the message in the stay that goes on, or before its first one.
+    pub(crate) fn has_here(&self, message: MessageIx) -> bool {
+        let stay = self.stay();
+        let (from, early_from) = stay.map_or((0, 0), |stay| (stay.from, stay.early_from));
+        let lists = [
+            &self.log[from..],
+            &self.early[early_from..],
+            &self.again[..],
+        ];
+        lists.iter().any(|list| list.contains(&message))
     }
 
     /// The highest number of a message of `sender` that it delivered in order.

@@ -6,6 +6,8 @@
 //!   unknown, the last submissions may be lost.
 //! - A message has one digest and one service wherever it is delivered.
 //! - Nobody delivers a message twice, except an unreliable one, of which that is not promised.
+//!   Where members that were cut off from each other may deliver a message twice, they do so in
+//!   two configurations.
 //! - An ordered message comes from a member of the configuration in which it is ordered.
 //!
 //! EVS 1.3 and 1.4 (basic delivery).
@@ -17,7 +19,10 @@ use crate::ledger::{Message, MessageIx, Spot, Step};
 use crate::outcome::Ending;
 use crate::violation::Violations;
 
-pub(crate) struct Rule;
+pub(crate) struct Rule {
+    /// Whether a member may deliver a message in two configurations.
+    pub(crate) twice: bool,
+}
 
 impl super::Rule for Rule {
     fn name(&self) -> &'static str {
@@ -42,7 +47,7 @@ impl super::Rule for Rule {
                 spot,
             } => {
                 check_likeness(at, message, service, digest, found);
-                check_repetition(at, message, service, found);
+                check_repetition(at, message, service, self.twice, found);
                 check_origin(at, message, spot, found);
             }
             _ => {}
@@ -117,8 +122,17 @@ fn check_likeness(
     }
 }
 
-fn check_repetition(at: &At<'_>, ix: MessageIx, service: Service, found: &mut Violations) {
-    if service != Service::Unreliable && at.life().has(ix) {
+fn check_repetition(
+    at: &At<'_>,
+    ix: MessageIx,
+    service: Service,
+    twice: bool,
+    found: &mut Violations,
+) {
+    if service == Service::Unreliable || !at.life().has(ix) {
+        return;
+    }
+    if !twice || at.life().has_here(ix) {
         at.report(found, || {
             format!("delivers {} again", at.ledger.call_placed(ix))
         });
@@ -149,7 +163,9 @@ fn check_origin(at: &At<'_>, ix: MessageIx, spot: Option<Spot>, found: &mut Viol
 
 #[cfg(test)]
 mod tests {
-    use crate::story::{accept, accept_complete, reject, reject_complete};
+    use groupcast_core::Contract;
+
+    use crate::story::{Story, accept, accept_complete, reject, reject_complete};
 
     #[test]
     fn what_is_delivered_was_submitted() {
@@ -198,6 +214,31 @@ mod tests {
         reject("integrity", &format!("{ordered}; a deliver a1 1a:1"));
         reject("integrity", &format!("{ordered}; a deliver a1 1a:2"));
         accept("a,b regular 1a ab; a submit a1 unreliable; b deliver a1 -; b deliver a1 -");
+    }
+
+    #[test]
+    fn who_was_cut_off_may_deliver_a_message_again_in_another_configuration_and_nothing_else() {
+        let judged = |text: &str| Story::of(text).complete().under(Contract::OrderedTogether);
+        let cut = "a,b regular 1a ab; a submit a1; b deliver a1 1a:1; b transitional 1a b;
+            b regular 2b b; a transitional 1a a; a regular 2a a; a transitional 2a a;
+            b transitional 2b b; a,b regular 3a ab; a,b deliver a1 3a:9";
+        judged(cut).accept();
+        for wrong in [
+            "b deliver a1 3a:10",
+            "b transitional 3a b; b deliver a1 3a:10",
+        ] {
+            judged(&format!("{cut}; {wrong}")).reject("integrity");
+        }
+        let sent = "a,b regular 1a ab; a submit a1 digest=5; a,b deliver a1 1a:1";
+        judged(sent).accept();
+        for wrong in ["b deliver a2 1a:2", "a deliver a2 1a:2"] {
+            judged(&format!("{sent}; {wrong}")).reject("integrity");
+        }
+        judged("a,b regular 1a ab; a submit a1 digest=5; b deliver a1 1a:1 digest=6")
+            .reject("integrity");
+        let early = "a,b regular 1a ab; a submit a1 fifo; a,b deliver a1 -";
+        judged(early).accept();
+        judged(&format!("{early}; b deliver a1 -")).reject("integrity");
     }
 
     #[test]

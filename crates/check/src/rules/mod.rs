@@ -38,7 +38,7 @@ use crate::violation::{Violation, Violations};
 static ORDERED: &[&dyn Rule] = &[
     &life::Rule,
     &configurations::Rule,
-    &integrity::Rule,
+    &integrity::Rule { twice: false },
     &placed::Rule,
     &early::Rule,
     &agreed::Rule,
@@ -61,7 +61,7 @@ static ORDERED: &[&dyn Rule] = &[
 static ORDERED_EARLY: &[&dyn Rule] = &[
     &life::Rule,
     &configurations::Rule,
-    &integrity::Rule,
+    &integrity::Rule { twice: false },
     &early::Rule,
     &agreed::Rule,
     &fifo::Rule,
@@ -83,6 +83,7 @@ static ORDERED_EARLY: &[&dyn Rule] = &[
 static ORDERED_TOGETHER: &[&dyn Rule] = &[
     &life::Rule,
     &configurations::Rule,
+    &integrity::Rule { twice: true },
     &own::Rule,
     &virtual_synchrony::Rule { twice: true },
     &liveness::Rule,
@@ -90,10 +91,20 @@ static ORDERED_TOGETHER: &[&dyn Rule] = &[
 
 /// The rules of messages outside of one, of which a member reports those that it lost.
 /// Who accounts for its messages tells the truth.
-static GAPPED: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &gaps::Rule, &accounts::Rule];
+static GAPPED: &[&dyn Rule] = &[
+    &life::Rule,
+    &integrity::Rule { twice: false },
+    &gaps::Rule,
+    &accounts::Rule,
+];
 
 /// The rules of messages that are promised nothing. Who accounts for them tells the truth.
-static UNRELIABLE: &[&dyn Rule] = &[&life::Rule, &integrity::Rule, &held::Rule, &accounts::Rule];
+static UNRELIABLE: &[&dyn Rule] = &[
+    &life::Rule,
+    &integrity::Rule { twice: false },
+    &held::Rule,
+    &accounts::Rule,
+];
 
 /// The rules by which histories under `contract` are judged.
 pub(crate) fn rules_of(contract: Contract) -> &'static [&'static dyn Rule] {
