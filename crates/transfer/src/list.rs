@@ -33,7 +33,11 @@ pub(crate) enum Answers {
     /// No receiver answered the first list, or the user stopped it: its outcomes.
     Nobody(Vec<Answer>),
     /// The outcomes of the first list: some receivers have answered, in any way.
-    Present(Vec<Answer>),
+    Present {
+        answers: Vec<Answer>,
+        /// How many receivers had come when it began, those below relays included.
+        came: usize,
+    },
 }
 
 /// How long a turn may wait: how late a stop request is seen.
@@ -56,7 +60,8 @@ pub(crate) fn ask(
         entries,
     } = about.content
     else {
-        return Ok(Answers::Present(Vec::new()));
+        let (answers, came) = (Vec::new(), 0);
+        return Ok(Answers::Present { answers, came });
     };
     let list = |hashed| {
         let content = Content::List {
@@ -75,7 +80,7 @@ pub(crate) fn ask(
         _ => None,
     };
     let manifest = files.manifest().clone();
-    let answers = send(
+    let (answers, came) = send(
         host,
         &list(false),
         manifest.clone(),
@@ -101,7 +106,7 @@ pub(crate) fn ask(
     holders.sort_unstable();
     holders.dedup();
     if holders.is_empty() {
-        return Ok(Answers::Present(answers));
+        return Ok(Answers::Present { answers, came });
     }
     let wanted = match listed {
         // Nobody else is asked.
@@ -120,10 +125,11 @@ pub(crate) fn ask(
         let wanted = (wanted, subgroups);
         send(host, list, stream, wanted, pace, stop, tell)?;
     }
-    Ok(Answers::Present(answers))
+    Ok(Answers::Present { answers, came })
 }
 
-/// Sends `stream` to the `wanted` receivers, in these subgroups; returns the outcomes.
+/// Sends `stream` to the `wanted` receivers, in these subgroups; returns the outcomes, and how many
+/// receivers had come when it began.
 fn send(
     host: &mut BulkHost,
     about: &About,
@@ -132,7 +138,7 @@ fn send(
     pace: &mut Pace,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
-) -> Result<Vec<Answer>, TransferError> {
+) -> Result<(Vec<Answer>, usize), TransferError> {
     let now = host.now();
     let transfer = Transfer {
         about: about.encode(),
@@ -147,7 +153,7 @@ fn send(
     };
     let id = host.bulk().send(now, transfer)?;
     host.accounts().open(id.number);
-    let mut answers = Vec::new();
+    let (mut answers, mut came) = (Vec::new(), 0);
     let mut stopped = false;
     loop {
         while let Some(event) = host.poll_account() {
@@ -167,9 +173,10 @@ fn send(
                 Notice::Registered {
                     id: of, receiver, ..
                 } if of == id => host.accounts().admit(id.number, receiver),
+                Notice::Started { id: of, .. } if of == id => came = host.bulk().have_come(id),
                 Notice::Sent { id: of } if of == id => {
                     host.accounts().close(id.number);
-                    return Ok(answers);
+                    return Ok((answers, came));
                 }
                 _ => {}
             }

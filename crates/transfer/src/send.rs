@@ -20,7 +20,9 @@ use groupcast_protocols::bulk::{
 use groupcast_protocols::xgm::Subgroups;
 
 use self::below::all_by_name;
-use self::settled::{Settled, absent, named, nobody, tell_settled, those_present, unanswered};
+use self::settled::{
+    Settled, absent, are_too_few, named, nobody, tell_settled, those_present, unanswered,
+};
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError, TransferLink};
@@ -307,24 +309,25 @@ impl Sender {
                     let wanted = (receivers.clone(), sending.subgroups);
                     let asked =
                         list::ask(&mut host, &about, &mut files, wanted, &mut pace, stop, tell)?;
-                    let (answers, is_anybody) = match asked {
-                        Answers::Present(answers) => (answers, true),
-                        Answers::Nobody(answers) => (answers, false),
+                    let (answers, came) = match asked {
+                        Answers::Present { answers, came } => (answers, Some(came)),
+                        Answers::Nobody(answers) => (answers, None),
                     };
                     let mut named = named(answers, &required);
-                    if !is_anybody {
+                    let Some(came) = came else {
                         named.extend(unanswered(&host));
                         return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
-                    }
+                    };
                     // With these options all required receivers are told if one does not come: it
                     // ends for them, too. That one has had its time.
                     if sending.together || sending.strict {
-                        is_short = !absent(&named).is_empty();
+                        is_short =
+                            !absent(&named).is_empty() || are_too_few(&receivers, came, &named);
                         // Unless one is missing, nobody is ended here for want of another.
-                        let came = named.iter().filter(|(.., outcome)| {
+                        let here = named.iter().filter(|(.., outcome)| {
                             is_short && !matches!(outcome, Outcome::Absent | Outcome::Vanished)
                         });
-                        has_answered = came.map(|(member, ..)| member.node).collect();
+                        has_answered = here.map(|(member, ..)| member.node).collect();
                     } else {
                         settled = absent(&named);
                         settled.iter().for_each(|one| tell_settled(one, tell));

@@ -124,9 +124,15 @@ fn files_are_in_place_everywhere_or_nowhere() {
     assert_eq!(received.map(|it| (it.complete, it.failed)), [(0, 1); 2]);
     assert!(!place("one").exists() && !place("two").exists());
 
+    let begun = Instant::now();
+    let (report, received) = send_to_two(&scratch, Audience::Count(3), wait);
+    assert!(begun.elapsed() < wait * 2, "it is waited for once");
+    let few = ["one", "two"].map(|name| (name.to_owned(), Outcome::TooFew));
+    assert_eq!(outcomes(report), few);
+    assert_eq!(received.map(|it| it.complete), [0; 2]);
+
     let too_many = Audience::Between { min: 3, max: 4 };
     let (report, received) = send_to_two(&scratch, too_many, SHORT);
-    let few = ["one", "two"].map(|name| (name.to_owned(), Outcome::TooFew));
     assert_eq!(outcomes(report), few);
     assert_eq!(received.map(|it| it.complete), [0; 2]);
 

@@ -35,6 +35,12 @@ impl Bulk {
         });
     }
 
+    /// How many receivers of a transfer that is sent here have registered or refused it, as
+    /// [`Wanted::Count`](super::Wanted::Count) counts them: those behind another one in its place.
+    pub fn have_come(&self, id: TransferId) -> usize {
+        self.sender(id).map_or(0, Sender::have_come)
+    }
+
     /// Bytes of a transfer that waits for its receivers which none of those that have registered
     /// needs. Whole packets, and never the first one: something is always sent.
     pub fn held_by_all(&self, id: TransferId) -> Vec<Range<u64>> {

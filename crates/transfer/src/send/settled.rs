@@ -34,6 +34,13 @@ pub(super) fn absent(named: &[Settled]) -> Vec<Settled> {
     absent.cloned().collect()
 }
 
+/// Whether fewer receivers than `wanted` counts have come to a list: `came` when it began, or those
+/// that have answered it, if it was refused by all.
+pub(super) fn are_too_few(wanted: &Wanted, came: usize, named: &[Settled]) -> bool {
+    let answered: BTreeSet<NodeId> = named.iter().map(|(member, ..)| member.node).collect();
+    matches!(wanted, Wanted::Count(count) if came.max(answered.len()) < *count)
+}
+
 /// The hosts without multicast that were named and have never answered: what they are called is
 /// all that is known of them.
 pub(super) fn unanswered(host: &BulkHost) -> Vec<Settled> {

@@ -211,14 +211,7 @@ impl Sender {
 
     fn have_all_registered(&self, context: &Context<'_>) -> bool {
         match &self.transfer.receivers {
-            Wanted::Count(count) => {
-                // One that refuses has answered, and does not come again.
-                let known = self.peers.keys().chain(self.settled.keys());
-                let known: BTreeMap<NodeId, usize> = known
-                    .map(|member| (member.node, self.stands_for_count(member)))
-                    .collect();
-                known.values().sum::<usize>() >= *count
-            }
+            Wanted::Count(count) => self.have_come() >= *count,
             Wanted::Members(nodes) => nodes.iter().all(|node| self.has_answered(*node)),
             Wanted::Listed(listed) => listed.iter().all(|it| self.has_answered(it.node)),
             Wanted::Between { min, max } => {
@@ -233,6 +226,16 @@ impl Sender {
                 present_over && !self.is_any_silent(context)
             }
         }
+    }
+
+    /// How many receivers have come, those behind others included. One that refuses has answered,
+    /// and does not come again.
+    pub(in crate::bulk) fn have_come(&self) -> usize {
+        let known = self.peers.keys().chain(self.settled.keys());
+        let known: BTreeMap<NodeId, usize> = known
+            .map(|member| (member.node, self.stands_for_count(member)))
+            .collect();
+        known.values().sum()
     }
 
     fn has_answered(&self, node: NodeId) -> bool {
