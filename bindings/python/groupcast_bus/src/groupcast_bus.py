@@ -7,6 +7,7 @@ Lists travel as S-expressions.
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import re
 import selectors
@@ -37,6 +38,8 @@ DEPTH_MAX = 1000
 _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 #: The most bytes of deliveries that wait to be received: then no reply is waited for, before which more may come.
 KEPT_MAX = 64 << 20
+#: What the system says of a connection whose other side it does not reach any more, besides that it was broken.
+GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 
 
 class BusError(Exception):
@@ -303,8 +306,8 @@ class Bus:
         except OSError as error:
             # Nothing was moved.
             self._torn = False
-            if isinstance(error, TimeoutError):
-                # The host of the daemon has gone: no call waits in here.
+            has_ended = isinstance(error, ConnectionError) or error.errno in GONE
+            if has_ended and not isinstance(error, Closed):
                 raise Closed("other", f"the connection has ended: {error}") from error
             raise
         self._torn = False

@@ -1,5 +1,7 @@
 """Two clients at the buses of two daemons, whose addresses are the arguments: each kind of item there and back."""
 
+import errno
+import os
 import select
 import signal
 import socket
@@ -9,7 +11,7 @@ import time
 from collections.abc import Callable
 
 import groupcast_bus
-from groupcast_bus import Bus, BusError, Character, Dotted, Full, Message, Quoted, Symbol, View, dumps, loads
+from groupcast_bus import Bus, BusError, Character, Closed, Dotted, Full, Message, Quoted, Symbol, View, dumps, loads
 
 EVERYTHING = [
     Symbol("plus"),
@@ -156,6 +158,43 @@ def interrupted() -> None:
     assert heard == [b"info\n", b"clients\n", b"msg t d raw %d\n" % length, b"\n", b"quit\n"], heard
 
 
+class Broken(socket.socket):
+    """A socket of which the system says that it carries nothing any more."""
+
+    error = 0
+
+    def recv(self, *_: object) -> bytes:
+        raise OSError(self.error, os.strerror(self.error))
+
+
+def gone() -> None:
+    """A connection that the system has given up is closed, whatever the system says of it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    host, port = listener.getsockname()
+    for error in (errno.ECONNRESET, errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ENETDOWN):
+
+        def play() -> None:
+            with listener.accept()[0] as peer, peer.makefile("rb") as lines:
+                peer.sendall(b"bus 1 c1@h1\n")
+                assert lines.readline() == b"info\n"
+
+        player = threading.Thread(target=play)
+        player.start()
+        with Bus(f"{host}:{port}", timeout=10) as bus:
+            broken = Broken(fileno=bus._socket.detach())
+            broken.error = error
+            broken.setblocking(False)
+            bus._socket = broken
+            try:
+                bus.info()
+            except Closed as closed:
+                assert closed.code == "other" and os.strerror(error) in closed.text, closed
+            else:
+                raise AssertionError(os.strerror(error))
+        player.join()
+    listener.close()
+
+
 def main() -> None:
     for value in (EVERYTHING, [], Dotted((Symbol("a"),), [1])):
         assert loads(dumps(value)) == value, value
@@ -181,6 +220,7 @@ def main() -> None:
     full()
     slow()
     interrupted()
+    gone()
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
         bo.views(True)
