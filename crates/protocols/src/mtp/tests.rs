@@ -283,26 +283,12 @@ impl Three {
 
 #[test]
 fn no_datagram_of_a_member_stops_a_web() {
-    let far = Statuses::of(u64::MAX / 2 - 1, 0).expect("it is in range");
-    let data = InWeb::Data(Data {
-        statuses: far,
-        message: u64::MAX / 2 - 1,
-        packet: 0,
-        ends: true,
-        ends_window: true,
-        again: false,
-        number: 1,
-        bytes: Bytes::from_static(b"x"),
-    });
-    let grant = InWeb::Grant {
-        request: 1,
-        message: u64::MAX / 2 - 1,
-    };
-    // Near to what is under way: all of that is rejected, or so old that nobody tells of it.
-    let near = [(6, 0xaaa), (12, 0)].map(|(newest, bits)| {
+    const FAR: u64 = u64::MAX / 2 - 1;
+    let statuses = |newest, bits| Statuses::of(newest, bits).expect("it is in range");
+    let data = |statuses| {
         InWeb::Data(Data {
-            statuses: Statuses::of(newest, bits).expect("it is in range"),
-            message: u64::MAX / 2 - 1,
+            statuses,
+            message: FAR,
             packet: 0,
             ends: true,
             ends_window: true,
@@ -310,12 +296,17 @@ fn no_datagram_of_a_member_stops_a_web() {
             number: 1,
             bytes: Bytes::from_static(b"x"),
         })
-    });
-    let [rejected, ahead] = near;
+    };
+    let far = statuses(FAR, 0);
+    let grant = InWeb::Grant {
+        request: 1,
+        message: FAR,
+    };
     for said in [
-        rejected,
-        ahead,
-        data,
+        // Near to what is under way: all of that is rejected, or so old that nobody tells of it.
+        data(statuses(6, 0xaaa)),
+        data(statuses(12, 0)),
+        data(far),
         InWeb::Status(far),
         InWeb::Alive(far),
         grant,

@@ -5,18 +5,13 @@
 
 use std::time::Duration;
 
-use groupcast_core::{Service, Time};
-use groupcast_sim::HostConfig;
+use groupcast_core::Time;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
-use groupcast_sim::flow::{Congestion, FlowConfig};
-use groupcast_sim::host::config::BufferLimit;
 use groupcast_sim::link::LinkSpec;
-use groupcast_sim::link::queue::QueueLimit;
-use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::{Kind, Topology};
 
-use super::port::{bulk, packets};
-use crate::bulk::{BulkConfig, Messages, MessagesConfig, RateControl, SlowPolicy, Wanted, inspect};
+use super::fabric::{self, Sent, bulk, bytes, packets, place};
+use crate::bulk::{BulkConfig, Messages, RateControl, SlowPolicy, inspect};
 
 /// Host 0 sends; then come the receivers, and the two ends of the flow.
 const RECEIVERS: usize = 7;
@@ -49,8 +44,7 @@ impl Default for Links {
 fn link(megabits: u64, micros: u64) -> LinkSpec {
     // 20 ms of queue, as far as switches have that.
     let queue = (megabits * 2_500).clamp(32 << 10, 512 << 10);
-    LinkSpec::ethernet(megabits * 1_000_000, Duration::from_micros(micros))
-        .with_queue(QueueLimit::bytes(queue))
+    fabric::link(megabits, micros, queue)
 }
 
 fn world(
@@ -65,7 +59,6 @@ fn world(
     topology.connect(near, far, link(links.shared, 20 + 31 * seed));
     topology.connect(far, last, link(links.last, 20));
     for host in 0..RECEIVERS + 3 {
-        let place = topology.add(Kind::Plain);
         let router = match host {
             RECEIVERS => last,
             _ if host == FLOW[1] && links.flow_to_last => last,
@@ -76,40 +69,23 @@ fn world(
             2..RECEIVERS if links.near_and_far => 15_000,
             _ => 20,
         };
-        topology.connect(place, router, link(1000, micros));
-        topology.place_host(place);
+        place(&mut topology, router, link(1000, micros));
     }
     let mut config = ExperimentConfig::new(topology, inspect, seed);
     config.without_multicast = FLOW.into();
     config.acquainted = RECEIVERS;
-    config.hosts = HostConfig {
-        data_buffer: BufferLimit::bytes(4 << 20),
-        ..HostConfig::default()
+    let bulk = BulkConfig {
+        rate: RateControl::FAIR,
+        slow,
+        ..BulkConfig::lan()
     };
-    let settings = MessagesConfig {
-        bulk: BulkConfig {
-            rate: RateControl::FAIR,
-            slow,
-            ..BulkConfig::lan()
-        },
-        receivers: Wanted::Count(RECEIVERS),
-        ..MessagesConfig::default()
+    let sent = Sent {
+        receivers: RECEIVERS,
+        length,
+        begins: BEGINS,
+        flow: has_flow.then_some(FLOW),
     };
-    let mut world = Experiment::new(config, move |member, rng, _| {
-        Messages::new(member, settings.clone(), rng).expect("the settings fit each other")
-    });
-    if has_flow {
-        world.add_flow(FlowConfig::new(FLOW, Congestion::Cubic));
-    }
-    world.start_together(0..=RECEIVERS);
-    let one = Arrivals::Trace([(Duration::ZERO, length)].into());
-    let source = SourceConfig {
-        start: BEGINS,
-        ..SourceConfig::new(one, length, Service::Fifo)
-    };
-    let placed = world.add_source(0, source);
-    placed.expect("a trace of one message is in order");
-    world
+    fabric::world(config, bulk, &sent)
 }
 
 fn demoted(world: &Experiment<Messages>) -> u64 {
@@ -164,10 +140,7 @@ fn beside_a_flow(links: &Links, slow: SlowPolicy, seed: u64) -> ([f64; 2], u64) 
     let lasts = Duration::from_secs(8);
     world.run_to(BEGINS + Duration::from_secs(2));
     let has = |world: &Experiment<Messages>| {
-        [
-            world.flow_uses()[0].delivered_bytes as f64,
-            packets(world, 2) as f64 * BulkConfig::lan().packet as f64,
-        ]
+        [world.flow_uses()[0].delivered_bytes as f64, bytes(world, 2)]
     };
     let before = has(&world);
     world.run_to(BEGINS + Duration::from_secs(2) + lasts);

@@ -6,17 +6,12 @@
 use std::time::Duration;
 use std::vec::Vec;
 
-use groupcast_core::{Service, Time};
-use groupcast_sim::HostConfig;
+use groupcast_core::Time;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
-use groupcast_sim::host::config::BufferLimit;
-use groupcast_sim::link::LinkSpec;
-use groupcast_sim::link::queue::QueueLimit;
-use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::{Kind, Topology};
 
-use super::port::{bulk, packets};
-use crate::bulk::{BulkConfig, Messages, MessagesConfig, RateControl, Wanted, inspect};
+use super::fabric::{self, Sent, bulk, bytes, link, place};
+use crate::bulk::{BulkConfig, Messages, RateControl, inspect};
 
 /// Host 0 sends, the first of the others get copies.
 const RECEIVERS: usize = 4;
@@ -31,48 +26,26 @@ const LASTS: Duration = Duration::from_secs(2);
 fn world(copies: usize, seed: u64) -> Experiment<Messages> {
     let mut topology = Topology::new();
     let [near, far] = [Kind::Plain; 2].map(|kind| topology.add(kind));
-    let gigabit = LinkSpec::ethernet(1_000_000_000, Duration::from_micros(20))
-        .with_queue(QueueLimit::bytes(512 << 10));
-    let shared = LinkSpec::ethernet(100_000_000, Duration::from_micros(20 + 37 * seed))
-        .with_queue(QueueLimit::bytes(13_000 + 600 * seed));
+    let shared = link(100, 20 + 37 * seed, 13_000 + 600 * seed);
     topology.connect(near, far, shared);
     for host in 0..=RECEIVERS {
-        let place = topology.add(Kind::Plain);
-        topology.connect(place, if host == 0 { near } else { far }, gigabit);
-        topology.place_host(place);
+        let router = if host == 0 { near } else { far };
+        place(&mut topology, router, link(1000, 20, 512 << 10));
     }
     let mut config = ExperimentConfig::new(topology, inspect, seed);
     config.without_multicast = (1..=copies).collect();
     config.invites = true;
-    config.hosts = HostConfig {
-        data_buffer: BufferLimit::bytes(4 << 20),
-        ..HostConfig::default()
+    let bulk = BulkConfig {
+        rate: RateControl::FAIR,
+        ..BulkConfig::lan()
     };
-    let settings = MessagesConfig {
-        bulk: BulkConfig {
-            rate: RateControl::FAIR,
-            ..BulkConfig::lan()
-        },
-        receivers: Wanted::Count(RECEIVERS),
-        ..MessagesConfig::default()
+    let sent = Sent {
+        receivers: RECEIVERS,
+        length: LENGTH,
+        begins: BEGINS,
+        flow: None,
     };
-    let mut world = Experiment::new(config, move |member, rng, _| {
-        Messages::new(member, settings.clone(), rng).expect("the settings fit each other")
-    });
-    world.start_together(0..=RECEIVERS);
-    let one = Arrivals::Trace([(Duration::ZERO, LENGTH)].into());
-    let source = SourceConfig {
-        start: BEGINS,
-        ..SourceConfig::new(one, LENGTH, Service::Fifo)
-    };
-    let placed = world.add_source(0, source);
-    placed.expect("a trace of one message is in order");
-    world
-}
-
-/// Bytes of the stream that `host` has.
-fn has(world: &Experiment<Messages>, host: usize) -> f64 {
-    packets(world, host) as f64 * BulkConfig::lan().packet as f64
+    fabric::world(config, bulk, &sent)
 }
 
 fn median(mut of: Vec<f64>) -> f64 {
@@ -84,7 +57,7 @@ fn median(mut of: Vec<f64>) -> f64 {
 fn run(copies: usize, seed: u64) -> (Vec<f64>, u64) {
     let mut world = world(copies, seed);
     let all = |world: &Experiment<Messages>| -> Vec<f64> {
-        (1..=RECEIVERS).map(|host| has(world, host)).collect()
+        (1..=RECEIVERS).map(|host| bytes(world, host)).collect()
     };
     world.run_to(FROM);
     let before = all(&world);

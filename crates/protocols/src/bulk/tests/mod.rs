@@ -8,6 +8,7 @@ mod copies;
 mod cp;
 mod disks;
 mod endpoints;
+mod fabric;
 mod few;
 mod files;
 mod full_link;

@@ -7,18 +7,12 @@
 use std::format;
 use std::time::Duration;
 
-use groupcast_core::node::Channel;
-use groupcast_core::{Service, Time};
-use groupcast_sim::HostConfig;
+use groupcast_core::Time;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
-use groupcast_sim::flow::{Congestion, FlowConfig};
-use groupcast_sim::host::config::BufferLimit;
-use groupcast_sim::link::LinkSpec;
-use groupcast_sim::link::queue::QueueLimit;
-use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::{Kind, Topology};
 
-use crate::bulk::{Bulk, BulkConfig, Messages, MessagesConfig, RateControl, Wanted, inspect};
+use super::fabric::{self, Sent, bulk, link, packets, place};
+use crate::bulk::{BulkConfig, Messages, RateControl, inspect};
 
 /// Host 0 sends; the slow one is the last receiver, then come the two ends of the flow.
 const RECEIVERS: usize = 8;
@@ -29,20 +23,11 @@ const LENGTH: u32 = 60_000_000;
 fn world(rate: RateControl, has_multicast: bool) -> Experiment<Messages> {
     let mut topology = Topology::new();
     let [near, far] = [Kind::Plain; 2].map(|kind| topology.add(kind));
-    let gigabit = LinkSpec::ethernet(1_000_000_000, Duration::from_micros(20))
-        .with_queue(QueueLimit::bytes(512 << 10));
-    let shared = LinkSpec::ethernet(100_000_000, Duration::from_micros(20))
-        .with_queue(QueueLimit::bytes(256 << 10));
-    topology.connect(near, far, shared);
+    topology.connect(near, far, link(100, 20, 256 << 10));
     for host in 0..RECEIVERS + 3 {
-        let place = topology.add(Kind::Plain);
-        let router = match host {
-            SLOW => far,
-            _ if host == FLOW[1] => far,
-            _ => near,
-        };
-        topology.connect(place, router, gigabit);
-        topology.place_host(place);
+        let is_far = host == SLOW || host == FLOW[1];
+        let router = if is_far { far } else { near };
+        place(&mut topology, router, link(1000, 20, 512 << 10));
     }
     let mut config = ExperimentConfig::new(topology, inspect, 7);
     config.without_multicast = FLOW.into();
@@ -52,44 +37,18 @@ fn world(rate: RateControl, has_multicast: bool) -> Experiment<Messages> {
         config.without_multicast.insert(SLOW);
         config.invites = true;
     }
-    config.hosts = HostConfig {
-        data_buffer: BufferLimit::bytes(4 << 20),
-        ..HostConfig::default()
+    let bulk = BulkConfig {
+        rate,
+        slow_after: Duration::from_millis(50),
+        ..BulkConfig::lan()
     };
-    let settings = MessagesConfig {
-        bulk: BulkConfig {
-            rate,
-            slow_after: Duration::from_millis(50),
-            ..BulkConfig::lan()
-        },
-        receivers: Wanted::Count(RECEIVERS),
-        ..MessagesConfig::default()
+    let sent = Sent {
+        receivers: RECEIVERS,
+        length: LENGTH,
+        begins: Time::from_millis(200),
+        flow: Some(FLOW),
     };
-    let mut world = Experiment::new(config, move |member, rng, _| {
-        Messages::new(member, settings.clone(), rng).expect("the settings fit each other")
-    });
-    world.add_flow(FlowConfig::new(FLOW, Congestion::Cubic));
-    world.start_together(0..=RECEIVERS);
-    let one = Arrivals::Trace([(Duration::ZERO, LENGTH)].into());
-    let source = SourceConfig {
-        start: Time::from_millis(200),
-        ..SourceConfig::new(one, LENGTH, Service::Fifo)
-    };
-    let placed = world.add_source(0, source);
-    placed.expect("a trace of one message is in order");
-    world
-}
-
-pub(super) fn bulk(world: &Experiment<Messages>, host: usize) -> &Bulk {
-    let node = world.node(host).expect("it runs");
-    let messages = node.instance(Channel::SOLE).expect("it has one");
-    messages.bulk()
-}
-
-/// Packets of the stream that `host` has.
-pub(super) fn packets(world: &Experiment<Messages>, host: usize) -> u64 {
-    let counters = bulk(world, host).counters();
-    counters.packets_received + counters.packets_restored - counters.duplicates - counters.refused
+    fabric::world(config, bulk, &sent)
 }
 
 fn has_all(world: &Experiment<Messages>, host: usize) -> bool {
