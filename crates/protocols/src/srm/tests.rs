@@ -14,6 +14,7 @@ use super::*;
 
 mod claims;
 mod late;
+mod listener;
 
 fn session(size: usize, seed: u64, config: SrmConfig) -> Cluster<Srm> {
     let cluster = ClusterConfig {

@@ -1,58 +1,22 @@
 //! What one member says of another one's messages makes nobody lose them.
 
+use super::listener::Listener;
 use super::*;
 
-struct Listener {
-    srm: Srm,
-    now: Time,
+/// One that has two messages of member 2.
+fn listener() -> Listener {
+    let mut listener = Listener::with(SrmConfig {
+        window_max: 64,
+        catch_up_max: 16,
+        ..SrmConfig::lan()
+    });
+    for number in [1, 2] {
+        assert_eq!(listener.hear(2, data(number)), [(number, true)]);
+    }
+    listener
 }
 
 impl Listener {
-    /// One that has two messages of member 2.
-    fn new() -> Self {
-        let config = SrmConfig {
-            window_max: 64,
-            catch_up_max: 16,
-            ..SrmConfig::lan()
-        };
-        let srm = Srm::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
-        let now = Time::ZERO;
-        let mut listener = Self { srm, now };
-        for number in [1, 2] {
-            assert_eq!(listener.hear(2, data(number)), [(number, true)]);
-        }
-        listener
-    }
-
-    /// So many seconds pass.
-    fn pass(&mut self, seconds: u64) {
-        let end = self.now + Duration::from_secs(seconds);
-        while let Some(due) = self.srm.poll_timeout().filter(|due| *due <= end) {
-            self.now = due.max(self.now);
-            self.srm.handle_timeout(self.now);
-            drain(&mut self.srm, self.now);
-        }
-        self.now = end;
-    }
-
-    /// What it is told because of this datagram of `from`, and since the last one: numbers, and
-    /// whether they are delivered or lost.
-    fn hear(&mut self, from: u64, datagram: Vec<u8>) -> Vec<(u64, bool)> {
-        self.srm
-            .handle_datagram(self.now, member(from), datagram.into());
-        drain(&mut self.srm, self.now);
-        let events = core::iter::from_fn(|| self.srm.poll_event());
-        let told = events.flat_map(|event| {
-            let (numbers, delivered) = match event {
-                Event::Deliver(it) => (it.id.number..=it.id.number, true),
-                Event::Gap(gap) => (gap.first..=gap.last, false),
-                other => panic!("{other:?}"),
-            };
-            numbers.map(move |number| (number, delivered))
-        });
-        told.collect()
-    }
-
     fn asked(&self) -> usize {
         self.srm.config.requests_max - self.srm.recovery.room(&self.srm.config)
     }
@@ -77,9 +41,7 @@ fn of_2(number: u64) -> MessageId {
 }
 
 fn data(number: u64) -> Vec<u8> {
-    let mut bytes = wire::data_header(Service::Fifo, number);
-    bytes.push(7);
-    bytes
+    listener::data(Service::Fifo, number)
 }
 
 fn repair(number: u64) -> Vec<u8> {
@@ -110,7 +72,7 @@ fn says(number: u64, highest: u64) -> Vec<u8> {
 
 #[test]
 fn who_says_that_a_source_is_far_ahead_makes_nobody_lose_its_messages() {
-    let mut listener = Listener::new();
+    let mut listener = listener();
     for _ in 0..5 {
         assert_eq!(listener.hear(3, claims(1_000_000)), []);
         let request = wire::request(of_2(50), Duration::ZERO);
@@ -131,7 +93,7 @@ fn who_says_that_a_source_is_far_ahead_makes_nobody_lose_its_messages() {
 
 #[test]
 fn what_its_source_denies_is_not_asked_for() {
-    let mut listener = Listener::new();
+    let mut listener = listener();
     assert_eq!(listener.hear(3, claims(9)), []);
     assert_eq!(listener.asked(), 7);
     assert_eq!(listener.hear(2, says(1, 4)), []);
@@ -149,7 +111,7 @@ fn what_its_source_denies_is_not_asked_for() {
 
 #[test]
 fn what_others_say_and_have_is_delivered() {
-    let mut listener = Listener::new();
+    let mut listener = listener();
     assert_eq!(listener.hear(3, claims(4)), []);
     assert_eq!(listener.asked(), 2);
     assert_eq!(listener.hear(3, repair(4)), []);

@@ -2,55 +2,23 @@
 //! were late for minutes, or recorded, and come for the first time.
 
 use super::super::wire::Echo;
+use super::listener::Listener;
 use super::*;
 
 const NOTHING: [u64; 0] = [];
 
-/// Whatever a member is told of another one, at a time of its own.
-struct Listener {
-    srm: Srm,
-    now: Time,
+/// One that follows a single source, and has sent a session message.
+fn listener() -> Listener {
+    let mut listener = Listener::with(SrmConfig {
+        sources_max: 1,
+        source_timeout: Duration::from_secs(10),
+        ..SrmConfig::lan()
+    });
+    listener.pass(2);
+    listener
 }
 
 impl Listener {
-    /// One that follows a single source, and has sent a session message.
-    fn new() -> Self {
-        let config = SrmConfig {
-            sources_max: 1,
-            source_timeout: Duration::from_secs(10),
-            ..SrmConfig::lan()
-        };
-        let srm = Srm::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
-        let now = Time::ZERO;
-        let mut listener = Self { srm, now };
-        listener.pass(2);
-        listener
-    }
-
-    /// So many seconds pass, with their session messages.
-    fn pass(&mut self, seconds: u64) {
-        let end = self.now + Duration::from_secs(seconds);
-        while let Some(due) = self.srm.poll_timeout().filter(|due| *due <= end) {
-            self.now = due.max(self.now);
-            self.srm.handle_timeout(self.now);
-            drain(&mut self.srm, self.now);
-        }
-        self.now = end;
-    }
-
-    /// The numbers of the messages that are delivered because of this datagram of `from`.
-    fn hear(&mut self, from: u64, datagram: Vec<u8>) -> Vec<u64> {
-        self.srm
-            .handle_datagram(self.now, member(from), datagram.into());
-        drain(&mut self.srm, self.now);
-        let events = core::iter::from_fn(|| self.srm.poll_event());
-        let delivered = events.filter_map(|event| match event {
-            Event::Deliver(delivery) => Some(delivery.id.number),
-            _ => None,
-        });
-        delivered.collect()
-    }
-
     /// The number of its last session message, as another one echoes it.
     fn echo(&self) -> Echo {
         Echo {
@@ -64,11 +32,11 @@ impl Listener {
     fn forget_all(&mut self) {
         for source in 100..=100 + Srm::BOOKMARKS as u64 + 1 {
             self.pass(11);
-            let mut told = self.hear(source, data(1));
+            let mut told = self.deliver(source, data(1));
             if told.is_empty() {
                 let session = says(0, [self.echo()]);
-                assert_eq!(self.hear(source, session), NOTHING);
-                told = self.hear(source, data(1));
+                assert_eq!(self.deliver(source, session), NOTHING);
+                told = self.deliver(source, data(1));
             }
             assert_eq!(told, [1], "of {source}");
         }
@@ -78,9 +46,7 @@ impl Listener {
 }
 
 fn data(number: u64) -> Vec<u8> {
-    let mut bytes = wire::data_header(Service::Reliable, number);
-    bytes.push(7);
-    bytes
+    listener::data(Service::Reliable, number)
 }
 
 fn says<const N: usize>(highest: u64, echoes: [Echo; N]) -> Vec<u8> {
@@ -95,56 +61,56 @@ fn says<const N: usize>(highest: u64, echoes: [Echo; N]) -> Vec<u8> {
 
 #[test]
 fn what_is_late_of_a_source_that_was_forgotten_is_not_delivered_again() {
-    let mut listener = Listener::new();
+    let mut listener = listener();
     let old = listener.echo();
     for number in 1..=3 {
-        assert_eq!(listener.hear(2, data(number)), [number]);
+        assert_eq!(listener.deliver(2, data(number)), [number]);
     }
     listener.forget_all();
     // What was recorded: messages, and words of the source before and after it heard this member.
     for datagram in [data(3), says(0, []), says(2, []), says(1, [old]), data(2)] {
-        assert_eq!(listener.hear(2, datagram), NOTHING);
+        assert_eq!(listener.deliver(2, datagram), NOTHING);
     }
-    assert_eq!(listener.hear(2, data(3)), NOTHING);
+    assert_eq!(listener.deliver(2, data(3)), NOTHING);
     let forged = Echo {
         number: SessionNumber(u64::MAX),
         ..old
     };
-    assert_eq!(listener.hear(2, says(0, [forged])), NOTHING);
-    assert_eq!(listener.hear(2, data(1)), NOTHING);
+    assert_eq!(listener.deliver(2, says(0, [forged])), NOTHING);
+    assert_eq!(listener.deliver(2, data(1)), NOTHING);
     assert!(listener.srm.counters.unproved >= 7);
 }
 
 #[test]
 fn a_source_that_was_forgotten_and_lives_is_followed_again_by_what_it_says_of_late() {
-    let mut listener = Listener::new();
+    let mut listener = listener();
     for number in 1..=3 {
-        assert_eq!(listener.hear(2, data(number)), [number]);
+        assert_eq!(listener.deliver(2, data(number)), [number]);
     }
     listener.forget_all();
-    assert_eq!(listener.hear(2, data(4)), NOTHING);
+    assert_eq!(listener.deliver(2, data(4)), NOTHING);
     let fresh = says(4, [listener.echo()]);
-    assert_eq!(listener.hear(2, fresh), NOTHING);
+    assert_eq!(listener.deliver(2, fresh), NOTHING);
     for number in 1..=4 {
         assert_eq!(
-            listener.hear(2, data(number)),
+            listener.deliver(2, data(number)),
             NOTHING,
             "{number} may have been"
         );
     }
-    assert_eq!(listener.hear(2, data(5)), [5]);
+    assert_eq!(listener.deliver(2, data(5)), [5]);
 }
 
 /// Room for its stream is made by a bookmark that takes the place of its own.
 #[test]
 fn a_source_whose_bookmark_is_the_oldest_goes_on_where_it_was() {
-    let mut listener = Listener::new();
+    let mut listener = listener();
     for source in 2..=2 + Srm::BOOKMARKS as u64 {
-        assert_eq!(listener.hear(source, data(1)), [1]);
+        assert_eq!(listener.deliver(source, data(1)), [1]);
         listener.pass(11);
     }
     assert!(!listener.srm.bookmarks.dropped());
-    assert_eq!(listener.hear(2, data(1)), NOTHING);
+    assert_eq!(listener.deliver(2, data(1)), NOTHING);
     assert!(listener.srm.bookmarks.dropped());
-    assert_eq!(listener.hear(2, data(2)), [2]);
+    assert_eq!(listener.deliver(2, data(2)), [2]);
 }
