@@ -8,7 +8,7 @@ use groupcast_core::{ConfigurationKind, Service};
 use groupcast_protocols::rmp::{Rmp, RmpConfig};
 use groupcast_sim::Cluster;
 
-use super::{formed, with_started};
+use super::{come_together, formed, progress, with_started};
 use crate::all_have;
 
 /// First byte of an ACK's body.
@@ -32,34 +32,13 @@ fn load(cluster: &mut Cluster<Rmp>, duration: Duration) {
     }
 }
 
-/// One configuration of all who live, in which each one's message reaches all.
-fn progress(cluster: &mut Cluster<Rmp>) {
-    let limit = Duration::from_secs(10);
-    cluster.must(
-        "one configuration",
-        Cluster::all_in_one_configuration,
-        limit,
-    );
-    let alive: Vec<usize> = cluster.alive().collect();
-    let probes = alive
-        .iter()
-        .map(|host| cluster.submit(*host, Service::Safe, "probe"));
-    let probes: Vec<_> = probes.map(|id| id.expect("there is room")).collect();
-    cluster.must("probes", |it| all_have(it, &probes), limit);
-}
-
 #[test]
 fn the_others_go_on_within_half_a_second_of_a_crash() {
     for crashed in 0..5 {
         let mut cluster = formed(5, 30 + crashed as u64);
         load(&mut cluster, Duration::from_millis(100));
         cluster.crash(crashed);
-        let limit = Duration::from_millis(500);
-        cluster.must(
-            "one configuration",
-            Cluster::all_in_one_configuration,
-            limit,
-        );
+        come_together(&mut cluster, Duration::from_millis(500));
         progress(&mut cluster);
         cluster.check();
     }
@@ -90,12 +69,7 @@ fn who_leaves_costs_the_others_less_than_a_time_out() {
     cluster.leave(2);
     let limit = Duration::from_millis(1_200);
     cluster.must("gone", |it| !it.is_alive(2), limit);
-    let limit = Duration::from_millis(60);
-    cluster.must(
-        "one configuration",
-        Cluster::all_in_one_configuration,
-        limit,
-    );
+    come_together(&mut cluster, Duration::from_millis(60));
     let left = cluster.configurations(0).last().expect("one").left.clone();
     assert_eq!(left.len(), 1, "it is told from a crash");
     progress(&mut cluster);

@@ -6,28 +6,17 @@ use std::time::Duration;
 
 use groupcast_core::Service;
 use groupcast_protocols::rmp::{HEARD, OrderRule, Rmp, RmpConfig};
-use groupcast_sim::{Cluster, ClusterConfig};
+use groupcast_sim::Cluster;
 
-use crate::all_have;
+use super::{judged_by, progress, start};
 
 fn group(seed: u64) -> Cluster<Rmp> {
     let config = RmpConfig {
         order: OrderRule::Heard,
         ..RmpConfig::lan()
     };
-    let judged = ClusterConfig {
-        contract: HEARD.contract,
-        ..ClusterConfig::new(4, seed)
-    };
-    let mut cluster = Cluster::started(judged, move |member, rng, now| {
-        Rmp::new(config.clone(), member, rng, now).expect("the settings are valid")
-    });
-    let limit = Duration::from_secs(3);
-    cluster.must(
-        "one configuration",
-        Cluster::all_in_one_configuration,
-        limit,
-    );
+    let mut cluster = judged_by(HEARD.contract, 4, seed, config);
+    start(&mut cluster, 0..4);
     cluster
 }
 
@@ -47,18 +36,7 @@ fn each_own_message_comes_once_whoever_dies_and_whatever_was_not_heard() {
         cluster.crash(dies);
         cluster.run_for(Duration::from_millis(400));
         cluster.heal();
-        let limit = Duration::from_secs(10);
-        cluster.must(
-            "one configuration",
-            Cluster::all_in_one_configuration,
-            limit,
-        );
-        let alive: Vec<usize> = cluster.alive().collect();
-        let probes = alive
-            .iter()
-            .map(|host| cluster.submit(*host, Service::Safe, "probe"));
-        let probes: Vec<_> = probes.map(|id| id.expect("there is room")).collect();
-        cluster.must("probes", |it| all_have(it, &probes), limit);
+        progress(&mut cluster);
         cluster.check_at_rest();
     }
 }

@@ -17,33 +17,62 @@ mod services;
 use std::ops::Range;
 use std::time::Duration;
 
-use groupcast_core::{Instrumented, MemberId, Rng, Time};
+use groupcast_core::{Contract, Instrumented, MemberId, Rng, Service, Time};
 use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
-/// `hosts` hosts with these settings, of which none runs.
-fn not_started(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+use crate::all_have;
+
+/// `hosts` hosts with these settings, of which none runs; their histories are judged by `contract`.
+fn judged_by(contract: Contract, hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
     let build = move |member, rng, now| {
         Rmp::new(config.clone(), member, rng, now).expect("the settings are valid")
     };
     let judged = ClusterConfig {
-        contract: FAMILY.contract,
+        contract,
         ..ClusterConfig::new(hosts, seed)
     };
     Cluster::new(judged, build)
 }
 
-/// Of `hosts` hosts those of `started` run with these settings, in one configuration.
-fn with_started(hosts: usize, started: Range<usize>, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
-    let mut cluster = not_started(hosts, seed, config);
-    for host in started {
+/// The same by the contract of the family.
+fn not_started(hosts: usize, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+    judged_by(FAMILY.contract, hosts, seed, config)
+}
+
+/// Starts these hosts, which come together.
+fn start(cluster: &mut Cluster<Rmp>, hosts: Range<usize>) {
+    for host in hosts {
         cluster.start(host);
     }
+    come_together(cluster, Duration::from_secs(3));
+}
+
+/// All who live are in one configuration within `limit`.
+fn come_together(cluster: &mut Cluster<Rmp>, limit: Duration) {
     cluster.must(
         "one configuration",
         Cluster::all_in_one_configuration,
-        Duration::from_secs(3),
+        limit,
     );
+}
+
+/// One configuration of all who live, in which each one's message reaches all.
+fn progress(cluster: &mut Cluster<Rmp>) {
+    let limit = Duration::from_secs(10);
+    come_together(cluster, limit);
+    let alive: Vec<usize> = cluster.alive().collect();
+    let probes = alive
+        .iter()
+        .map(|host| cluster.submit(*host, Service::Safe, "probe"));
+    let probes: Vec<_> = probes.map(|id| id.expect("there is room")).collect();
+    cluster.must("probes", |it| all_have(it, &probes), limit);
+}
+
+/// Of `hosts` hosts those of `started` run with these settings, in one configuration.
+fn with_started(hosts: usize, started: Range<usize>, seed: u64, config: RmpConfig) -> Cluster<Rmp> {
+    let mut cluster = not_started(hosts, seed, config);
+    start(&mut cluster, started);
     cluster
 }
 
