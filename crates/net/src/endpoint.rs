@@ -5,6 +5,7 @@
 //! sends. Between turns the caller serves its clients and takes the node's events.
 
 mod following;
+mod membership;
 
 use std::io;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -17,6 +18,7 @@ use mio::Token;
 
 pub use self::following::Moved;
 use self::following::Seat;
+use self::membership::Trouble;
 use crate::clock::Clock;
 use crate::config::{EndpointConfig, Group};
 use crate::counters::{Counters, SendCounters};
@@ -62,6 +64,8 @@ pub struct Endpoint<P> {
     is_member: bool,
     /// Before this time the membership is not tried to change, because that has failed.
     rejoin_at: Time,
+    /// Whether it cannot be where it should be, or in the group.
+    trouble: Trouble,
     /// The interface that is followed, once it is known.
     seat: Option<Seat>,
     /// When it is looked at next.
@@ -87,8 +91,6 @@ impl<P: Protocol> Endpoint<P> {
     const BACKLOG_MAX: Duration = Duration::from_millis(50);
     /// Batches that one flush sends at most.
     const BATCHES_MAX: usize = 1024;
-    /// A membership that could not be changed is tried again after this long.
-    const REJOIN_AFTER: Duration = Duration::from_secs(1);
     /// After so many receives of nothing but junk, the other socket has its turn: a flood must not
     /// starve it.
     const JUNK_MAX: usize = 8;
@@ -137,6 +139,7 @@ impl<P: Protocol> Endpoint<P> {
             may_doze: true,
             is_member: true,
             rejoin_at: Time::ZERO,
+            trouble: Trouble::default(),
             seat: None,
             look_at: Time::ZERO,
             timers: 0,
@@ -540,34 +543,6 @@ impl<P: Protocol> Endpoint<P> {
                 None
             }
         };
-    }
-
-    /// Is in the multicast group as long as the node listens. What leaves now may ask for what
-    /// comes to the group, so the group is joined before.
-    fn follow_membership(&mut self, now: Time) {
-        let Group::Multicast(group) = self.config.group else {
-            return;
-        };
-        let listens = self.node.listens();
-        if listens == self.is_member || now < self.rejoin_at {
-            return;
-        }
-        let interface = self.config.listen.ip();
-        let result = match listens {
-            true => self.data.socket.join_multicast_v4(group.ip(), interface),
-            false => self.data.socket.leave_multicast_v4(group.ip(), interface),
-        };
-        match result {
-            Ok(()) => {
-                tracing::debug!(%group, listens, "the membership follows the protocol");
-                self.is_member = listens;
-            }
-            Err(error) => {
-                // The system may have no room for one more membership just now.
-                tracing::warn!(%group, %error, listens, "cannot follow the protocol's membership");
-                self.rejoin_at = now + Self::REJOIN_AFTER;
-            }
-        }
     }
 
     fn watch_room(&mut self) -> io::Result<()> {

@@ -474,6 +474,11 @@ impl BulkHost {
         })
     }
 
+    /// Why it cannot join or leave the group, or follow its interface: once, until it can.
+    pub(crate) fn poll_trouble(&mut self) -> Option<String> {
+        self.endpoint.poll_trouble()
+    }
+
     /// What became of the interface since the last call.
     pub(crate) fn poll_moved(&mut self) -> Option<Moved> {
         self.moved.take()

@@ -22,7 +22,7 @@ use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError};
 use crate::pace::Pace;
-use crate::send::SendEvent;
+use crate::send::{SendEvent, tell_trouble};
 
 /// The outcome of a list at a receiver: the member, its name, and the outcome.
 pub(crate) type Answer = (MemberId, Bytes, Outcome);
@@ -196,8 +196,6 @@ fn send(
             }
         }
         host.turn(PATIENCE)?;
-        while let Some(stranger) = host.poll_stranger() {
-            tell(SendEvent::Stranger(stranger));
-        }
+        tell_trouble(host, tell);
     }
 }

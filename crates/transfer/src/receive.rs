@@ -200,6 +200,9 @@ impl Service {
             }
             None => {}
         }
+        if let Some(problem) = self.host.poll_trouble() {
+            tell(ReceiveEvent::Trouble { problem: &problem });
+        }
         if let Some(home) = self.home.as_deref()
             && let Some(is_shared) = home.take_news()
         {

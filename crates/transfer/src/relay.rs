@@ -110,6 +110,14 @@ pub enum RelayEvent<'a> {
         /// The sender.
         stranger: Stranger,
     },
+    /// The relay cannot join or leave one of the groups, or not at the address that the interface
+    /// there has now. It tries again each second; reported once until that works.
+    Trouble {
+        /// The group.
+        side: Side,
+        /// What it cannot, and why, in words.
+        problem: &'a str,
+    },
 }
 
 /// The totals of a relay that has ended.
@@ -154,7 +162,7 @@ pub fn relay(
     while !stop.load(Ordering::Relaxed) {
         service.turn(Service::PATIENCE)?;
         service.take(tell);
-        service.tell_strangers(tell);
+        service.tell_trouble(tell);
     }
     service.stop(tell)?;
     Ok(service.totals)
@@ -331,10 +339,14 @@ impl Service {
         }
     }
 
-    fn tell_strangers(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) {
+    fn tell_trouble(&mut self, tell: &mut dyn FnMut(RelayEvent<'_>)) {
         for (side, host) in [(Side::From, &mut self.upper), (Side::To, &mut self.lower)] {
             while let Some(stranger) = host.poll_stranger() {
                 tell(RelayEvent::Stranger { side, stranger });
+            }
+            if let Some(problem) = host.poll_trouble() {
+                let problem = &problem;
+                tell(RelayEvent::Trouble { side, problem });
             }
         }
     }

@@ -154,6 +154,12 @@ pub enum SendEvent<'a> {
     /// A program with another key, or of another release, sends to the group; reported once for
     /// each of the two.
     Stranger(Stranger),
+    /// The sender cannot join the group or leave it, or not at the address that its interface has
+    /// now. It tries again each second; reported once until that works.
+    Trouble {
+        /// What it cannot, and why, in words.
+        problem: &'a str,
+    },
 }
 
 /// The report of a transfer that has ended.
@@ -223,9 +229,17 @@ pub fn send(
         sender.pace.follow(&mut sender.host, sender.id, tell)?;
         sender.show_progress(tell);
         sender.host.turn(Sender::PATIENCE)?;
-        while let Some(stranger) = sender.host.poll_stranger() {
-            tell(SendEvent::Stranger(stranger));
-        }
+        tell_trouble(&mut sender.host, tell);
+    }
+}
+
+/// Tells of strangers in the group, and of what keeps this host from it.
+pub(crate) fn tell_trouble(host: &mut BulkHost, tell: &mut dyn FnMut(SendEvent<'_>)) {
+    while let Some(stranger) = host.poll_stranger() {
+        tell(SendEvent::Stranger(stranger));
+    }
+    if let Some(problem) = host.poll_trouble() {
+        tell(SendEvent::Trouble { problem: &problem });
     }
 }
 

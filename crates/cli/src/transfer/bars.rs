@@ -60,6 +60,7 @@ impl SendShown {
                 Self::Say(format!("sending to {}", number::receivers(*receivers)))
             }
             SendEvent::Stranger(stranger) => Self::Say(in_words_of(stranger)),
+            SendEvent::Trouble { problem } => Self::Say(warning(problem)),
             SendEvent::Progress {
                 progress,
                 names,
@@ -210,6 +211,7 @@ impl ReceiveShown {
     fn of(event: &ReceiveEvent<'_>) -> Option<Self> {
         Some(match event {
             ReceiveEvent::Stranger(stranger) => Self::Say(in_words_of(stranger)),
+            ReceiveEvent::Trouble { problem } => Self::Say(warning(problem)),
             ReceiveEvent::Shared { directory } => Self::Say(format!(
                 "warning: other users can write to {}: they can replace what arrives there",
                 printable(directory.as_os_str().as_encoded_bytes())
@@ -357,6 +359,11 @@ fn describe(transfer: &Described) -> String {
 /// In words, why a sender whose datagrams arrive here does not take part.
 fn in_words_of(stranger: &Stranger) -> String {
     format!("{} does not take part: {}", stranger.last, stranger.hint)
+}
+
+/// What keeps a host from its group, for people.
+pub(super) fn warning(problem: &str) -> String {
+    format!("warning: {problem}; it is tried again each second")
 }
 
 /// A line above the bars, or on stderr where there is no terminal.

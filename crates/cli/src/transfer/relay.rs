@@ -9,6 +9,7 @@ use groupcast_protocols::bulk::{BulkConfig, RateControl};
 use groupcast_transfer::{Described, LinkReach, RelayEvent, Relaying, Side, TransferLink};
 use serde_json::{Value, json};
 
+use super::bars;
 use super::lines::{self, Line};
 use super::{Peer, Place, chosen_interface, explain, host_name, rates, stop_flag};
 use crate::failure::Failure;
@@ -214,6 +215,7 @@ fn in_words(event: &RelayEvent<'_>) -> Option<String> {
             option(*side),
             stranger.hint
         ),
+        RelayEvent::Trouble { problem, .. } => bars::warning(problem),
         _ => return None,
     })
 }
@@ -222,6 +224,14 @@ fn option(side: Side) -> &'static str {
     match side {
         Side::From => "--from",
         Side::To => "--to",
+    }
+}
+
+/// A side for programs.
+fn name(side: Side) -> &'static str {
+    match side {
+        Side::From => "from",
+        Side::To => "to",
     }
 }
 
@@ -267,14 +277,14 @@ fn line(event: &RelayEvent<'_>) -> Option<Value> {
         }
         RelayEvent::Stranger { side, stranger } => json!({
             "event": "stranger",
-            "side": match side {
-                Side::From => "from",
-                Side::To => "to",
-            },
+            "side": name(*side),
             "kind": stranger.kind,
             "address": stranger.last,
             "hint": stranger.hint,
         }),
+        RelayEvent::Trouble { side, problem } => {
+            json!({"event": "trouble", "side": name(*side), "problem": problem})
+        }
         _ => return None,
     })
 }

@@ -108,6 +108,8 @@ impl<P: Protocol> Endpoint<P> {
     fn seated(&mut self, name: String, index: u32, result: Result<(), NetError>) -> bool {
         if let Err(error) = &result {
             tracing::warn!(%error, name, "cannot follow the interface");
+            self.trouble
+                .note(|| format!("cannot follow the interface {name}: {error}"));
         }
         let is_there = result.is_ok();
         if let Some(seat) = &mut self.seat {
@@ -141,6 +143,7 @@ impl<P: Protocol> Endpoint<P> {
     fn has_joined(&mut self) {
         self.is_member = true;
         self.rejoin_at = Time::ZERO;
+        self.trouble.end();
     }
 
     /// The interface has another address: opens the sockets there.

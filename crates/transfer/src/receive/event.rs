@@ -42,6 +42,12 @@ pub enum ReceiveEvent<'a> {
         /// Its new address; `None` if it is as before.
         address: Option<Ipv4Addr>,
     },
+    /// The receiver cannot join the group or leave it, or not at the address that its interface has
+    /// now. It tries again each second; reported once until that works.
+    Trouble {
+        /// What it cannot, and why, in words.
+        problem: &'a str,
+    },
     /// The receiver is ready for transfers.
     Listening,
     /// A transfer is taken.
