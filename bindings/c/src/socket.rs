@@ -164,6 +164,9 @@ impl Socket {
 
 /// The system waits without a limit for room in the row of those who are not accepted yet, so it is
 /// asked not to wait.
+///
+/// `groupcast-client` has the same. What programs in C link has nothing of the daemon's clients,
+/// and no crate below both has sockets.
 fn connect_unix(path: &Path, deadline: Deadline) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

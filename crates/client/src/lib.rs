@@ -40,6 +40,7 @@ mod client;
 mod error;
 mod guests;
 mod stream;
+mod unix;
 
 pub use address::{Address, default_socket_path};
 pub use calls::Calls;
@@ -55,3 +56,5 @@ pub use groupcast_session::guests::{Ending, Role, RoleNotice, RoleState};
 pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};
 #[cfg(feature = "tls")]
 pub use groupcast_tls as tls;
+
+pub use self::unix::connect_unix;

@@ -10,13 +10,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use crate::address::{Address, candidates};
 use crate::error::ConnectError;
-
-/// Between two attempts to connect to a Unix socket that has no room for one more connection.
-const ROOM_PAUSE: Duration = Duration::from_millis(5);
+use crate::unix::connect_unix;
 
 /// A stream to a daemon.
 #[derive(Debug)]
@@ -91,7 +88,7 @@ impl Stream {
     }
 
     fn connect_unix(path: &Path, within: Duration) -> Result<Self, ConnectError> {
-        open_unix(path, within)
+        connect_unix(path, within)
             .map(Self::Unix)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -234,30 +231,6 @@ fn connect_tcp(address: SocketAddr, within: Duration) -> Result<TcpStream, Conne
             source,
         },
     })
-}
-
-/// The system waits without a limit for room in the row of connections that the daemon has not
-/// accepted yet, so it is asked not to wait.
-fn open_unix(path: &Path, within: Duration) -> io::Result<UnixStream> {
-    let deadline = Instant::now().checked_add(within);
-    let address = SocketAddrUnix::new(path)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    loop {
-        match connect(&socket, &address) {
-            Ok(()) => return Ok(socket.into()),
-            Err(Errno::AGAIN) => {}
-            Err(Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        let left = deadline.map_or(ROOM_PAUSE, |at| {
-            at.saturating_duration_since(Instant::now())
-        });
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        std::thread::sleep(left.min(ROOM_PAUSE));
-    }
 }
 
 /// The readiness of a stream.

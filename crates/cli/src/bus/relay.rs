@@ -14,7 +14,7 @@ use groupcast_tls::TlsStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::GREETING_WITHIN;
-use super::socket::connect_tcp;
+use super::socket::{CONNECT_WITHIN, connect_tcp};
 use crate::failure::Failure;
 use crate::server::Server;
 
@@ -33,7 +33,7 @@ pub(super) fn connect(
         Failure::failed(format!("cannot connect to the bus at {server}: {error}"))
             .help("name an address of the daemon's --bus, and the authority of its certificate")
     };
-    let connected = connect_tcp(server)?.and_then(|socket| {
+    let connected = connect_tcp(server, CONNECT_WITHIN)?.and_then(|socket| {
         socket.set_nonblocking(true)?;
         let address = socket.peer_addr()?;
         Ok((socket, address))

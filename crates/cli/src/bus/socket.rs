@@ -5,7 +5,9 @@ use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use groupcast_client::connect_unix;
 
 use super::place::Place;
 use crate::failure::Failure;
@@ -17,11 +19,21 @@ pub(super) enum Socket {
     Tcp(TcpStream),
 }
 
+/// How long connecting may take.
+pub(super) const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
 impl Socket {
     pub(super) fn connect(place: &Place) -> Result<Self, Failure> {
+        Self::connect_within(place, CONNECT_WITHIN)
+    }
+
+    fn connect_within(place: &Place, within: Duration) -> Result<Self, Failure> {
         let connected = match place {
-            Place::Unix(path) => UnixStream::connect(path).map(Self::Unix),
-            Place::Tcp(server) => connect_tcp(server)?.map(Self::Tcp),
+            Place::Unix(path) => connect_unix(path, within).and_then(|stream| {
+                stream.set_nonblocking(false)?;
+                Ok(Self::Unix(stream))
+            }),
+            Place::Tcp(server) => connect_tcp(server, within)?.map(Self::Tcp),
         };
         connected.map_err(|error| {
             Failure::failed(format!("cannot connect to the bus at {place}: {error}"))
@@ -76,13 +88,29 @@ impl Socket {
 }
 
 /// Connects to the first address of `server` where somebody listens; what the last of them said if
-/// there is none.
+/// there is none. Each has an equal share of the time that is left.
 ///
 /// # Errors
 /// Its name has no address.
-pub(super) fn connect_tcp(server: &Server) -> Result<io::Result<TcpStream>, Failure> {
+pub(super) fn connect_tcp(
+    server: &Server,
+    within: Duration,
+) -> Result<io::Result<TcpStream>, Failure> {
     let addresses = server.addresses()?;
-    Ok(TcpStream::connect(&addresses[..]).and_then(|stream| {
+    let begun = Instant::now();
+    let mut connected = Err(io::ErrorKind::TimedOut.into());
+    for (at, address) in addresses.iter().enumerate() {
+        let others = (addresses.len() - at) as u32;
+        let left = within.saturating_sub(begun.elapsed()) / others;
+        if left.is_zero() {
+            break;
+        }
+        connected = TcpStream::connect_timeout(address, left);
+        if connected.is_ok() {
+            break;
+        }
+    }
+    Ok(connected.and_then(|stream| {
         stream.set_nodelay(true)?;
         Ok(stream)
     }))
@@ -116,5 +144,31 @@ impl Write for Socket {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_daemon_that_accepts_nothing_is_waited_for_no_longer_than_told() {
+        let path = std::env::temp_dir().join(format!("gc-bus-full-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let place = Place::Unix(path.clone());
+        let mut held = Vec::new();
+        let failure = loop {
+            match Socket::connect_within(&place, Duration::from_millis(50)) {
+                Ok(socket) => held.push(socket),
+                Err(failure) => break failure,
+            }
+        };
+        assert!(format!("{failure:?}").contains("timed out"), "{failure:?}");
+        assert!(held.len() <= 2, "{} in a row without room", held.len());
+        std::fs::remove_file(path).unwrap();
     }
 }
