@@ -6,7 +6,7 @@ use alloc::{format, vec};
 
 use bytes::Bytes;
 
-use super::transfer::DeliverTo;
+use super::transfer::{DeliverTo, Served};
 use super::wire::{
     Announce, Attendance, Data, Finish, Message, Part, Purpose, ReceiverReport, Tag,
 };
@@ -37,6 +37,11 @@ pub fn describe(body: &[u8]) -> String {
         },
         Message::Join(it) => format!("joins from message {}", it.number),
         Message::Joined(number) => format!("has joined from message {number}"),
+        Message::ServedWhen(it) => match it.served {
+            Served::Now => "is served now".to_string(),
+            Served::Later => "is served later".to_string(),
+            Served::Paused => "is served after a pause".to_string(),
+        },
         Message::Composite(it) => format!("{} rows of a collector", it.rows.len()),
         Message::Finish(finish) => finished(&finish).to_string(),
         Message::Refuse(_) => "refuses".to_string(),

@@ -30,6 +30,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])
         Ok((_, Message::Attend(_))) => ("attend", Role::Control),
         Ok((_, Message::Join(_))) => ("join", Role::Control),
         Ok((_, Message::Joined(_))) => ("joined", Role::Control),
+        Ok((_, Message::ServedWhen(_))) => ("served", Role::Control),
         Ok((_, Message::Composite(_))) => ("composite", Role::Control),
         Ok((_, Message::Finish(_))) => ("finish", Role::Control),
         Ok((_, Message::Refuse(_))) => ("refuse", Role::Control),

@@ -379,7 +379,8 @@ impl Messages {
             | Notice::MessageEnded { .. }
             | Notice::Undelivered { .. }
             | Notice::ReplyEnded { .. }
-            | Notice::ReplyRoom { .. } => {}
+            | Notice::ReplyRoom { .. }
+            | Notice::Served { .. } => {}
         }
     }
 

@@ -151,7 +151,7 @@ use self::receiver::Receiver;
 use self::sender::{Carries, Sender};
 pub use self::transfer::{
     Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Opening,
-    Order, Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Transfer,
+    Order, Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Served, Transfer,
     TransferId, UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Message};
@@ -600,6 +600,7 @@ impl Protocol for Bulk {
             | Message::Attend(_)
             | Message::Returned(_)
             | Message::Join(_)
+            | Message::ServedWhen(_)
             | Message::Acknowledgement(_)
             | Message::Finish(_) => {
                 self.handle_from_sender(now, id, message);

@@ -1,5 +1,6 @@
 //! What a relay asks of its two endpoints, and its sender's user of the sender: which receivers are
-//! behind another, how a transfer was announced, what no receiver needs (`crate::relay`).
+//! behind another, how a transfer was announced, what no receiver needs, and when it is served
+//! itself (`crate::relay`).
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -9,7 +10,7 @@ use groupcast_core::{MemberId, NodeId, Time};
 use super::Bulk;
 use super::config::Policy;
 use super::sender::Sender;
-use super::transfer::TransferId;
+use super::transfer::{Served, TransferId};
 use crate::xgm::Subgroups;
 
 impl Bulk {
@@ -45,6 +46,12 @@ impl Bulk {
     /// needs. Whole packets, and never the first one: something is always sent.
     pub fn held_by_all(&self, id: TransferId) -> Vec<Range<u64>> {
         self.sender(id).map_or_else(Vec::new, Sender::held_by_all)
+    }
+
+    /// This endpoint's user is served so, from elsewhere, with what it sends here: its receivers
+    /// are told.
+    pub fn served_above(&mut self, now: Time, id: TransferId, served: Served) {
+        self.with_sender(now, id, |sender, _| sender.note_served_above(served));
     }
 
     /// Up to where a transfer was offered, or is not needed, in the pass that goes on; `None` while

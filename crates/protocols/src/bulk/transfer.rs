@@ -302,6 +302,14 @@ pub enum Notice {
         /// In which transfer.
         id: TransferId,
     },
+    /// Receiver: when it is served, as far as its sender has said, and where that has changed. It
+    /// may come late, or not at all: it is for people.
+    Served {
+        /// Of which transfer.
+        id: TransferId,
+        /// When.
+        served: Served,
+    },
     /// Receiver: bytes of the stream. Say [`consumed`](super::Bulk::consumed) when they are done
     /// with.
     Data {
@@ -366,6 +374,19 @@ pub enum Notice {
         /// The transfer that it concerns.
         id: TransferId,
     },
+}
+
+/// When a receiver is served.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub enum Served {
+    /// With the others, as long as nothing else was said.
+    #[default]
+    Now,
+    /// After the others: it has held them back, or came late; or the relay that it is served by
+    /// has.
+    Later,
+    /// Not before the sender goes on: its user has [paused](super::Bulk::set_rate) the transfer.
+    Paused,
 }
 
 /// What became of a receiver, as the sender knows it.

@@ -57,7 +57,7 @@ use groupcast_core::{MemberId, NodeId, Time};
 pub use self::account::{Account, Row, Word};
 pub use self::accounts::{AccountEvent, Accounts, ReportState};
 use self::passage::Passage;
-use crate::bulk::{Bulk, DeliverTo, Notice, Outcome, Policy, Transfer, TransferId, Wanted};
+use crate::bulk::{Bulk, DeliverTo, Notice, Outcome, Policy, Served, Transfer, TransferId, Wanted};
 use crate::xgm::Subgroups;
 
 /// Settings of a relay.
@@ -140,6 +140,13 @@ pub enum RelayEvent {
         id: TransferId,
         /// The receiver's name; behind another relay `relay/name`.
         name: Bytes,
+    },
+    /// The sender says when the relay is served, and the receivers below with it.
+    Served {
+        /// The transfer.
+        id: TransferId,
+        /// When.
+        served: Served,
     },
     /// A receiver below has its outcome.
     Settled {
@@ -334,11 +341,15 @@ impl Relay {
             Notice::Enrolled { id }
             | Notice::Data { id, .. }
             | Notice::Received { id, .. }
+            | Notice::Served { id, .. }
             | Notice::Failed { id, .. }
             | Notice::Ended { id } => *id,
             _ => return,
         };
         if let Some(passage) = self.passages.get_mut(&id) {
+            if let Notice::Served { served, .. } = notice {
+                self.events.push_back(RelayEvent::Served { id, served });
+            }
             passage.hear_upper(now, sides, notice);
         }
     }

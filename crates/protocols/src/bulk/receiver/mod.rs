@@ -1,10 +1,10 @@
 //! The receiver of one transfer, from the announcement to the end. `intake.rs` takes data,
 //! `reporting.rs` reports and asks for what is missing, `answers.rs` answers the requests of XTP,
 //! `replies.rs` those of the Multidriver, `collecting.rs` collects for others, `attending.rs` says
-//! whether it hears the group; `returning.rs` is
-//! what its user says to the sender's, `joining.rs` how it comes in, `unanswered.rs` how it
-//! takes what nobody answers, `held.rs` what it may deliver, `excluded.rs` whether the
-//! transfer is for it still; `acknowledge.rs` has the policies: which receiver acknowledges what.
+//! whether it hears the group, `waiting.rs` when it is served; `returning.rs` is what its user says
+//! to the sender's, `joining.rs` how it comes in, `unanswered.rs` how it takes what nobody answers,
+//! `held.rs` what it may deliver, `excluded.rs` whether the transfer is for it still;
+//! `acknowledge.rs` has the policies: which receiver acknowledges what.
 //!
 //! ```text
 //!  Announced ── the user accepts ──▶ Registering ── a Start lists it ──▶ Receiving
@@ -29,6 +29,7 @@ mod reporting;
 mod returning;
 mod store;
 mod unanswered;
+mod waiting;
 
 use alloc::string::String;
 use core::time::Duration;
@@ -48,6 +49,7 @@ use self::replies::Reply;
 use self::returning::Returning;
 use self::store::Store;
 use self::unanswered::Assembly;
+use self::waiting::Waiting;
 use super::config::Policy;
 use super::context::Context;
 use super::numbers::{PacketNumber, PassNumber, Stamp};
@@ -69,6 +71,7 @@ pub(super) struct Receiver {
     place: RosterPlace,
     collecting: Collecting,
     attending: Attending,
+    waiting: Waiting,
     answers: Answers,
     /// What the sender has asked and not acknowledged to know (policy `multidriver`).
     reply: Option<Reply>,
@@ -215,6 +218,7 @@ impl Receiver {
             place: RosterPlace::default(),
             collecting: Collecting::default(),
             attending: Attending::default(),
+            waiting: Waiting::default(),
             answers: Answers::default(),
             reply: None,
             backs_off: 0,
@@ -362,6 +366,7 @@ impl Receiver {
         if self.leaves(context, &message) {
             return;
         }
+        self.forget_waiting(context);
         match message {
             Message::Data(data) => self.handle_data(context, data),
             Message::Start(start) => self.handle_start(context, &start),
@@ -373,6 +378,7 @@ impl Receiver {
             Message::Acknowledgement(stamp) => self.handle_acknowledgement(stamp),
             Message::Returned(returned) => self.handle_returned(context, &returned),
             Message::Join(join) => self.handle_join(context, join),
+            Message::ServedWhen(said) => self.handle_served(context, said),
             Message::Finish(finish) => self.handle_finish(context, finish),
             Message::Announce(_)
             | Message::Report(_)

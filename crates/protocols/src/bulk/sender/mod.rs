@@ -24,7 +24,8 @@
 //! group, `copies.rs` who gets copies of what is sent to it, `list.rs` keeps the transfer list,
 //! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
 //! receivers deliver, `joining.rs` lets in who comes late, `unanswered.rs` is for those that nobody
-//! answers, `returns.rs` takes in what their users reply.
+//! answers, `returns.rs` takes in what their users reply, `waiting.rs` tells users when they are
+//! served.
 
 mod attendance;
 mod behind;
@@ -52,6 +53,7 @@ mod slow;
 mod state;
 mod stream;
 mod unanswered;
+mod waiting;
 mod windows;
 mod xtp;
 
@@ -74,12 +76,14 @@ use self::returns::Returns;
 use self::slow::Stops;
 use self::state::{Announcing, State};
 use self::stream::Stream;
+use self::waiting::Said;
 use super::config::{Policy, RateControl, SlowPolicy};
 use super::context::Context;
 use super::numbers::{PacketNumber, Stamp};
 use super::rate::{Path, Rate};
 use super::transfer::{
-    Notice, OfferError, Opening, Outcome, Progress, ReceiverProgress, Transfer, TransferId, Wanted,
+    Notice, OfferError, Opening, Outcome, Progress, ReceiverProgress, Served, Transfer, TransferId,
+    Wanted,
 };
 use super::wire::{Finish, Message, Purpose};
 
@@ -142,6 +146,11 @@ pub(super) struct Sender {
     attend_backoff: u32,
     /// When those that stand by were last told of another member's transfer.
     beckoned: Time,
+    /// What all were told of when they are served, and when anybody was; what is so above, if a
+    /// relay sends it.
+    said: Said,
+    said_at: Time,
+    served_above: Served,
     timers: Timers<Timer>,
 }
 
@@ -274,6 +283,9 @@ impl Sender {
             kept_alive: Stamp::default(),
             attend_backoff: 0,
             beckoned: Time::ZERO,
+            said: Said::default(),
+            said_at: Time::ZERO,
+            served_above: Served::Now,
             timers,
             transfer,
         }
@@ -515,7 +527,10 @@ impl Sender {
             && let Some(timer) = self.timers.pop_due(context.now)
         {
             match timer {
-                Timer::Announce => self.announce(context),
+                Timer::Announce => {
+                    self.announce(context);
+                    self.tell_served(context);
+                }
                 Timer::Begin if self.is_unanswered() => self.begin_unanswered(context),
                 Timer::Begin if self.transfer.receivers == Wanted::Present => {
                     self.begin_with_present(context);

@@ -12,6 +12,7 @@ use super::attendance::Told;
 use super::copies::Uncopied;
 use super::joining::Joining;
 use super::returns::PeerReturn;
+use super::waiting::Said;
 use crate::xgm::Subgroups;
 
 /// What a receiver takes: bytes a second, and bytes at once.
@@ -70,6 +71,8 @@ pub(super) struct Peer {
     pub(super) path: Path,
     /// Whether it is to hear what is sent to the group.
     pub(super) told: Told,
+    /// What it was told of when it is served.
+    pub(super) said: Said,
     /// What was sent and not copied to it, if it gets copies.
     pub(super) uncopied: Uncopied,
 }
@@ -104,6 +107,7 @@ impl Peer {
             takes: None,
             path: Path::default(),
             told: Told::default(),
+            said: Said::default(),
             uncopied: Uncopied::default(),
         }
     }
@@ -177,11 +181,13 @@ impl Peer {
     /// It has lost what it had: nothing but `report` is known of it.
     pub(super) fn begin_anew(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) {
         let (gates, ready, subgroups, told) = (self.gates, self.ready, self.subgroups, self.told);
+        let said = self.said;
         *self = Self {
             gates,
             ready,
             subgroups,
             told,
+            said,
             uncopied: core::mem::take(&mut self.uncopied),
             ..Self::new(now)
         };

@@ -26,6 +26,7 @@ mod port;
 mod rate;
 mod replies;
 mod resuming;
+mod served;
 mod slots;
 mod starts;
 mod strict;

@@ -16,6 +16,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use std::vec::Vec;
 
+use groupcast_core::Rng;
+
 use super::net::{Link, Net, file, member};
 use crate::bulk::wire::{Data, Message};
 use crate::bulk::{BulkConfig, Outcome, RateControl, SlowPolicy, Wanted};
@@ -226,6 +228,7 @@ fn what_is_sent_to_a_host_alone_counts_for_it() {
         };
         let held = [0..QUARTER, 2 * QUARTER..4 * QUARTER];
         let mut net = world(&settings, &[1, 2, RESUMING], &held);
+        net.rng = Rng::new(4);
         until_others_have(&mut net, LENGTH / 4 + LENGTH / 100);
         net.cut[RESUMING] = true;
         until_others_have(&mut net, LENGTH);

@@ -21,6 +21,7 @@
 //! | 14 composite | receiver | (Collectors) see [`Composite`] |
 //! | 15 attend | sender | to one receiver: version (4), attendance (1): 1 attends, 2 stands by, 3 looks in |
 //! | 16 join | sender | (XTP) to one receiver that has come late: the first packet of its first message (8), that message's number (varint) |
+//! | 18 served | sender | whom (1): 1 the receiver that it is sent to, 2 all; version (4), served (1): 1 now, 2 later, 3 not before the sender goes on |
 //! | 17 joined | receiver | (XTP) the number of its first message (varint) |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason, of 1 under List the subgroups that it was for (8) |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
@@ -47,6 +48,7 @@ pub(super) use self::data::{DATA_HEADER, Data, DataHeader, VECTOR};
 pub(super) use self::handshake::{Announce, CollectorList, EMPTY_PLACE, Join, Start};
 pub(super) use self::report::{NAME_MAX, Part, Purpose, ReceiverReport, ReplyTag, Status};
 use super::numbers::{PacketNumber, PassNumber, Stamp};
+use super::transfer::Served;
 use crate::xgm::Subgroups;
 
 /// The most bytes of a reason.
@@ -71,6 +73,7 @@ pub(super) enum Message {
     Join(Join),
     /// A receiver begins with the message that has this number.
     Joined(u64),
+    ServedWhen(ServedWhen),
     Finish(Finish),
     Refuse(Refusal),
 }
@@ -93,6 +96,16 @@ pub(super) enum Attendance {
     StandsBy,
     /// All for a short time, because others may have something for it; then it stands by again.
     LooksIn,
+}
+
+/// When receivers are served, for their users. A lower version than the last for the same ones says
+/// nothing. Receivers of earlier releases drop it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct ServedWhen {
+    /// It holds for all receivers, or for the one that it is sent to.
+    pub(super) all: bool,
+    pub(super) version: u32,
+    pub(super) served: Served,
 }
 
 /// Every receiver is to report, at once and to the sender.
@@ -232,6 +245,20 @@ impl Message {
             }),
             16 => Self::Join(handshake::join(&mut reader)?),
             17 => Self::Joined(handshake::message_number(&mut reader)?),
+            18 => Self::ServedWhen(ServedWhen {
+                all: match reader.u8("whom")? {
+                    1 => false,
+                    2 => true,
+                    other => return Err(reader.invalid("whom", u64::from(other))),
+                },
+                version: reader.u32("version")?,
+                served: match reader.u8("served")? {
+                    1 => Served::Now,
+                    2 => Served::Later,
+                    3 => Served::Paused,
+                    other => return Err(reader.invalid("served", u64::from(other))),
+                },
+            }),
             6 => Self::Finish(match reader.u8("how")? {
                 1 if reader.remaining() > 0 => Finish::Done(Some(subgroups(&mut reader)?)),
                 1 => Finish::Done(None),
@@ -314,6 +341,14 @@ impl Message {
             }
             Self::Joined(number) => {
                 writer.u8(17).u32(transfer).varint(*number);
+            }
+            Self::ServedWhen(it) => {
+                writer.u8(18).u32(transfer).u8(if it.all { 2 } else { 1 });
+                writer.u32(it.version).u8(match it.served {
+                    Served::Now => 1,
+                    Served::Later => 2,
+                    Served::Paused => 3,
+                });
             }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);

@@ -8,7 +8,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 use proptest::prelude::*;
 
 use super::super::config::{Collectors, Control, Damping, Multidriver, Policy, Slot, Xtp};
-use super::super::transfer::{DeliverTo, Opening};
+use super::super::transfer::{DeliverTo, Opening, Served};
 use super::*;
 
 fn packets((start, end): (u64, u64)) -> Range<PacketNumber> {
@@ -304,6 +304,16 @@ fn examples() -> Vec<Message> {
             version: 70_000,
             attendance: Attendance::LooksIn,
         }),
+        Message::ServedWhen(ServedWhen {
+            all: false,
+            version: 70_000,
+            served: Served::Later,
+        }),
+        Message::ServedWhen(ServedWhen {
+            all: true,
+            version: 1,
+            served: Served::Paused,
+        }),
         Message::Refuse(Refusal {
             reason: "no".into(),
             name: Bytes::new(),
@@ -323,6 +333,17 @@ fn what_was_encoded_comes_back_and_no_shorter_body_does() {
         assert_eq!(Message::decode(&bytes), Ok((9, message)));
         assert!(Message::decode(&bytes.slice(..4)).is_err());
     }
+}
+
+#[test]
+fn the_layout_of_when_it_is_served_is_pinned() {
+    let said = ServedWhen {
+        all: true,
+        version: 258,
+        served: Served::Paused,
+    };
+    let golden = [18, 0, 0, 0, 9, 2, 0, 0, 1, 2, 3];
+    assert_eq!(Message::ServedWhen(said).encode(9)[..], golden);
 }
 
 #[test]
@@ -358,7 +379,7 @@ fn a_place_that_no_message_can_have_is_an_error() {
 
 proptest! {
     #[test]
-    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..19, bytes: Vec<u8>) {
+    fn any_bytes_decode_to_a_message_that_encodes_or_to_an_error(kind in 0u8..20, bytes: Vec<u8>) {
         let body: Bytes = [&[kind, 0, 0, 0, 1], &bytes[..]].concat().into();
         if let Ok((transfer, message)) = Message::decode(&body) {
             prop_assert!(message.encode(transfer).len() <= body.len() + 2 * REASON_MAX);

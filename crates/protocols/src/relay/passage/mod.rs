@@ -18,7 +18,7 @@ use super::account::{Account, Word};
 use super::accounts::ReportState;
 use super::queue::Queue;
 use super::{Carries, RelayConfig, RelayEvent, Sides};
-use crate::bulk::{Acceptance, Failure, Notice, Order, Outcome, STOPPED, TransferId};
+use crate::bulk::{Acceptance, Failure, Notice, Order, Outcome, STOPPED, Served, TransferId};
 
 /// One transfer on its way.
 #[derive(Debug)]
@@ -149,7 +149,13 @@ impl Passage {
                     false => self.queue.push(offset, &bytes),
                 }
             }
-            Notice::Received { .. } => self.is_received = true,
+            Notice::Received { .. } => {
+                self.is_received = true;
+                sides.lower.served_above(now, self.lower, Served::Now);
+            }
+            Notice::Served { served, .. } => {
+                sides.lower.served_above(now, self.lower, served);
+            }
             Notice::Failed { failure, .. } => self.broke_off(now, sides, &failure),
             // The sender knows that all is well; or it fell silent after all had come, and the
             // receivers below get the rest.

@@ -12,8 +12,8 @@ use groupcast_core::{
 };
 
 use crate::bulk::{
-    Acceptance, Bulk, BulkConfig, DeliverTo, Failure, Notice, Order, Outcome, SlowPolicy, Transfer,
-    TransferId, Wanted,
+    Acceptance, Bulk, BulkConfig, DeliverTo, Failure, Notice, Order, Outcome, Served, SlowPolicy,
+    Transfer, TransferId, Wanted,
 };
 use crate::relay::{Account, Accounts, Carries, Relay, RelayConfig, RelayEvent, Sides, Word};
 use crate::xgm::Subgroups;
@@ -65,6 +65,8 @@ pub(super) struct Receiver {
     pub(super) concluded: bool,
     pub(super) ended: bool,
     pub(super) failure: Option<Failure>,
+    /// What it was told of when it is served.
+    pub(super) served: Vec<Served>,
     id: Option<TransferId>,
 }
 
@@ -442,6 +444,7 @@ impl Net {
                     bulk.conclude(now, id, Ok(()));
                 }
             },
+            Notice::Served { served, .. } => receiver.served.push(served),
             Notice::Failed { failure, .. } => receiver.failure = Some(failure),
             Notice::Ended { .. } => receiver.ended = true,
             _ => {}

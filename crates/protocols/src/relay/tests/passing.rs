@@ -10,8 +10,8 @@ use std::vec::Vec;
 
 use groupcast_core::Time;
 
-use super::net::{Link, Net, config};
-use crate::bulk::{Outcome, Wanted};
+use super::net::{Link, Net, User, config};
+use crate::bulk::{Bulk, BulkConfig, Outcome, RateControl, Served, Wanted};
 use crate::relay::{Carries, RelayEvent};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -87,13 +87,13 @@ fn a_stream_of_unknown_length_ends_below_where_it_ends_above() {
 fn packets_need_not_be_cut_alike_on_the_two_sides() {
     let mut net = Net::new(5, 300_001, &[Link::LAN, Link::losing(0.05)]);
     net.add_relay(0, 1);
-    let small = crate::bulk::BulkConfig {
+    let small = BulkConfig {
         packet: 700,
         ..super::net::below()
     };
     let lower = net.stations[2].bulk.local();
     net.stations[2].bulk =
-        crate::bulk::Bulk::new(lower, small, groupcast_core::Rng::new(4)).expect("it is valid");
+        Bulk::new(lower, small, groupcast_core::Rng::new(4)).expect("it is valid");
     let below = [net.add_receiver(1), net.add_receiver(1)];
     net.receiver(below[0]).held = std::vec![0..100_000, 150_000..250_000];
     net.receiver(below[1]).held = std::vec![0..90_000, 140_000..300_001];
@@ -135,4 +135,61 @@ fn a_slow_receiver_below_slows_its_relay_which_keeps_no_more_than_it_may() {
     assert!(net.kept_max <= most, "{} of {most}", net.kept_max);
     let took = (net.sent_at.expect("it is over") - Time::ZERO).as_secs_f64();
     assert!(took > 2.0, "the sender followed the slow one: {took}");
+}
+
+#[test]
+fn receivers_below_are_told_that_their_relay_is_served_later_and_that_the_sender_pauses() {
+    let mut net = Net::new(3, 40_000_000, &[Link::LAN, Link::LAN, Link::LAN]);
+    let rate = RateControl::Fixed {
+        bytes_per_second: 10_000_000,
+    };
+    let sender = net.stations[0].bulk.local();
+    let settings = BulkConfig { rate, ..config() };
+    net.stations[0].bulk =
+        Bulk::new(sender, settings, groupcast_core::Rng::new(4)).expect("it is valid");
+    let near = [net.add_receiver(0), net.add_receiver(0)];
+    net.add_relay(0, 1);
+    net.add_relay(1, 2);
+    let below = [net.add_receiver(1), net.add_receiver(2)];
+    net.receiver(below[0]).takes = 1_000_000;
+    net.send(Wanted::Open);
+    let told = |net: &Net, served: &[Served]| {
+        below.iter().all(|index| match &net.stations[*index].user {
+            User::Receiver(receiver) => receiver.served == served,
+            _ => false,
+        })
+    };
+    let end = Time::ZERO + Duration::from_secs(30);
+    assert!(net.run_until(end, |net| told(net, &[Served::Later])));
+    let is_told = |event: &RelayEvent| {
+        matches!(
+            event,
+            RelayEvent::Served {
+                served: Served::Later,
+                ..
+            }
+        )
+    };
+    assert_eq!(net.events.iter().filter(|it| is_told(it)).count(), 2);
+    let id = net.id.expect("it was sent");
+    let set = |net: &mut Net, rate| {
+        let now = net.now;
+        net.stations[0]
+            .bulk
+            .set_rate(now, id, rate)
+            .expect("it is a rate");
+    };
+    set(&mut net, None);
+    net.run(Duration::from_secs(3));
+    assert!(told(&net, &[Served::Later, Served::Paused]));
+    set(&mut net, Some(rate));
+    // Its pass begins when the others have everything.
+    let all = [Served::Later, Served::Paused, Served::Later, Served::Now];
+    assert!(net.run_until(end, |net| told(net, &all)));
+    for index in near {
+        assert!(
+            net.receiver(index).served.len() <= 2,
+            "but a pause it waits for nothing"
+        );
+    }
 }
