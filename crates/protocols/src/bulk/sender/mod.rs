@@ -245,9 +245,13 @@ impl Sender {
             | Wanted::Between { .. } => config.register_within,
         };
         let mut rate = Rate::new(config.rate.suited_to(config.policy), context.now);
-        // Only who can be served later is left behind.
-        let may_demote = config.slow == SlowPolicy::Demote && transfer.rewindable;
-        rate.leave_behind_after(may_demote.then_some(config.slow_after));
+        // Only who can be served later is left behind, or who may be given up.
+        let may_leave = match config.slow {
+            SlowPolicy::Demote => transfer.rewindable,
+            SlowPolicy::Drop => true,
+            SlowPolicy::Wait => false,
+        };
+        rate.leave_behind_after(may_leave.then_some(config.slow_after));
         let named = transfer.receivers.size();
         let set_size = Self::set_size(named.unwrap_or_else(|| context.known.members().count()));
         timers.set(Timer::Begin, context.now + patience);

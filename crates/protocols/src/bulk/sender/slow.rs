@@ -135,9 +135,15 @@ impl Sender {
         let waits_for_silent = self.required.is_some();
         let half = context.config.slow_after / 2;
         let now = context.now;
+        // Who is given up for good, and was not heard in the leap, may have lost a report or two.
+        let is_served_later = context.config.slow == SlowPolicy::Demote && self.transfer.rewindable;
+        let patience = match is_served_later {
+            true => Duration::ZERO,
+            false => context.config.slow_after,
+        };
         let is_slow = |peer: &Peer| match peer.path.took_leap() {
             Some(took) => !(took || waits_for_silent && now - peer.heard >= half),
-            None => !waits_for_silent,
+            None => !waits_for_silent && now - peer.heard >= patience,
         };
         let is_blamed = |peer: &Peer| peer.gates && peer.path.is_blamed() && is_slow(peer);
         let blamed = self.peers.iter().filter(|(_, peer)| is_blamed(peer));

@@ -133,6 +133,21 @@ fn one_slow_port_does_not_make_all_slow() {
     }
 }
 
+/// The one is given up, and the others get it as soon as if it were served later.
+#[test]
+fn one_slow_port_is_given_up_where_slow_receivers_are_dropped() {
+    const LENGTH: u32 = 8_000_000;
+    let links = Links {
+        last: 5,
+        ..Links::default()
+    };
+    let mut world = world(&links, LENGTH, false, SlowPolicy::Drop, 0);
+    let until = BEGINS + Duration::from_secs(5);
+    let others = done(&mut world, 1..=RECEIVERS - 1, LENGTH, until).expect("they get it");
+    assert!(others < 3.0, "{others}");
+    assert_eq!(demoted(&world), 0);
+}
+
 /// Megabits a second of the flow and of the second receiver, in eight seconds, and how many were
 /// demoted.
 fn beside_a_flow(links: &Links, slow: SlowPolicy, seed: u64) -> ([f64; 2], u64) {
