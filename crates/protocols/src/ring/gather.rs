@@ -23,7 +23,7 @@ pub(super) struct Gather {
     pub(super) proc: BTreeSet<MemberId>,
     /// Candidates that are given up.
     pub(super) fail: BTreeSet<MemberId>,
-    /// Those among them that have left, as others say.
+    /// Those that have left, as others say, and that were no members when they said it.
     pub(super) told_left: BTreeSet<MemberId>,
     /// Until when this member waits to hear their good-byes itself.
     pub(super) goodbyes_until: Option<Time>,
@@ -129,15 +129,26 @@ impl Gather {
         comes
     }
 
-    /// Another candidate says who has left: that matters of those who are given up. `until`: when a
-    /// good-bye that it has heard will have come here, too, if it comes at all.
-    pub(super) fn note_left(&mut self, left: &[MemberId], until: Time) {
-        let given_up = left.iter().filter(|member| self.fail.contains(member));
-        let room = Peers::MAX.saturating_sub(self.told_left.len());
-        self.told_left.extend(given_up.take(room));
-        // Once: whoever tells of ever more does not delay the ring for ever.
-        if !self.told_left.is_empty() {
-            self.goodbyes_until.get_or_insert(until);
+    /// Another candidate says who has left: that matters of those who will not be in the ring, given
+    /// up by now or in an attempt before. `until`: when a good-bye of a member of the old ring that
+    /// is not among `goodbyes` will have come here, too, if it comes at all.
+    pub(super) fn note_left(
+        &mut self,
+        left: &[MemberId],
+        goodbyes: &BTreeSet<MemberId>,
+        until: Time,
+    ) {
+        for member in left {
+            let is_member = self.proc.contains(member) && !self.fail.contains(member);
+            if is_member || self.told_left.len() >= Peers::MAX {
+                continue;
+            }
+            self.told_left.insert(*member);
+            let old = self.old.as_ref();
+            // Once: whoever tells of ever more does not delay the ring for ever.
+            if old.is_some_and(|ring| ring.has(*member)) && !goodbyes.contains(member) {
+                self.goodbyes_until.get_or_insert(until);
+            }
         }
     }
 
@@ -445,7 +456,7 @@ impl Ring {
         gather.admit(join.proc.iter().copied(), most);
         let given_up = &gather.fail;
         gather.accusers.retain(|member| !given_up.contains(member));
-        gather.note_left(&join.left, goodbyes_until);
+        gather.note_left(&join.left, &self.goodbyes, goodbyes_until);
         let opinion = Opinion {
             attempt: join.attempt,
             proc: join.proc.iter().copied().collect(),

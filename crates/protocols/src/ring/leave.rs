@@ -6,6 +6,7 @@
 //! strikes it out. A good-bye is said three times, so a member that learns of it from others first
 //! waits for a moment before it agrees.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -141,7 +142,7 @@ impl Ring {
     pub(super) fn note_told_left(&mut self, now: Time, left: &[MemberId]) {
         let until = now + self.config.goodbyes_within();
         if let State::Gather(gather) = &mut self.state {
-            gather.note_left(left, until);
+            gather.note_left(left, &self.goodbyes, until);
         }
     }
 
@@ -155,15 +156,19 @@ impl Ring {
         told.any(|it| self.is_missed(*it)).then_some(until)
     }
 
-    /// Who has left, for the commit token that this member begins: of other rings, those of which
-    /// their members tell.
+    /// Who has left, for the commit token that this member begins: those that it has heard itself
+    /// first; of other rings, those of which their members tell, unless they came back.
     pub(super) fn have_left(&self) -> Vec<MemberId> {
-        let mut left = self.goodbyes.clone();
+        let mut left: Vec<MemberId> = self.goodbyes.iter().copied().collect();
         if let State::Gather(gather) = &self.state {
-            let told = gather.told_left.iter();
-            left.extend(told.filter(|it| !self.is_missed(**it)));
+            let members: BTreeSet<MemberId> = gather.members().collect();
+            let told = gather.told_left.difference(&self.goodbyes);
+            let out = told.filter(|it| !members.contains(*it) && !self.is_missed(**it));
+            left.extend(out);
         }
-        left.into_iter().take(LEFT_MAX).collect()
+        left.truncate(LEFT_MAX);
+        left.sort_unstable();
+        left
     }
 
     /// Those of this member's old ring that have left, as it has heard, and that others have struck
