@@ -92,25 +92,12 @@ impl Failure {
     /// Tells the user on stderr, and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         let text = self.text();
-        if !self.is_unread {
-            tell(text);
-            return self.code();
-        }
-        let (told, waits) = mpsc::channel();
-        let telling = thread::Builder::new().spawn(move || {
-            tell(text);
-            // Whoever waited may have gone.
-            let _ = told.send(());
-        });
-        if telling.is_ok() {
-            // Nobody may read stderr either.
-            let _ = waits.recv_timeout(Self::UNREAD);
+        match self.is_unread {
+            true => tell_unread(text),
+            false => tell(text),
         }
         self.code()
     }
-
-    /// How long a command waits for a reader of its error, if nobody has read what it printed.
-    const UNREAD: Duration = Duration::from_secs(1);
 
     fn text(&self) -> String {
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
@@ -174,6 +161,21 @@ impl fmt::Display for Failure {
 /// disk, is lost without further effect.
 pub(crate) fn tell(line: impl fmt::Display) {
     let _ = writeln!(anstream::stderr().lock(), "{line}");
+}
+
+/// The same where nobody has read what the command printed: nobody may read stderr either, so it
+/// waits for a second only.
+pub(crate) fn tell_unread(line: String) {
+    const UNREAD: Duration = Duration::from_secs(1);
+    let (told, waits) = mpsc::channel();
+    let telling = thread::Builder::new().spawn(move || {
+        tell(line);
+        // Whoever waited may have gone.
+        let _ = told.send(());
+    });
+    if telling.is_ok() {
+        let _ = waits.recv_timeout(UNREAD);
+    }
 }
 
 /// The result of a command from that of printing its answer: a reader that has gone is no failure,

@@ -10,6 +10,7 @@ mod group;
 mod host;
 mod lab;
 mod languages;
+mod lost_output;
 mod metrics;
 mod monitor;
 mod process;

@@ -25,7 +25,7 @@ use super::lines::{self, Line};
 use super::printer::Printer;
 use super::status::StatusFile;
 use super::{Network, Peer, amount, explain, peer, rates, stop_flag, where_they_are};
-use crate::failure::{Failure, printed, tell};
+use crate::failure::{Failure, printed, tell, tell_unread};
 use crate::json;
 use crate::number;
 use crate::number::number_of;
@@ -316,17 +316,21 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
         }
         Err(error) => (None, Err(explain(&error))),
     };
-    if let Some(status) = &mut status {
-        let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
-        if let Some(problem) = status.end(report.as_ref(), exit_code) {
-            screen.say(problem);
-        }
-    }
     let ended = screen.end(&stop);
     let is_read = *ended.as_ref().unwrap_or(&true);
-    judged.map_err(|failure| failure.read(is_read))?;
-    ended.map_err(|error| Failure::failed(format!("cannot write the account: {error}")))?;
-    Ok(ExitCode::SUCCESS)
+    let lost = |error| Failure::failed(format!("cannot write the account: {error}"));
+    let judged = judged.map_err(|failure| failure.read(is_read));
+    let judged = judged.and_then(|()| ended.map(|_| ()).map_err(lost));
+    if let Some(status) = &mut status {
+        // An account that is lost is a failure, too.
+        let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
+        match status.end(report.as_ref(), exit_code) {
+            Some(problem) if is_read => tell(problem),
+            Some(problem) => tell_unread(problem),
+            None => {}
+        }
+    }
+    judged.map(|()| ExitCode::SUCCESS)
 }
 
 /// Where a sender's events are shown.
