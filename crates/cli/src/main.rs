@@ -22,6 +22,7 @@ mod number;
 mod order;
 mod program;
 mod publish;
+mod reader;
 mod rekey;
 mod request;
 mod server;

@@ -21,12 +21,13 @@ use unicode_width::UnicodeWidthChar as _;
 
 use crate::failure::{Failure, printed, tell};
 use crate::number;
+use crate::reader;
 use crate::table::Table;
 use crate::target::Target;
 
 /// How long the daemon may take to say its status.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
-/// A signal is seen at least this often.
+/// Signals and the reader of stdout are looked at this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// The shortest time between two looks, in seconds: a status costs the daemon some work.
 const INTERVAL_MIN: f64 = 0.1;
@@ -74,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stopped)))
             .map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))?;
     }
+    let is_over = || stopped.load(Ordering::Relaxed) || reader::has_gone(&io::stdout());
     let looker = Looker::start(args.target.clone())?;
     let mut out = Out::new();
     let mut before: Option<Value> = None;
@@ -82,7 +84,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     // Each reason is told once, not with every attempt.
     let mut told = String::new();
     loop {
-        match looker.look(&stopped)? {
+        match looker.look(&is_over)? {
             None => return Ok(ExitCode::SUCCESS),
             Some(Ok(status)) => {
                 told.clear();
@@ -107,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         // A look that took long is not made up for by several at once.
         next = (next + args.interval).max(Instant::now());
         while let Some(wait) = next.checked_duration_since(Instant::now()) {
-            if stopped.load(Ordering::Relaxed) {
+            if is_over() {
                 return Ok(ExitCode::SUCCESS);
             }
             thread::sleep(wait.min(LOOK_UP));
@@ -115,13 +117,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
                 break;
             }
         }
-        if stopped.load(Ordering::Relaxed) {
+        if is_over() {
             return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-/// Looks on a thread of its own: a daemon that says nothing does not keep a signal waiting.
+/// Looks on a thread of its own: a daemon that says nothing does not keep what ends it waiting.
 struct Looker {
     questions: Sender<()>,
     answers: Receiver<Result<Value, String>>,
@@ -150,16 +152,14 @@ impl Looker {
         Ok(Self { questions, answers })
     }
 
-    /// The status, or why there is none; `None` if a signal came first.
-    fn look(&self, stopped: &AtomicBool) -> Result<Option<Result<Value, String>>, Failure> {
+    /// The status, or why there is none; `None` if it `is_over` before.
+    fn look(&self, is_over: &dyn Fn() -> bool) -> Result<Option<Result<Value, String>>, Failure> {
         // If the thread has ended, so have its answers.
         let _ = self.questions.send(());
         loop {
             match self.answers.recv_timeout(LOOK_UP) {
                 Ok(answer) => return Ok(Some(answer)),
-                Err(RecvTimeoutError::Timeout) if stopped.load(Ordering::Relaxed) => {
-                    return Ok(None);
-                }
+                Err(RecvTimeoutError::Timeout) if is_over() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Failure::failed("the thread that looks has ended"));

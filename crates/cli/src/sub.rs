@@ -19,12 +19,12 @@ use groupcast_client::{
 };
 use groupcast_core::id::fnv1a;
 use groupcast_core::text::printable;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::failure::{Failure, tell};
 use crate::line::{self, Behind, JsonLines, Plain, describe_gap, describe_view};
 use crate::number;
+use crate::reader;
 use crate::target::Target;
 
 /// While nothing comes, signals and the reader of stdout are looked at this often.
@@ -456,12 +456,7 @@ impl Printer {
 
     /// Whether the reader of stdout has gone, asked without writing anything.
     fn reader_gone(&self) -> bool {
-        let mut stdout = [PollFd::new(self.stdout.get_ref(), PollFlags::empty())];
-        let asked = poll(&mut stdout, Some(&Timespec::default()));
-        asked.is_ok()
-            && stdout[0]
-                .revents()
-                .intersects(PollFlags::ERR | PollFlags::HUP)
+        reader::has_gone(self.stdout.get_ref())
     }
 }
 
