@@ -673,6 +673,26 @@ mod tests {
     }
 
     #[test]
+    fn a_receiver_of_a_number_that_never_came_is_a_failure() {
+        let complete = |name: &str| (name.to_owned(), Outcome::Complete);
+        let report = SendReport {
+            receivers: vec![complete("a"), complete("b")],
+            bytes: 1000,
+            sent: 1000,
+            packets: 1,
+            repeated: 0,
+            copies: 0,
+            took: Duration::from_secs(1),
+            stopped: false,
+        };
+        let failure = judge(&report, Some(3), None, false).unwrap_err();
+        assert_eq!(failure.number(), 3);
+        let said = format!("{failure:?}");
+        assert!(said.contains("1 never came"), "{said}");
+        assert!(judge(&report, Some(2), None, false).is_ok());
+    }
+
+    #[test]
     fn what_receivers_say_cannot_play_with_the_terminal() {
         let said = in_words(&Outcome::Refused("no\u{1b}[2J\u{202e}".into()));
         assert_eq!(said, "refused: no\\u{1b}[2J\\u{202e}");

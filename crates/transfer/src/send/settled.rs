@@ -128,21 +128,30 @@ pub(super) fn failures<'a>(
     failed.len()
 }
 
-/// The outcome of each receiver. A receiver that was restarted and has completed since counts as
-/// complete, although its former incarnation has vanished.
+/// The outcome of each receiver. One that was restarted counts once, with the best outcome of its
+/// lives: complete, else one that says more than that it was not heard. Two receivers with the same
+/// name are two.
 pub(super) fn by_name(settled: Vec<Settled>) -> Vec<(String, Outcome)> {
-    let complete: Vec<NodeId> = settled
-        .iter()
-        .filter(|(_, _, outcome)| *outcome == Outcome::Complete)
-        .map(|(member, ..)| member.node)
-        .collect();
-    let is_former = |member: &MemberId, outcome: &Outcome| {
-        let is_gone = matches!(outcome, Outcome::Vanished | Outcome::Absent);
-        is_gone && complete.contains(&member.node)
+    let says = |outcome: &Outcome| match outcome {
+        Outcome::Complete => 2,
+        Outcome::Vanished | Outcome::Absent => 0,
+        _ => 1,
     };
-    settled
-        .into_iter()
-        .filter(|(member, _, outcome)| !is_former(member, outcome))
+    let mut kept: Vec<Settled> = Vec::new();
+    let mut places: BTreeMap<NodeId, usize> = BTreeMap::new();
+    for one in settled {
+        if one.2 == Outcome::SameName {
+            kept.push(one);
+            continue;
+        }
+        let place = *places.entry(one.0.node).or_insert(kept.len());
+        match kept.get_mut(place) {
+            Some(former) if says(&one.2) > says(&former.2) => *former = one,
+            Some(_) => {}
+            None => kept.push(one),
+        }
+    }
+    kept.into_iter()
         .map(|(_, name, outcome)| (name, outcome))
         .collect()
 }
@@ -169,6 +178,42 @@ mod tests {
         assert_eq!(failures(&settled, registered.iter()), 0, "b has come back");
         assert_eq!(failures(&settled, registered[..1].iter()), 1, "b");
         let names: Vec<String> = by_name(settled).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["a@later", "b", "a@other"]);
+        assert_eq!(names, ["a@later", "b"]);
+    }
+
+    #[test]
+    fn a_receiver_that_was_restarted_counts_once() {
+        let member = |node, life| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(life),
+        };
+        let named = |settled: &[(u64, u64, &str, Outcome)]| -> Vec<(String, Outcome)> {
+            let settled = settled.iter().map(|(node, life, name, outcome)| {
+                (member(*node, *life), (*name).to_owned(), outcome.clone())
+            });
+            by_name(settled.collect())
+        };
+        let is = |name: &str, outcome| (name.to_owned(), outcome);
+        let complete = Outcome::Complete;
+        let twice = named(&[
+            (1, 1, "a", complete.clone()),
+            (1, 2, "a@address", complete.clone()),
+            (2, 3, "b", complete.clone()),
+        ]);
+        assert_eq!(twice, [is("a", complete.clone()), is("b", complete)]);
+        let disk = Outcome::Failed("the disk is full".into());
+        let failed = named(&[
+            (1, 1, "a", Outcome::Vanished),
+            (1, 2, "a@address", disk.clone()),
+            (1, 3, "a@address", Outcome::Vanished),
+            (2, 3, "b", Outcome::Absent),
+        ]);
+        assert_eq!(failed, [is("a@address", disk), is("b", Outcome::Absent)]);
+        // These are two hosts.
+        let same = named(&[
+            (1, 1, "a", Outcome::SameName),
+            (1, 2, "a@address", Outcome::SameName),
+        ]);
+        assert_eq!(same.len(), 2);
     }
 }
