@@ -216,3 +216,51 @@ fn a_file_that_is_sent_is_not_replaced_by_the_status() {
     let sent = group.send(&["link", "--status", "tree/file"]);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
 }
+
+#[test]
+fn receivers_of_a_sender_that_pauses_say_so_and_that_it_goes_on() {
+    let (above, below) = (Group::new(), Group::new());
+    fs::write(above.path("file"), noise(6_000_000)).unwrap();
+    let _near = above.receiver("near", &["--json"]);
+    let _words = above.receiver("words", &[]);
+    let _below = below.receiver("far", &["--json"]);
+    let mut relay = above.host.command(&["relay", "--name", "r", "--json"]);
+    relay.args(["--from", &above.address, "--to", &below.address]);
+    relay.args(["--from-interface", "lo", "--to-interface", "lo"]);
+    let to_key = below.path("group.key");
+    relay.args(["--key", "group.key", "--to-key", to_key.to_str().unwrap()]);
+    let _relay = above.host.launch("r", &mut relay);
+    until("the relay listens", || {
+        above.host.read("r.out").contains("listening")
+    });
+    let mut command = above.command(&[
+        "send",
+        "file",
+        "--rate",
+        "10",
+        "--require",
+        "near,words,far",
+    ]);
+    let mut sender = above.host.launch("sender", &mut command);
+    above.await_some("near");
+    let told = |lines: Vec<Value>| -> Vec<String> {
+        let served = lines.into_iter().filter(|it| it["event"] == "served");
+        served
+            .map(|it| it["when"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let all_told = |when: &[&str]| {
+        let is = |lines: Vec<Value>| told(lines) == when;
+        is(above.lines("near")) && is(above.lines("r")) && is(below.lines("far"))
+    };
+    sender.signal("USR1");
+    until("all say that it pauses", || all_told(&["paused"]));
+    sender.signal("USR2");
+    until("all say that it goes on", || all_told(&["paused", "now"]));
+    assert_eq!(sender.wait(), 0);
+    let said = above.host.read("words.err");
+    assert!(
+        said.contains(": the sender pauses") && said.contains(": it goes on"),
+        "{said}"
+    );
+}

@@ -263,6 +263,12 @@ impl Service {
                         tell(ReceiveEvent::Outrun { transfer });
                     }
                 }
+                Notice::Served { id, served } => {
+                    if let Some(incoming) = self.transfers.get(&id) {
+                        let transfer = &incoming.described;
+                        tell(ReceiveEvent::Served { transfer, served });
+                    }
+                }
                 Notice::Failed { id, failure } => self.broke_off(id, &failure, tell),
                 Notice::Ended { id } => self.ended_well(id, tell),
                 _ => {}

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use groupcast_core::text::printable;
 use groupcast_net::{Clock, Stranger};
-use groupcast_protocols::bulk::{BulkConfig, Notice, Outcome, SlowPolicy, TransferId};
+use groupcast_protocols::bulk::{BulkConfig, Notice, Outcome, Served, SlowPolicy, TransferId};
 use groupcast_protocols::relay::{Carries, Relay, RelayConfig, RelayEvent as Passed, Sides};
 use groupcast_protocols::xgm::Subgroups;
 
@@ -77,6 +77,13 @@ pub enum RelayEvent<'a> {
         transfer: &'a Described,
         /// The name of the receiver; below another relay `relay/name`.
         receiver: &'a str,
+    },
+    /// When the relay is served has changed, and so it has for the receivers below.
+    Served {
+        /// The transfer.
+        transfer: &'a Described,
+        /// When.
+        served: Served,
     },
     /// A receiver below is settled.
     Settled {
@@ -284,6 +291,7 @@ impl Service {
             Passed::Refused { id, .. }
             | Passed::Accepted { id, .. }
             | Passed::Registered { id, .. }
+            | Passed::Served { id, .. }
             | Passed::Settled { id, .. }
             | Passed::Concluded { id, .. } => *id,
             _ => return,
@@ -303,6 +311,10 @@ impl Service {
             Passed::Registered { name, .. } => {
                 let receiver = &printable(name);
                 tell(RelayEvent::Registered { transfer, receiver });
+            }
+            Passed::Served { served, .. } => {
+                let served = *served;
+                tell(RelayEvent::Served { transfer, served });
             }
             Passed::Settled { name, outcome, .. } => {
                 let receiver = &printable(name);

@@ -13,7 +13,7 @@ use groupcast_transfer::{Described, ReceiveEvent, SendEvent, Stranger};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::amount;
-use super::lines::left_out;
+use super::lines::{left_out, served_in_words};
 use super::printer::{Print, Printer};
 use super::rates;
 use super::send::in_words;
@@ -234,6 +234,11 @@ impl ReceiveShown {
             ReceiveEvent::Progress { transfer, received } => {
                 Self::Progress((*transfer).clone(), *received)
             }
+            ReceiveEvent::Served { transfer, served } => Self::Say(format!(
+                "{}: {}",
+                describe(transfer),
+                served_in_words(*served)
+            )),
             ReceiveEvent::Outrun { transfer } => Self::Say(format!(
                 "{}: the sender has released what is missing here",
                 describe(transfer)

@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind, Write as _};
 
-use groupcast_protocols::bulk::{Outcome, PhaseKind};
+use groupcast_protocols::bulk::{Outcome, PhaseKind, Served};
 use groupcast_transfer::{Described, ReceiveEvent, SendEvent, SendReport, Stranger};
 use serde_json::{Value, json};
 
@@ -195,6 +195,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) -> Option<Value> {
         ReceiveEvent::Progress { transfer, received } => {
             line("progress", transfer, &json!({"received": received}))
         }
+        ReceiveEvent::Served { transfer, served } => served_line(transfer, *served),
         ReceiveEvent::Outrun { transfer } => line("outrun", transfer, &json!({})),
         ReceiveEvent::Complete {
             transfer,
@@ -226,6 +227,25 @@ pub(super) fn line(event: &str, transfer: &Described, fields: &Value) -> Value {
         line.extend(fields.clone());
     }
     line
+}
+
+/// The line of when a receiver or a relay is served.
+pub(super) fn served_line(transfer: &Described, served: Served) -> Value {
+    let when = match served {
+        Served::Now => "now",
+        Served::Later => "later",
+        Served::Paused => "paused",
+    };
+    line("served", transfer, &json!({"when": when}))
+}
+
+/// The same for people.
+pub(super) fn served_in_words(served: Served) -> &'static str {
+    match served {
+        Served::Now => "it goes on",
+        Served::Later => "it is served later, after the others",
+        Served::Paused => "the sender pauses",
+    }
 }
 
 fn phase(phase: PhaseKind) -> &'static str {

@@ -183,6 +183,11 @@ fn in_words(event: &RelayEvent<'_>) -> Option<String> {
         RelayEvent::Registered { transfer, receiver } => {
             format!("{}: {receiver} takes part", transfer.label)
         }
+        RelayEvent::Served { transfer, served } => format!(
+            "{}: {}",
+            describe(transfer),
+            lines::served_in_words(*served)
+        ),
         RelayEvent::Settled {
             transfer,
             receiver,
@@ -249,6 +254,7 @@ fn line(event: &RelayEvent<'_>) -> Option<Value> {
         RelayEvent::Registered { transfer, receiver } => {
             lines::line("registered", transfer, &json!({"receiver": receiver}))
         }
+        RelayEvent::Served { transfer, served } => lines::served_line(transfer, *served),
         RelayEvent::Settled {
             transfer,
             receiver,

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use groupcast_net::Stranger;
-use groupcast_protocols::bulk::TransferId;
+use groupcast_protocols::bulk::{Served, TransferId};
 
 /// A transfer as events describe it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +70,14 @@ pub enum ReceiveEvent<'a> {
         transfer: &'a Described,
         /// How many bytes are here.
         received: u64,
+    },
+    /// When this receiver is served has changed: after the others, not before the sender goes on, or
+    /// now.
+    Served {
+        /// The transfer.
+        transfer: &'a Described,
+        /// When.
+        served: Served,
     },
     /// The sender has released data that this receiver misses (protocol `xtp`). Files come again in
     /// a later pass; of a pipe nothing more comes.
