@@ -44,13 +44,11 @@ impl Bulk {
 
     /// Of a transfer that was accepted and has not been concluded, what `acceptance` has is held,
     /// and nothing else, whatever was held or has come before. What is missing then is sent in a
-    /// later pass, if the sender can send again what it has sent. Name and order are those of
-    /// before.
+    /// later pass. Name and order are those of before.
     ///
     /// # Errors
-    /// If there is no such transfer, it was not accepted or is concluded, or it carries messages;
-    /// or if what it holds counts before it is concluded: its sender does not ask what becomes of
-    /// it ([`confirms`](Self::confirms)), or it is not delivered [at once](DeliverTo::AtOnce).
+    /// If there is no such transfer, it was not accepted or is concluded, or it is none that can be
+    /// [held again](Self::may_hold_less).
     pub fn hold_again(
         &mut self,
         now: Time,
@@ -140,10 +138,13 @@ impl Bulk {
         self.receivers.get(&id).map(Receiver::heard)
     }
 
-    /// Whether the sender of a transfer that was announced here waits until its user has concluded
-    /// it ([`Transfer::confirm`](super::Transfer::confirm)).
-    pub fn confirms(&self, id: TransferId) -> bool {
-        self.receivers.get(&id).is_some_and(Receiver::confirms)
+    /// Whether less than was said to be held of a transfer that was announced here may be
+    /// [held](Self::hold_again) later. What is held counts only when it is concluded
+    /// ([`Transfer::confirm`](super::Transfer::confirm), delivered [at once](DeliverTo::AtOnce)),
+    /// what was sent can be sent again ([`Transfer::rewindable`](super::Transfer::rewindable)), and
+    /// it carries no messages.
+    pub fn may_hold_less(&self, id: TransferId) -> bool {
+        self.receivers.get(&id).is_some_and(Receiver::may_hold_less)
     }
 
     /// When this receiver delivers what it has of a transfer that was announced; steps are the

@@ -12,15 +12,16 @@
 //! and that one brings the rest; one that has stalled follows it.
 //!
 //! Transfers that wait for all receivers before they put anything in place (`--together`) do not
-//! follow, and nothing follows them: the later one takes over. So do those whose senders do not ask
-//! what becomes of them.
+//! follow, and nothing follows them: the later one takes over. So it is with those whose senders do
+//! not ask what becomes of them, and with those of relays: a relay has released what a receiver has
+//! said to hold, and could not bring the rest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::Time;
-use groupcast_protocols::bulk::{Acceptance, DeliverTo, Order, TransferId};
+use groupcast_protocols::bulk::{Acceptance, Order, TransferId};
 
 use super::Service;
 use super::event::{Described, ReceiveEvent};
@@ -145,9 +146,9 @@ impl Service {
     fn leader(&mut self, content: ContentId, id: TransferId) -> Option<TransferId> {
         let leader = self.brings(content, id)?;
         let bulk = self.host.bulk();
+        // The leader follows, too, if it stalls.
         let mut both = [leader, id].into_iter();
-        let follows =
-            both.all(|id| bulk.deliver_to(id) == Some(DeliverTo::AtOnce) && bulk.confirms(id));
+        let follows = both.all(|id| bulk.may_hold_less(id));
         follows.then_some(leader)
     }
 

@@ -297,8 +297,7 @@ impl Receiver {
         context: &mut Context<'_>,
         acceptance: &Acceptance,
     ) -> bool {
-        let waits = self.confirms() && self.deliver_to() == DeliverTo::AtOnce;
-        let is_open = self.concluded.is_none() && !self.carries_messages() && waits;
+        let is_open = self.concluded.is_none() && self.may_hold_less();
         let packet = self.announce.packet;
         let Some(store) = self.state.store_mut().filter(|_| is_open) else {
             return false;
@@ -620,9 +619,11 @@ impl Receiver {
         self.announce.messages.is_some()
     }
 
-    /// Whether the sender waits until its user has concluded it.
-    pub(super) fn confirms(&self) -> bool {
-        self.announce.confirm
+    /// Whether its user may find that it holds less than it has said: the sender waits until the
+    /// user has concluded it, and can send again what it has sent.
+    pub(super) fn may_hold_less(&self) -> bool {
+        let waits = self.announce.confirm && self.deliver_to() == DeliverTo::AtOnce;
+        waits && self.announce.rewindable && !self.carries_messages()
     }
 
     /// When the sender was last heard.

@@ -180,6 +180,7 @@ impl Sender {
             go_back: config.repair == Repair::GoBackN,
             meet: multicast_naks.is_some() || matches!(config.policy, Policy::Tree { .. }),
             confirm: self.transfer.confirm,
+            rewindable: self.transfer.rewindable,
             messages: self.stream.has_messages().then_some(self.opening),
             packet: config.packet as u32,
             block: self.block.unwrap_or(0),

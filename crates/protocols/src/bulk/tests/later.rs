@@ -376,6 +376,7 @@ fn who_holds_less_than_it_said_gets_the_rest() {
             net.run(Duration::from_millis(after));
             let (now, held) = (net.now, length as u64 / 2);
             let again = net.endpoints[1].hold_again(now, id, &holding(held));
+            assert!(net.endpoints[1].may_hold_less(id));
             assert_eq!(again, Ok(()), "{policy:?}, {others} others");
             net.acceptance[1] = Some(holding(held));
             net.must(Duration::from_secs(20), |net| {
@@ -392,19 +393,21 @@ fn who_holds_less_than_it_said_gets_the_rest() {
 }
 
 /// A receiver of which nobody waits until its user concludes cannot take back what it holds: its
-/// sender may have settled it.
+/// sender may have settled it. Nor can one whose sender has released that.
 #[test]
-fn who_counts_as_complete_without_its_user_cannot_hold_less() {
+fn who_counts_as_complete_without_its_user_or_gets_nothing_again_cannot_hold_less() {
     let length = 400 * PACKET;
-    for (confirm, deliver_to) in [
-        (false, DeliverTo::AtOnce),
-        (true, DeliverTo::Aside),
+    for (confirm, deliver_to, rewindable) in [
+        (false, DeliverTo::AtOnce, true),
+        (true, DeliverTo::AtOnce, false),
+        (true, DeliverTo::Aside, true),
         (
             true,
             DeliverTo::UpTo {
                 first: 0,
                 step: None,
             },
+            true,
         ),
     ] {
         let mut net = Net::new(3, &config(), length);
@@ -416,14 +419,15 @@ fn who_counts_as_complete_without_its_user_cannot_hold_less() {
         let id = net.send(Transfer {
             confirm,
             deliver_to,
+            rewindable,
             ..file(length, Wanted::Count(2))
         });
         net.run(Duration::from_millis(30));
         let (now, nothing) = (net.now, accepting(Order::AsTheyCome));
         assert_eq!(net.endpoints[1].deliver_to(id), Some(deliver_to));
-        assert_eq!(net.endpoints[1].confirms(id), confirm);
+        assert!(!net.endpoints[1].may_hold_less(id));
         let again = net.endpoints[1].hold_again(now, id, &nothing);
-        assert!(again.is_err(), "{confirm}, {deliver_to:?}");
+        assert!(again.is_err(), "{confirm}, {deliver_to:?}, {rewindable}");
     }
 }
 

@@ -30,6 +30,8 @@ pub(in crate::bulk) struct Announce {
     /// Receivers register by multicast, so that they know each other.
     pub(in crate::bulk) meet: bool,
     pub(in crate::bulk) confirm: bool,
+    /// What was sent can be sent again in a later pass.
+    pub(in crate::bulk) rewindable: bool,
     /// It carries messages, and receivers come so: its length is open, and it has neither parity
     /// nor marks.
     pub(in crate::bulk) messages: Option<Opening>,
@@ -50,6 +52,9 @@ impl Announce {
 
     /// Policy codes with this bit carry messages.
     const MESSAGES: u8 = 64;
+
+    /// Policy codes with this bit can go back in the stream.
+    const REWINDABLE: u8 = 32;
 
     /// Whether it is for a receiver in these subgroups.
     pub(in crate::bulk) fn is_for(&self, own: Subgroups) -> bool {
@@ -126,7 +131,8 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         code & Announce::FOR_SOME != 0,
         code & Announce::MESSAGES != 0,
     );
-    let code = code & !(Announce::FOR_SOME | Announce::MESSAGES);
+    let rewindable = code & Announce::REWINDABLE != 0;
+    let code = code & !(Announce::FOR_SOME | Announce::MESSAGES | Announce::REWINDABLE);
     let parameter = reader.u32("parameter")?;
     let mut policy = match (code, parameter) {
         (1, _) => Policy::Ack,
@@ -208,6 +214,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         go_back: flags & 1 != 0,
         meet: flags & 2 != 0,
         confirm: flags & 4 != 0,
+        rewindable,
         messages,
         packet,
         block,
@@ -286,7 +293,11 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         Some(_) => Announce::MESSAGES,
         None => 0,
     };
-    writer.u8(code | for_some | messages);
+    let rewindable = match announce.rewindable {
+        true => Announce::REWINDABLE,
+        false => 0,
+    };
+    writer.u8(code | for_some | messages | rewindable);
     writer.u32(parameter).u8(flags);
     writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));

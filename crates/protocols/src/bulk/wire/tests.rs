@@ -60,6 +60,7 @@ fn examples() -> Vec<Message> {
         go_back: true,
         meet: true,
         confirm: false,
+        rewindable: true,
         messages: None,
         packet: 1400,
         block: 64,
@@ -99,6 +100,7 @@ fn examples() -> Vec<Message> {
             ..Multidriver::for_window(1)
         }),
         subgroups: Some(Subgroups(0b1001)),
+        rewindable: false,
         ..multidriver.clone()
     };
     let of_messages = Announce {

@@ -7,6 +7,7 @@
 
 mod followers;
 mod lists;
+mod relayed;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
@@ -129,23 +130,36 @@ impl Source {
         label: &str,
         deliver_to: DeliverTo,
     ) -> Self {
+        let deliver = |transfer: &mut Transfer| transfer.deliver_to = deliver_to;
+        Self::but(bed, content, stream, label, deliver)
+    }
+
+    /// A sender of a transfer of which something is `changed`.
+    fn but(
+        bed: &Bed,
+        content: Content,
+        stream: Vec<u8>,
+        label: &str,
+        changed: impl FnOnce(&mut Transfer),
+    ) -> Self {
         let mut host = BulkHost::open(&bed.link("sender")).unwrap();
         let about = About {
             host: "sender".into(),
             label: label.into(),
             content,
         };
-        let transfer = Transfer {
+        let mut transfer = Transfer {
             about: about.encode(),
             length: Some(stream.len() as u64),
             rewindable: true,
             receivers: Wanted::Count(1),
             subgroups: Subgroups::ALL,
             confirm: true,
-            deliver_to,
+            deliver_to: DeliverTo::AtOnce,
             replies: false,
             strict: false,
         };
+        changed(&mut transfer);
         let now = host.now();
         let id = host.bulk().send(now, transfer).unwrap();
         Self {
@@ -154,6 +168,11 @@ impl Source {
             stream: stream.into(),
             outcome: None,
         }
+    }
+
+    /// A sender of `files`, by a transfer of which something is `changed`.
+    fn of_but(bed: &Bed, files: &mut Files, changed: impl FnOnce(&mut Transfer)) -> Self {
+        Self::but(bed, files.content(), Self::stream(files), "label", changed)
     }
 
     /// A sender of `files`.
