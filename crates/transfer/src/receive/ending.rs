@@ -206,7 +206,8 @@ impl Service {
     /// lost, and a sender that has not heard the outcome asks for it.
     pub(super) fn has_last_words(&self) -> bool {
         let now = self.host.now();
-        let mut told = self.transfers.values().filter_map(|one| one.concluded);
+        let leading = self.transfers.values().filter_map(|one| one.concluded);
+        let mut told = leading.chain(self.followers.concluded());
         told.any(|told| now - told < Self::LAST_WORDS)
     }
 

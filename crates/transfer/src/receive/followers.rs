@@ -38,6 +38,8 @@ pub(super) struct Followers {
     /// How often in a row a transfer of a content has brought nothing at all until another one took
     /// its place.
     in_vain: BTreeMap<ContentId, u32>,
+    /// Those that have ended well, and when their senders were first told so, until these end them.
+    concluded: Vec<(TransferId, Time)>,
 }
 
 impl Default for Followers {
@@ -47,6 +49,7 @@ impl Default for Followers {
             following: Vec::new(),
             patience: Self::STALLED,
             in_vain: BTreeMap::new(),
+            concluded: Vec::new(),
         }
     }
 }
@@ -95,6 +98,7 @@ impl Followers {
     /// Forgets a transfer that has ended; which it was, if it followed another one.
     fn forget(&mut self, id: TransferId) -> Option<Described> {
         self.waiting.retain(|it| it.described.id != id);
+        self.concluded.retain(|(concluded, _)| *concluded != id);
         let mut followed = self
             .following
             .extract_if(.., |it| it.described.id == id)
@@ -126,6 +130,11 @@ impl Followers {
                 one.kept = kept;
             }
         }
+    }
+
+    /// When those have ended well whose senders may not have heard so.
+    pub(super) fn concluded(&self) -> impl Iterator<Item = Time> {
+        self.concluded.iter().map(|(_, at)| *at)
     }
 
     /// How many follow another one.
@@ -214,8 +223,12 @@ impl Service {
                     self.fails_here(&one.described, &reason, kept, tell);
                 }
                 _ => {
+                    let id = one.described.id;
                     self.totals.complete += 1;
-                    self.host.bulk().conclude(now, one.described.id, Ok(()));
+                    self.host.bulk().conclude(now, id, Ok(()));
+                    let concluded = &mut self.followers.concluded;
+                    concluded.retain(|(_, at)| now - *at < Self::LAST_WORDS);
+                    concluded.push((id, now));
                     tell(ReceiveEvent::Complete {
                         transfer: &one.described,
                         received: 0,

@@ -6,6 +6,7 @@
 //! vanish without a word.
 
 mod followers;
+mod last_words;
 mod lists;
 mod relayed;
 
