@@ -218,8 +218,9 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
     let mut status = args.status.as_deref().map(begin).transpose()?;
     let ended = carry_out(args, status.as_mut());
     if let (Some(status), Err(failure)) = (&mut status, &ended) {
-        // It may have failed before anything was sent.
-        if let Some(problem) = status.end(None, failure.number()) {
+        // It may have failed before anything was sent, and before signals were caught.
+        let stop = AtomicBool::new(false);
+        if let Some(problem) = status.end(failure.number(), &stop) {
             tell(problem);
         }
     }
@@ -316,6 +317,13 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
         }
         Err(error) => (None, Err(explain(&error))),
     };
+    // Before the last lines: whoever looks at the file need not read them.
+    if let (Some(status), Some(report)) = (&mut status, &report) {
+        let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
+        if let Some(problem) = status.done(report, exit_code) {
+            screen.say(problem);
+        }
+    }
     let ended = screen.end(&stop);
     let is_read = *ended.as_ref().unwrap_or(&true);
     let lost = |error| Failure::failed(format!("cannot write the account: {error}"));
@@ -324,7 +332,7 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
     if let Some(status) = &mut status {
         // An account that is lost is a failure, too.
         let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
-        match status.end(report.as_ref(), exit_code) {
+        match status.end(exit_code, &stop) {
             Some(problem) if is_read => tell(problem),
             Some(problem) => tell_unread(problem),
             None => {}
