@@ -15,8 +15,6 @@ pub(super) struct Waiting {
     /// Of this receiver, and of all.
     own: Word,
     all: Word,
-    /// When it was last said.
-    heard: Time,
     /// What the user knows.
     told: Served,
 }
@@ -25,6 +23,8 @@ pub(super) struct Waiting {
 struct Word {
     version: u32,
     served: Served,
+    /// When it was last said.
+    heard: Time,
 }
 
 impl Receiver {
@@ -39,20 +39,20 @@ impl Receiver {
         *word = Word {
             version: said.version,
             served: said.served,
+            heard: context.now,
         };
-        self.waiting.heard = context.now;
         self.tell_served(context);
     }
 
-    /// The sender is heard, and has not said for long that this receiver has to wait.
+    /// The sender is heard, and has not said for long that this receiver, or all, have to wait.
     pub(super) fn forget_waiting(&mut self, context: &mut Context<'_>) {
         let waiting = &mut self.waiting;
-        let is_old = context.now - waiting.heard >= context.config.vanish_after / 2;
-        if waiting.told != Served::Now && is_old {
-            waiting.own.served = Served::Now;
-            waiting.all.served = Served::Now;
-            self.tell_served(context);
+        for word in [&mut waiting.own, &mut waiting.all] {
+            if context.now - word.heard >= context.config.vanish_after / 2 {
+                word.served = Served::Now;
+            }
         }
+        self.tell_served(context);
     }
 
     fn tell_served(&mut self, context: &mut Context<'_>) {

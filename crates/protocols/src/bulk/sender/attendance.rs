@@ -42,7 +42,7 @@ impl Default for Told {
 }
 
 impl Told {
-    fn attends(&self) -> bool {
+    pub(super) fn attends(&self) -> bool {
         self.attendance == Attendance::Attends
     }
 }

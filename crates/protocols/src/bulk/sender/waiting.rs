@@ -49,13 +49,17 @@ impl Sender {
             true => Served::Paused,
             false => self.served_above,
         };
-        if let Some(said) = self.said.say(true, to_all) {
-            let said = Message::ServedWhen(said);
-            context.outbox.multicast(number, &said);
+        let to_all = self.said.say(true, to_all).map(Message::ServedWhen);
+        if let Some(said) = &to_all {
+            context.outbox.multicast(number, said);
         }
         let is_under_way = matches!(self.state, State::Starting(_) | State::Sending(_));
         let has_later = is_under_way && self.transfer.rewindable;
         for (member, peer) in &mut self.peers {
+            // Who stands by hears no multicast.
+            if let Some(said) = to_all.as_ref().filter(|_| !peer.told.attends()) {
+                context.outbox.unicast(*member, number, said);
+            }
             let served = match has_later && !peer.gates && !peer.holds {
                 true => Served::Later,
                 false => Served::Now,

@@ -126,6 +126,22 @@ fn a_receiver_that_stands_by_is_told_that_it_is_served_later() {
     );
 }
 
+/// It hears no multicast, and each of the two words is forgotten by itself.
+#[test]
+fn a_receiver_that_stands_by_is_told_of_a_pause_and_of_its_end() {
+    let mut net = begun(7);
+    net.loss[3] = 0.5;
+    net.must(MINUTE, |net| net.endpoints[0].counters().stood_by == 1);
+    net.run(Duration::from_secs(1));
+    assert_eq!(told(&net, 3), [Served::Later]);
+    set_rate(&mut net, None);
+    net.run(Duration::from_secs(3));
+    assert_eq!(told(&net, 3), [Served::Later, Served::Paused]);
+    set_rate(&mut net, Some(RATE));
+    let all = [Served::Later, Served::Paused, Served::Later];
+    net.must(Duration::from_secs(6), |net| told(net, 3).starts_with(&all));
+}
+
 #[test]
 fn a_pause_is_told_to_those_that_are_served_later_as_well() {
     let mut net = begun(4);
