@@ -3,7 +3,7 @@
 use super::*;
 
 /// So much that half of it, at least, comes only when the disk has taken the rest.
-const LONG: usize = 16_000_000;
+pub(super) const LONG: usize = 16_000_000;
 
 /// Both senders of `file` hear that this receiver has it, and it does.
 fn both_are_complete(
@@ -54,7 +54,7 @@ fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
 }
 
 /// A receiver of `file` with a slow disk, its first sender, and a second one that follows that.
-fn with_follower(bed: &Bed, told: &mut Told) -> (Service, Source, Source) {
+pub(super) fn with_follower(bed: &Bed, told: &mut Told) -> (Service, Source, Source) {
     let first = Source::of(bed, &mut bed.file("file", LONG));
     with_follower_of(bed, told, first)
 }
@@ -153,10 +153,12 @@ fn a_sender_that_brings_nothing_for_long_follows_the_one_that_follows_it() {
 
 #[test]
 fn a_sender_that_puts_in_place_together_takes_over_from_one_that_others_follow() {
+    const LESS: usize = LONG / 4;
     let bed = Bed::new();
-    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let _slow = Slow::new(bed.scratch.path("out"), LESS as u64 / 4, 0);
     let mut told = Told::default();
-    let (mut service, mut first, mut second) = with_follower(&bed, &mut told);
+    let first = Source::of(&bed, &mut bed.file("file", LESS));
+    let (mut service, mut first, mut second) = with_follower_of(&bed, &mut told, first);
     let mut third = Source::together(&bed, &mut bed.again("file"));
     let sources = &mut [&mut first, &mut second, &mut third];
     until(&mut service, sources, &mut told, |it| {
@@ -175,7 +177,7 @@ fn a_sender_that_puts_in_place_together_takes_over_from_one_that_others_follow()
         };
         assert_eq!(reason, "the same content is sent anew");
     }
-    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LONG);
+    assert_eq!(fs::read(bed.out("file")).unwrap().len(), LESS);
 }
 
 #[test]

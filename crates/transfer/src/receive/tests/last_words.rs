@@ -1,5 +1,6 @@
 //! What the senders of transfers that followed another one hear of a receiver that is stopped.
 
+use super::followers::{LONG, with_follower};
 use super::*;
 
 /// Runs a receiver that is told to stop, while `deaf` hears nothing at first; then what `deaf` is

@@ -1,5 +1,6 @@
 //! Senders that cannot go back in the stream, as relays: what a receiver says to hold they release.
 
+use super::followers::LONG;
 use super::*;
 
 /// A sender of `files` that sends no byte twice once it is released.
