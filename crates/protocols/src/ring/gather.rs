@@ -129,9 +129,9 @@ impl Gather {
         comes
     }
 
-    /// Another candidate says who has left: that matters of those who will not be in the ring, given
-    /// up by now or in an attempt before. `until`: when a good-bye of a member of the old ring that
-    /// is not among `goodbyes` will have come here, too, if it comes at all.
+    /// Another candidate says who has left: that matters of those who will not be in the ring,
+    /// given up by now or in an attempt before. `until`: when a good-bye of a member of the old
+    /// ring that is not among `goodbyes` will have come here, too, if it comes at all.
     pub(super) fn note_left(
         &mut self,
         left: &[MemberId],

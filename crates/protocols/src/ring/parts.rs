@@ -47,6 +47,8 @@ pub(super) fn cut(whole: &Bytes, most: usize) -> impl Iterator<Item = (Part, Byt
 #[derive(Debug, Default)]
 pub(super) struct Partial {
     parts: BTreeMap<u16, Bytes>,
+    /// Bytes of the whole, as the first part said.
+    of: u16,
     /// Bytes of all parts.
     len: usize,
 }
@@ -55,6 +57,9 @@ impl Partial {
     /// Takes a part; the whole, once nothing is missing. Parts that can be none of one whole are
     /// forgotten.
     pub(super) fn add(&mut self, part: Part, bytes: Bytes) -> Option<Bytes> {
+        if self.parts.is_empty() {
+            self.of = part.of;
+        }
         if let Entry::Vacant(place) = self.parts.entry(part.at) {
             self.len += bytes.len();
             place.insert(bytes);
@@ -71,6 +76,19 @@ impl Partial {
             whole.extend_from_slice(&bytes);
         }
         (whole.len() == usize::from(part.of)).then(|| whole.into())
+    }
+
+    /// Whether `bytes` at this place and those that have come can be no parts of one cut.
+    pub(super) fn contradicts(&self, part: Part, bytes: &Bytes) -> bool {
+        if let Some(known) = self.parts.get(&part.at) {
+            return self.of != part.of || known != bytes;
+        }
+        let end = usize::from(part.at) + bytes.len();
+        let before = self.parts.range(..part.at).next_back();
+        let overlaps = before.is_some_and(|(at, it)| usize::from(*at) + it.len() > part.at.into());
+        let after = self.parts.range(part.at..).next();
+        let is_overlapped = after.is_some_and(|(at, _)| usize::from(*at) < end);
+        overlaps || is_overlapped || !self.parts.is_empty() && self.of != part.of
     }
 
     /// Bytes of the parts that have come.
@@ -106,6 +124,35 @@ mod tests {
             assert_eq!(partial.add(part, bytes), Some(whole), "{len}, {last}");
             assert_eq!(partial.len(), 0);
         }
+    }
+
+    #[test]
+    fn parts_of_one_cut_do_not_contradict_each_other_and_others_do() {
+        let whole = whole(10);
+        let part = |at: u16, len: usize, of| {
+            let at_byte = usize::from(at);
+            (Part { at, of }, whole.slice(at_byte..at_byte + len))
+        };
+        let mut partial = Partial::default();
+        for (part, bytes) in cut(&whole, 4) {
+            assert!(!partial.contradicts(part, &bytes));
+            if part.at != 4 {
+                partial.add(part, bytes.clone());
+                assert!(!partial.contradicts(part, &bytes), "a copy");
+            }
+        }
+        for (part, bytes) in [
+            part(0, 3, 10),
+            part(3, 2, 10),
+            part(4, 5, 10),
+            part(9, 1, 10),
+            part(4, 4, 9),
+            part(0, 4, 9),
+        ] {
+            assert!(partial.contradicts(part, &bytes), "{part:?}");
+        }
+        let other = Bytes::from_static(&[9; 4]);
+        assert!(partial.contradicts(Part { at: 0, of: 10 }, &other));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use groupcast_core::mech::closing::{Closing, start_above};
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RingConfig;
+use super::gather::Gather;
 use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
 use super::ordering::{NewPacket, Ordering};
@@ -31,9 +32,9 @@ use crate::packing::refused;
 /// The most numbers of an old ring that its window spans while it is recovered, where the settings
 /// do not allow more.
 const RECOVERED_MOST: u64 = 1 << 16;
-/// The most packets of the old ring, of all who send them, of which some parts have come. Honest
-/// members send one at a time each, so that few are not whole.
-const PARTIAL_MOST: usize = 1 << 16;
+/// The most bytes in parts of packets that are not whole. Honest members send one packet at a time
+/// each, so that few are not whole: those of which a part was lost.
+const PARTIAL_MOST: usize = 64 << 20;
 
 /// The forming ring and what is to be recovered through it.
 #[derive(Debug)]
@@ -49,15 +50,19 @@ pub(super) struct Recovery {
     pub(super) queue: BTreeSet<Seq>,
     /// The rest of the packet that this member re-originates in parts.
     rest: VecDeque<NewPacket>,
-    /// Packets of the old ring of which some parts have come: their number, who sends them, and how
-    /// long they are. What one sends is put together from its parts alone: it may cut otherwise
-    /// than another one, or send no more.
-    partial: BTreeMap<(Seq, Index, u16), Partial>,
+    /// Packets of the old ring of which some parts have come: their number, and who sends them.
+    /// What one sends is put together from its parts alone: it may cut otherwise than another one,
+    /// or send no more.
+    partial: BTreeMap<(Seq, Index), Partial>,
+    /// Bytes of all of them.
+    partial_bytes: usize,
     /// Packets that this member would re-originate if another one did not do so in parts; and
     /// whether one has come of them since the last visit.
     awaited: BTreeMap<Seq, bool>,
-    /// Members sent what no honest one sends, and too much of it.
-    overflowed: bool,
+    /// Those with which another one began and did not go on: they are not left to others again.
+    taken_up: BTreeSet<Seq>,
+    /// Who sent what no honest member sends: parts that contradict each other, or too many.
+    liar: Option<Index>,
     /// What the transitional members know together of how far each member of the old ring holds it.
     marks: Vec<Seq>,
     /// Visits in a row at which the token's backlog was 0.
@@ -126,8 +131,10 @@ impl Recovery {
             queue,
             rest: VecDeque::new(),
             partial: BTreeMap::new(),
+            partial_bytes: 0,
             awaited: BTreeMap::new(),
-            overflowed: false,
+            taken_up: BTreeSet::new(),
+            liar: None,
             clear_visits: 0,
             complete_visits: 0,
             resting: None,
@@ -167,11 +174,11 @@ impl Recovery {
         let mut whole = Some(data.packet.body.clone());
         if let Some(part) = part {
             let held = old.window.get(seq).is_some() || seq <= old.window.discarded();
-            let sends = self.queue.contains(&seq) || self.awaited.contains_key(&seq);
-            if held && !sends {
+            let is_left_to_others = self.queue.contains(&seq) || self.awaited.contains_key(&seq);
+            if held && (!is_left_to_others || self.taken_up.contains(&seq)) {
                 return;
             }
-            whole = self.add_part(seq, data.packet.origin, part, data.packet.body.clone());
+            whole = self.add_part(seq, data.packet.origin, part, &data.packet.body);
         }
         let Some(body) = whole else {
             return;
@@ -193,19 +200,24 @@ impl Recovery {
     /// `sender` re-originates the packet of the old ring at `seq` in parts: one of them. All of the
     /// packet, once it is here. A member that holds it, too, leaves it to the sender as long as
     /// that goes on.
-    fn add_part(&mut self, seq: Seq, sender: Index, part: Part, bytes: Bytes) -> Option<Bytes> {
+    fn add_part(&mut self, seq: Seq, sender: Index, part: Part, bytes: &Bytes) -> Option<Bytes> {
         if !part.is_long(bytes.len(), PacketSize::RECORDS_LEAST - PART_HEADER) {
             return None;
         }
-        let which = (seq, sender, part.of);
-        if self.partial.len() >= PARTIAL_MOST && !self.partial.contains_key(&which) {
-            self.overflowed = true;
+        let partial = self.partial.entry((seq, sender)).or_default();
+        if partial.contradicts(part, bytes) {
+            self.liar = Some(sender);
             return None;
         }
-        let partial = self.partial.entry(which).or_default();
         let before = partial.len();
-        let whole = partial.add(part, bytes);
-        if partial.len() > before {
+        // A copy: the part is a slice of all that was received with it.
+        let whole = partial.add(part, Bytes::copy_from_slice(bytes));
+        let after = partial.len();
+        self.partial_bytes = self.partial_bytes - before + after;
+        if self.partial_bytes > PARTIAL_MOST {
+            self.liar = self.sends_most_parts();
+        }
+        if after > before {
             if self.queue.remove(&seq) {
                 self.awaited.insert(seq, true);
             } else if let Some(goes_on) = self.awaited.get_mut(&seq) {
@@ -215,14 +227,24 @@ impl Recovery {
         whole
     }
 
+    /// Of whose packets most bytes are here in parts.
+    fn sends_most_parts(&self) -> Option<Index> {
+        let mut bytes: BTreeMap<Index, usize> = BTreeMap::new();
+        for ((_, sender), partial) in &self.partial {
+            *bytes.entry(*sender).or_default() += partial.len();
+        }
+        let most = bytes.into_iter().max_by_key(|(_, bytes)| *bytes);
+        most.map(|(sender, _)| sender)
+    }
+
     /// The packet of the old ring at `seq` is here: its parts are no more needed.
     fn forget_parts(&mut self, seq: Seq) {
-        let first = (seq, Index(0), 0);
-        while let Some((which, _)) = self.partial.range(first..).next()
+        while let Some((which, _)) = self.partial.range((seq, Index(0))..).next()
             && which.0 == seq
         {
             let which = *which;
-            self.partial.remove(&which);
+            let partial = self.partial.remove(&which);
+            self.partial_bytes -= partial.map_or(0, |it| it.len());
         }
     }
 
@@ -232,14 +254,19 @@ impl Recovery {
         if self.ordering.window.aru() < token.seq {
             return;
         }
-        let queue = &mut self.queue;
+        let mut left = Vec::new();
         self.awaited.retain(|seq, goes_on| {
             let waits = core::mem::take(goes_on);
             if !waits {
-                queue.insert(*seq);
+                left.push(*seq);
             }
             waits
         });
+        for seq in left {
+            self.forget_parts(seq);
+            self.queue.insert(seq);
+            self.taken_up.insert(seq);
+        }
     }
 
     /// Whether this member has all packets of the new ring up to the end of recovery.
@@ -249,10 +276,10 @@ impl Recovery {
     }
 
     /// Whether the end of recovery was set although this member still has packets to send, which it
-    /// said; or more is half here than can be. Of what nobody sends whole, parts may remain: it is
-    /// held by no honest member, and all lack it alike.
+    /// said. Of what nobody sends whole, parts may remain: it is held by no honest member, and all
+    /// lack it alike.
     fn is_cheated(&self, token: &Token) -> bool {
-        self.holds_all(token) && self.backlog() > 0 || self.overflowed
+        self.holds_all(token) && self.backlog() > 0
     }
 
     /// Packets that this member still has to re-originate, or parts of them.
@@ -299,6 +326,11 @@ impl Ring {
         } else {
             0
         };
+        if let Some(liar) = recovery.liar {
+            let liar = recovery.ordering.members[liar.at()];
+            self.exclude_liar(now, liar);
+            return;
+        }
         if recovery.is_cheated(&token) {
             self.counters.malformed += 1;
             self.forming_failed(now);
@@ -366,6 +398,21 @@ impl Ring {
         }
         self.send_visit(now, &visit, token);
         self.state.expect_recovery().ordering.skip_recovered();
+    }
+
+    /// A member of the forming ring sent what no honest one sends. Others may have put together
+    /// what this one did not, so it installs nothing with them; they form a ring without that
+    /// member.
+    fn exclude_liar(&mut self, now: Time, liar: MemberId) {
+        self.counters.malformed += 1;
+        if liar == self.local {
+            self.forming_failed(now);
+            return;
+        }
+        self.accuse(now, liar);
+        let mut gather = Gather::default();
+        gather.fail.insert(liar);
+        self.gather(now, "parts contradict each other", gather);
     }
 
     /// A ring without a majority of MaxN delivers no message that a majority must hold: those that

@@ -71,8 +71,8 @@ pub enum ReceiveEvent<'a> {
         /// How many bytes are here.
         received: u64,
     },
-    /// When this receiver is served has changed: after the others, not before the sender goes on, or
-    /// now.
+    /// When this receiver is served has changed: after the others, not before the sender goes on,
+    /// or now.
     Served {
         /// The transfer.
         transfer: &'a Described,

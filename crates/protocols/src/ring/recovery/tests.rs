@@ -499,6 +499,54 @@ fn who_holds_a_packet_sends_it_when_another_does_not_go_on_with_its_parts() {
     assert_eq!((sent[0].seq, sent[0].part), (Seq(102), None));
 }
 
+/// Which parts came before others decides what such a member brings, so it is left out.
+#[test]
+fn a_member_whose_parts_contradict_each_other_is_left_out() {
+    let body = Bytes::from(vec![7; 3_000]);
+    let longer = Bytes::from(vec![7; 3_001]);
+    for (whole, most) in [(&body, 700), (&longer, 1_000)] {
+        let mut ring = recovering(1, []);
+        let first = in_parts(&mut ring, (2, START.0 + 1), 104, &body, 1_000).swap_remove(0);
+        let second = in_parts(&mut ring, (2, START.0 + 1), 104, whole, most).swap_remove(1);
+        for part in [first, second] {
+            ring.handle_data(NOW, member(2), part);
+        }
+        let token = Token {
+            seq: START.plus(2),
+            aru: START.plus(2),
+            ..first_token(&mut ring)
+        };
+        ring.recovery_token(NOW, token);
+        assert!(ring.state.expect_gather().fail.contains(&member(2)));
+        assert_eq!(ring.counters.malformed, 1);
+    }
+}
+
+#[test]
+fn a_packet_that_was_taken_up_is_not_left_to_others_again() {
+    let body = Bytes::from(vec![7; 3_000]);
+    let mut ring = recovering(1, 102..=140);
+    let window = u64::from(ring.flow.limits().personal);
+    let last = 102 + window + 1;
+    let parts = in_parts(&mut ring, (2, START.0 + 1), last, &body, 1_000);
+    let recovery = ring.state.expect_recovery();
+    recovery.handle_recovered(&parts[0]);
+    let token = Token {
+        seq: START,
+        ..ring.state.expect_recovery().ordering.first_token()
+    };
+    let recovery = ring.state.expect_recovery();
+    assert!(recovery.awaited.contains_key(&Seq(last)));
+    recovery.take_up(&token);
+    recovery.take_up(&token);
+    assert!(recovery.queue.contains(&Seq(last)));
+    assert!(recovery.partial.is_empty());
+    assert_eq!(recovery.partial_bytes, 0);
+    recovery.handle_recovered(&parts[1]);
+    assert!(recovery.awaited.is_empty());
+    assert!(recovery.partial.is_empty());
+}
+
 #[test]
 fn who_holds_a_packet_does_not_send_it_if_another_sends_all_parts() {
     let body = Bytes::from(vec![7; 3_000]);
