@@ -652,6 +652,17 @@ mod tests {
     }
 
     #[test]
+    fn who_left_is_noted_unless_it_is_to_be_a_member() {
+        let mut gather = Gather::default();
+        gather.proc.extend(members(0..4));
+        gather.fail.extend(members(3..4));
+        let left: Vec<MemberId> = members(2..6).collect();
+        gather.note_left(&left, &BTreeSet::new(), Time::from_millis(1));
+        assert!(gather.told_left.iter().copied().eq(members(3..6)));
+        assert_eq!(gather.goodbyes_until, None, "none was in a ring with it");
+    }
+
+    #[test]
     fn members_that_were_never_candidates_make_no_room_by_being_given_up() {
         let mut gather = Gather::default();
         gather.fail.extend(members(1_000..1_200));
