@@ -143,6 +143,7 @@ impl MemberLife {
     ) {
         match self.receive(message) {
             true => self.early.push(message),
+            false if service == Service::Unreliable => {}
             false => self.again.push(message),
         }
         let stream = self.streams.entry(sender).or_default();
