@@ -657,20 +657,25 @@ mod tests {
         assert!(shown.starts_with(expected), "{shown}");
     }
 
+    /// The report of 1,000 bytes that were sent to these receivers.
+    fn sent_to(receivers: Vec<(String, Outcome)>) -> SendReport {
+        SendReport {
+            receivers,
+            bytes: 1000,
+            sent: 1000,
+            packets: 1,
+            repeated: 0,
+            copies: 0,
+            took: Duration::from_secs(1),
+            stopped: false,
+        }
+    }
+
     #[test]
     fn a_receiver_that_never_came_is_looked_for_and_not_said_to_have_something() {
         let judged = |outcomes: &[Outcome]| {
             let named = outcomes.iter().enumerate();
-            let report = SendReport {
-                receivers: named.map(|(n, it)| (format!("r{n}"), it.clone())).collect(),
-                bytes: 1000,
-                sent: 1000,
-                packets: 1,
-                repeated: 0,
-                copies: 0,
-                took: Duration::from_secs(1),
-                stopped: false,
-            };
+            let report = sent_to(named.map(|(n, it)| (format!("r{n}"), it.clone())).collect());
             format!("{:?}", judge(&report, None, None, false).unwrap_err())
         };
         let nobody = judged(&[Outcome::Complete, Outcome::Absent]);
@@ -683,16 +688,7 @@ mod tests {
     #[test]
     fn a_receiver_of_a_number_that_never_came_is_a_failure() {
         let complete = |name: &str| (name.to_owned(), Outcome::Complete);
-        let report = SendReport {
-            receivers: vec![complete("a"), complete("b")],
-            bytes: 1000,
-            sent: 1000,
-            packets: 1,
-            repeated: 0,
-            copies: 0,
-            took: Duration::from_secs(1),
-            stopped: false,
-        };
+        let report = sent_to(vec![complete("a"), complete("b")]);
         let failure = judge(&report, Some(3), None, false).unwrap_err();
         assert_eq!(failure.number(), 3);
         let said = format!("{failure:?}");

@@ -136,8 +136,7 @@ impl Sender {
         let half = context.config.slow_after / 2;
         let now = context.now;
         // Who is given up for good, and was not heard in the leap, may have lost a report or two.
-        let is_served_later = context.config.slow == SlowPolicy::Demote && self.transfer.rewindable;
-        let patience = match is_served_later {
+        let patience = match self.serves_later(context) {
             true => Duration::ZERO,
             false => context.config.slow_after,
         };
@@ -153,9 +152,15 @@ impl Sender {
         }
     }
 
+    /// Whether a slow receiver can be served after the others; else it is dropped, if anything is
+    /// done about it.
+    fn serves_later(&self, context: &Context<'_>) -> bool {
+        context.config.slow == SlowPolicy::Demote && self.transfer.rewindable
+    }
+
     /// A slow receiver is demoted, or dropped.
     fn set_aside(&mut self, context: &mut Context<'_>, member: MemberId) {
-        if context.config.slow == SlowPolicy::Demote && self.transfer.rewindable {
+        if self.serves_later(context) {
             context.counters.demoted += 1;
             if let Some(peer) = self.peers.get_mut(&member) {
                 peer.gates = false;
