@@ -9,7 +9,8 @@ use groupcast_core::{
     Transmit, TransmitBuf,
 };
 use groupcast_protocols::bulk::{
-    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, RateControl, Transfer, TransferId, Wanted,
+    Acceptance, Bulk, BulkConfig, DeliverTo, Notice, RateControl, SlowPolicy, Transfer, TransferId,
+    Wanted,
 };
 use groupcast_protocols::xgm::Subgroups;
 
@@ -30,6 +31,8 @@ impl Stream {
         let config = BulkConfig {
             rate,
             announce_interval: std::time::Duration::from_millis(20),
+            // Left to a later pass, who is behind the shared link would share nothing.
+            slow: SlowPolicy::Wait,
             ..BulkConfig::lan()
         };
         Self {
