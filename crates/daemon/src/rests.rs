@@ -6,7 +6,8 @@
 //! that all share. The scale's present is where the last share began. The client that is first on
 //! the scale rests next, for a [`SHARE`] at most, and one that comes back is next while its mark is
 //! within a share of the present. So who rests briefly now and then does not wait for the long
-//! rests of others, however many they are. A client that has just connected begins one share
+//! rests of others, however many they are. A rest that nobody waits for moves the present along. A
+//! client that has just connected begins one share
 //! behind: those that come and go without end do not keep others from their rests.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -173,6 +174,11 @@ impl Rests {
             current.left -= passed;
             current.spent += passed;
             current.since = current.since.max(now);
+            // Nobody waits for it, so it is not held against the client later.
+            if self.waiting.is_empty() {
+                let had = current.mark + current.spent;
+                self.present = self.present.max(had.saturating_sub(SHARE));
+            }
         }
     }
 
@@ -292,5 +298,22 @@ mod tests {
         assert_eq!(ends(&mut rests), [(2, at(6))]);
         rests.forget(at(6), ClientId(2));
         assert!(rests.is_empty() && rests.known.is_empty() && rests.marks.is_empty());
+    }
+
+    #[test]
+    fn a_long_rest_that_nobody_waited_for_is_not_held_against_a_client() {
+        let mut rests = Rests::default();
+        let alone = ClientId(1);
+        rests.connected(alone);
+        rests.rest(at(0), alone, 100 * MS);
+        assert_eq!(ends(&mut rests), [(1, at(100))]);
+        for other in 2..22 {
+            rests.connected(ClientId(other));
+            rests.rest(at(200), ClientId(other), 50 * MS);
+        }
+        rests.rest(at(201), alone, Duration::from_micros(80));
+        let ends = ends(&mut rests);
+        let (_, end) = ends[ends.iter().position(|it| it.0 == 1).unwrap()];
+        assert!(end <= at(203), "{end:?}");
     }
 }

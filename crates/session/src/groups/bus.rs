@@ -347,22 +347,25 @@ impl Engine {
         let mut told: BTreeMap<&Arc<str>, BusClient> = BTreeMap::new();
         let mut bytes = 0;
         for client in self.orders.iter().flat_map(|it| it.table.bus_clients()) {
-            let entry = told.entry(&client.private).or_insert_with(|| BusClient {
-                name: client.private.to_string(),
-                id: String::new(),
-                groups: Vec::new(),
+            let entry = told.entry(&client.private).or_insert_with(|| {
+                bytes += client.private.len();
+                BusClient {
+                    name: client.private.to_string(),
+                    id: String::new(),
+                    groups: Vec::new(),
+                }
             });
-            if let Some(id) = client.id() {
+            if let Some(id) = client.id().filter(|_| entry.id.is_empty()) {
+                bytes += id.len();
                 entry.id = id.to_string();
             }
-            bytes += entry.name.len() + entry.id.len();
             for group in client.bus.iter().flat_map(|bus| bus.patterns.keys()) {
                 bytes += group.len();
-                if bytes > LIST_MAX {
-                    return None;
-                }
                 self.named += 1;
                 entry.groups.push(group.to_string());
+            }
+            if bytes > LIST_MAX {
+                return None;
             }
         }
         Some(told.into_values().collect())
