@@ -8,7 +8,7 @@ use groupcast_suite::live::cluster::{Cluster, MULTICAST, PORT, RING, RMP, judge_
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, until};
 
-const TEXT: usize = 5 << 20;
+const TEXT: usize = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 const WITH: [usize; 3] = [1, 2, 3];
 const WITHOUT: [usize; 2] = [4, 5];

@@ -6,27 +6,19 @@
 //! those of one file.
 
 mod bench;
-mod bimodal;
 mod bus;
 mod capture;
-mod census;
 mod copies;
-mod embedded;
 mod failover;
 mod farewell;
 mod file_copies;
-mod files;
 mod forged;
-mod guests;
 mod idle;
 mod mesh;
-mod moves;
 mod mtu;
-mod orders;
 mod paper;
 mod rekey;
 mod requests;
 mod spill;
-mod start_order;
 mod transfer;
 mod waiting;
