@@ -54,6 +54,35 @@ use self::path::{Found, Heard, Judged, Least};
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
 
+/// How long there was nothing to send, or no receiver's room for it: that says nothing of the
+/// network.
+#[derive(Clone, Copy, Default, Debug)]
+struct Idle {
+    since: Option<Time>,
+    lasted: Duration,
+}
+
+impl Idle {
+    fn note(&mut self, now: Time, is_idle: bool) {
+        match (self.since, is_idle) {
+            (None, true) => self.since = Some(now),
+            (Some(since), false) => {
+                self.lasted += now - since;
+                self.since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// How long it was so since this was last asked.
+    fn take(&mut self, now: Time) -> Duration {
+        let is_idle = self.since.is_some();
+        self.note(now, false);
+        self.note(now, is_idle);
+        core::mem::take(&mut self.lasted)
+    }
+}
+
 /// What an epoch saw at a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Seen {
@@ -94,6 +123,8 @@ pub(super) struct Rate {
     /// This epoch, and when it began.
     epoch: Epoch,
     epoch_began: Time,
+    /// How long there was nothing to send in it.
+    idle: Idle,
     starting: bool,
     /// Whether this epoch still shows what the rate before it did.
     settling: bool,
@@ -231,6 +262,7 @@ impl Rate {
             asked: now,
             epoch: Epoch::default(),
             epoch_began: now,
+            idle: Idle::default(),
             starting: true,
             settling: false,
             trial: None,
@@ -258,6 +290,12 @@ impl Rate {
     /// once.
     pub(super) fn leaves_behind(&mut self) -> bool {
         self.few.take_proven()
+    }
+
+    /// All was sent that there is now, and that receivers have room for; or the rate, the window or
+    /// the host held something back.
+    pub(super) fn note_idle(&mut self, now: Time, is_idle: bool) {
+        self.idle.note(now, is_idle);
     }
 
     /// From now on another control; `None`: nothing is sent. What an adaptive one has found is
@@ -461,8 +499,14 @@ impl Rate {
         };
         let probe = self.is_probe();
         let length = (now - self.epoch_began).as_secs_f64();
-        let achieved = self.used as f64 / length.max(1e-9);
-        let used_up = achieved >= 0.75 * pace;
+        let used_up = self.used as f64 / length.max(1e-9) >= 0.75 * pace;
+        let idle = self.idle.take(now).as_secs_f64();
+        // A burst after a pause is no measure of what goes through.
+        let is_idle = idle > length / 2.0;
+        let achieved = match is_idle {
+            true => rate,
+            false => self.used as f64 / (length - idle).max(1e-9),
+        };
         self.epoch_began = now;
         self.epoch = self.epoch.next();
         let once = core::mem::take(&mut self.used_once);
@@ -578,7 +622,7 @@ impl Rate {
             self.congested(rate, queued, excess, queue)
         } else if stays && self.rivals == 0 {
             self.drain(rate, achieved, shortest)
-        } else if stays && achieved < Self::HELD_BACK * pace {
+        } else if stays && !is_idle && achieved < Self::HELD_BACK * pace {
             self.held_back(achieved, queue)
         } else if silent || found.suspect {
             rate

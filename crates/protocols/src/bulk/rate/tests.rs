@@ -366,6 +366,49 @@ fn a_long_way_that_is_measured_late_is_no_queue() {
     assert!(queued < 0.8 * before, "{queued} after {before}");
 }
 
+impl Pair {
+    /// An epoch of 300 ms in which the source had 20 packets, sent at once; each receiver sees a
+    /// queue of 30 ms. The rate after it.
+    fn burst(&mut self) -> f64 {
+        self.rate.spend(20 * 1400);
+        self.rate.note_idle(self.now, true);
+        self.now += Duration::from_millis(300);
+        for path in &mut self.paths {
+            path.seen.sent += 20;
+            path.sample(Duration::from_millis(30));
+        }
+        self.rate
+            .end_epoch_of(self.now, 1400, 2, self.paths.iter_mut());
+        self.rate.note_idle(self.now, false);
+        self.rate.rate.expect("it is adaptive")
+    }
+}
+
+#[test]
+fn what_a_source_has_between_pauses_is_not_what_the_network_takes() {
+    let queue = [Some((0.0, 30_000)); 2];
+    let mut pair = Pair::new();
+    pair.epochs(10, [CLEAN; 2]);
+    // Others keep the queue, and the rate is held.
+    let before = pair.epochs(40, queue);
+    let after = pair.burst();
+    assert!(after > 0.7 * before, "{after} after {before}");
+    assert_eq!(pair.rate.own, 0, "no queue of this host's is seen");
+    // And where nobody is known to keep it.
+    let before = pair.epochs(40, [CLEAN; 2]);
+    let least = (0..2).map(|_| pair.burst()).fold(f64::MAX, f64::min);
+    assert!(least > 0.6 * before, "{least} after {before}");
+}
+
+#[test]
+fn what_gives_way_does_so_between_pauses_too() {
+    let mut pair = Pair::new();
+    pair.rate.gives_way = true;
+    let before = pair.epochs(40, [CLEAN; 2]);
+    let least = (0..12).map(|_| pair.burst()).fold(f64::MAX, f64::min);
+    assert!(least < 0.1 * before, "{least} after {before}");
+}
+
 const CLEAN: Option<(f64, u64)> = Some((0.0, 500));
 const CONGESTED: Option<(f64, u64)> = Some((0.3, 20_000));
 

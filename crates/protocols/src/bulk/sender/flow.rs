@@ -35,6 +35,7 @@ impl Sender {
         let (limit, header_len) = (self.limit(), self.header_len());
         let destination = self.destination();
         let by_need = self.begins_copying(context, destination);
+        let mut has_next;
         loop {
             self.replace_block(context, limit);
             let repair = self.stream.next_repair();
@@ -46,6 +47,7 @@ impl Sender {
                 (None, Some(number)) => self.stream.get(number).map(|slot| slot.body.clone()),
                 (None, None) => None,
             };
+            has_next = body.is_some();
             let Some(body) = body.filter(|body| buf.accepts(header_len + body.len())) else {
                 break;
             };
@@ -76,6 +78,9 @@ impl Sender {
         }
         let lacks_room = self.stream.lacks_room(limit);
         self.stops.stopped(context.now, lacks_room);
+        // What waits for the window waits for answers, and so for the network.
+        let is_idle = !has_next && self.stream.ahead() < self.stream.window();
+        self.rate.note_idle(context.now, is_idle);
         self.arm(context);
         (!buf.is_empty()).then_some(Transmit {
             destination,
