@@ -32,8 +32,12 @@
 //! once for each. The rate is that of all these bytes, which share the host's own link: so a fixed
 //! rate and a ceiling are bounds of what leaves, and beside TCP a transfer counts as one flow. Who
 //! gets copies of a part only is judged by that: a path to which fewer packets were sent in an
-//! epoch than judge it has no say, neither by its silence nor by its losses; and the first epoch
-//! that judges it shows how long its round trip is, if none at a lower rate did.
+//! epoch than judge it has no say, neither by its silence nor by its losses.
+//!
+//! The first epoch that judges a path shows how long its round trip is, if none at a lower rate
+//! did: too little was sent to it, or its answers were on their way yet. A long one may be the
+//! queue of others, so the next epoch is sent at a much lower rate, once. Until a receiver was
+//! heard for the first time, the rate neither grows nor falls for it, for a second at most.
 //!
 //! A few receivers that hold the rate far below what the others take can be left behind (`few`),
 //! where they are served later.
@@ -130,6 +134,8 @@ pub(super) struct Rate {
     settling: bool,
     /// Heavy loss without a queue is being looked into.
     trial: Option<Trial>,
+    /// Whether a long way may be a queue of others.
+    far: Far,
     /// What all receivers together show, where they are not looked at one by one.
     whole: Path,
     /// The rate falls for a queue alone.
@@ -151,6 +157,18 @@ pub(super) struct Rate {
     regains: f64,
     /// Whether a few receivers hold the rate.
     few: Few,
+}
+
+/// Whether a round trip that was long when it was measured first is looked into.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+enum Far {
+    /// There was none.
+    #[default]
+    No,
+    /// This epoch is sent at a much lower rate.
+    LookedInto,
+    /// It was.
+    Known,
 }
 
 /// The rate has fallen: was the loss congestion?
@@ -226,6 +244,10 @@ impl Rate {
     /// Of so many epochs one is sent at a lower rate, and at which part of it.
     const PROBE_EVERY: u32 = 16;
     const PROBE: f64 = 0.7;
+    /// At this part of it one is sent after the round trip of a long way was measured first, of
+    /// this length or more: a queue of others empties meanwhile.
+    const PROBE_FAR: f64 = 0.25;
+    const FAR: Duration = Duration::from_millis(20);
 
     pub(super) fn new(control: RateControl, now: Time) -> Self {
         let share = match control {
@@ -266,6 +288,7 @@ impl Rate {
             starting: true,
             settling: false,
             trial: None,
+            far: Far::No,
             whole: Path::default(),
             draining: None,
             rivals: 0,
@@ -290,6 +313,12 @@ impl Rate {
     /// once.
     pub(super) fn leaves_behind(&mut self) -> bool {
         self.few.take_proven()
+    }
+
+    /// Data is sent from now on: what was before says nothing of any path.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.epoch_began = now;
+        self.idle = Idle::default();
     }
 
     /// All was sent that there is now, and that receivers have room for; or the rate, the window or
@@ -415,7 +444,11 @@ impl Rate {
 
     /// The rate of this epoch.
     fn pace(&self) -> Option<f64> {
-        let part = if self.is_probe() { Self::PROBE } else { 1.0 };
+        let part = match self.is_probe() {
+            true if self.far == Far::LookedInto => Self::PROBE_FAR,
+            true => Self::PROBE,
+            false => 1.0,
+        };
         let own = self.rate.map(|rate| rate * part);
         // What a receiver takes is what comes to it.
         let bound = self.bound.map(|(rate, _)| rate * f64::from(self.fan_out));
@@ -428,7 +461,8 @@ impl Rate {
     /// Whether this epoch is one at a lower rate.
     fn is_probe(&self) -> bool {
         let due = !self.starting && self.epoch.0.is_multiple_of(Self::PROBE_EVERY);
-        self.adaptive && !self.few.leaps() && (due || self.trial.is_some())
+        let looks = self.trial.is_some() || self.far == Far::LookedInto;
+        self.adaptive && !self.few.leaps() && (due || looks)
     }
 
     /// Bytes that leave this host with a packet, at most.
@@ -535,6 +569,10 @@ impl Rate {
             let is_asked = !leaps || !path.is_blamed();
             let epoch = match path.end_epoch(self.yields) {
                 Heard::Enough(epoch) => epoch,
+                Heard::TooLittle(_) if is_asked && path.may_be_far(now) => {
+                    found.is_awaited = true;
+                    continue;
+                }
                 Heard::TooLittle(unheard) if is_asked => {
                     // Who has been silent for longer does not wait behind a queue.
                     if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
@@ -544,10 +582,13 @@ impl Rate {
                 }
                 Heard::TooLittle(_) | Heard::NothingSent => continue,
             };
+            if !unqueued {
+                path.note_shorter(&epoch);
+            }
             if settles {
                 found.any |= is_asked;
             } else if !unqueued && path.is_unmeasured() {
-                path.note_unqueued(&epoch);
+                found.is_far |= path.note_unqueued(&epoch) >= Self::FAR;
                 found.any |= is_asked;
             } else if unqueued {
                 path.note_unqueued(&epoch);
@@ -583,16 +624,24 @@ impl Rate {
         if unqueued {
             // What is on its way was sent before.
             self.settling = true;
+            if self.far == Far::LookedInto {
+                self.far = Far::Known;
+            }
             if let Some(trial) = self.trial.take().filter(|_| found.own_loss) {
                 self.rate = Some(trial.rate);
                 self.starting = trial.starting;
             }
             return;
         }
+        if found.is_far && self.far == Far::No && self.yields && !self.few.leaps() {
+            self.far = Far::LookedInto;
+            return;
+        }
         // Who says nothing may be the one before whom packets wait.
         self.own = self.own.saturating_sub(1);
         let patience = self.patience(length);
-        let silent = found.unheard >= patience && self.yields;
+        let is_silent = found.unheard >= patience;
+        let silent = (is_silent || found.is_awaited) && self.yields;
         let took = used_up && !silent && found.is_clear() && found.counted.clear * 2 >= receivers;
         if let Some(step) = self.few.step(now, took) {
             self.settling = true;
@@ -603,7 +652,8 @@ impl Rate {
             }
             return;
         }
-        if silent && found.unheard.is_multiple_of(Self::UNHEARD_MAX * patience) {
+        let falls = found.unheard.is_multiple_of(Self::UNHEARD_MAX * patience);
+        if is_silent && falls && self.yields {
             return self.unheard();
         }
         let Judged {

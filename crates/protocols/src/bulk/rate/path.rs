@@ -3,17 +3,20 @@
 
 use core::time::Duration;
 
+use groupcast_core::Time;
 use groupcast_core::mech::estimate::Shortest;
 
 use super::Seen;
 use super::few::{Counted, Verdict};
 
-/// A queue shows when the round trip is half as long again as without, and so much longer.
+/// A queue shows when the round trip is half as long again as without, or longer by `part_max`, and
+/// so much longer in any case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Least {
     queued: Duration,
     /// The same for the shortest round trip of an epoch, which chance makes no longer.
     stays: Duration,
+    part_max: Duration,
 }
 
 impl Least {
@@ -21,6 +24,7 @@ impl Least {
     pub(super) const WITHOUT_STAMPS: Self = Self {
         queued: Duration::from_millis(2),
         stays: Duration::from_micros(1_400),
+        part_max: Duration::MAX,
     };
 
     /// Where the kernel says when datagrams came: what its timers and interrupts add, two packets
@@ -31,6 +35,7 @@ impl Least {
         Self {
             queued: Duration::from_micros(400) + waits,
             stays: Duration::from_micros(200) + waits,
+            part_max: Self::PART_MAX,
         }
     }
 
@@ -41,6 +46,10 @@ impl Least {
             ..self
         }
     }
+
+    /// A queue that stays so long is one, however long the way is: what was taken for a way may be
+    /// a queue of others, which is never half as long again.
+    const PART_MAX: Duration = Duration::from_millis(5);
 
     /// Bytes of an answer, with all headers.
     const ANSWER: f64 = 120.0;
@@ -55,6 +64,12 @@ const UNKNOWN: f64 = 0.1;
 
 /// An epoch is judged by so many transmissions at least.
 const JUDGED_MIN: u64 = 8;
+
+/// The first answer of a receiver is waited for so long: no way is longer.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+
+/// What an epoch shows to be shorter than any before by this and by an eighth is no chance.
+const SHORTER: Duration = Duration::from_millis(2);
 
 /// The path to a receiver, or to several as if they were one.
 #[derive(Clone, Copy, Default, Debug)]
@@ -76,6 +91,9 @@ pub(in crate::bulk) struct Path {
     heavy: bool,
     /// Epochs in a row in which too little was heard to judge by.
     unheard: u32,
+    /// Since when it is awaited, and whether it was heard at all since.
+    awaited_since: Option<Time>,
+    is_heard: bool,
     /// What was lost above the baseline, if the rate has fallen to find out why.
     trial: Option<f64>,
     /// Whether the round trip without a queue was measured: the mean of the epochs at a lower rate,
@@ -143,6 +161,10 @@ pub(super) struct Found {
     pub(super) any: bool,
     /// Of some path not enough is known for so many epochs in a row.
     pub(super) unheard: u32,
+    /// The first answer of some receiver may be on its way yet.
+    pub(super) is_awaited: bool,
+    /// The round trip of a path is long, and may have a queue in it.
+    pub(super) is_far: bool,
     /// A path has lost much, and may have done so by chance.
     pub(super) suspect: bool,
     /// What was lost before a trial was no congestion, on any path.
@@ -160,6 +182,8 @@ impl Default for Found {
         Self {
             any: false,
             unheard: 0,
+            is_awaited: false,
+            is_far: false,
             suspect: false,
             own_loss: true,
             limiting: Judged::default(),
@@ -243,6 +267,7 @@ impl Path {
         self.round_trips.1 += 1;
         let shortest = self.shortest.unwrap_or(round_trip);
         self.shortest = Some(shortest.min(round_trip));
+        self.is_heard = true;
     }
 
     /// Something was sent to the group, and copied to this receiver, which multicasts do not reach.
@@ -305,22 +330,51 @@ impl Path {
         })
     }
 
-    /// Whether it gets a part of what is sent, and did not get enough in any epoch at a lower rate
-    /// to know how long a round trip is without a queue.
+    /// Whether no epoch at a lower rate has shown how long a round trip is without a queue: too
+    /// little was sent to it, or its answers were on their way yet.
     pub(super) fn is_unmeasured(&self) -> bool {
-        self.part.is_some() && !self.is_measured
+        !self.is_measured
     }
 
-    /// The epoch was sent at a lower rate, or is the first that says anything of this path.
-    pub(super) fn note_unqueued(&mut self, epoch: &Epoch) {
+    /// Whether its first answer may be on its way yet: its silence is then no sign of a queue, and
+    /// does not count.
+    pub(super) fn may_be_far(&mut self, now: Time) -> bool {
+        let since = *self.awaited_since.get_or_insert(now);
+        let may_be_far = !self.is_heard && now - since < FIRST_ANSWER;
+        if may_be_far {
+            self.unheard = 0;
+        }
+        may_be_far
+    }
+
+    /// The epoch was sent at a lower rate, or is the first that says anything of this path: its
+    /// shortest round trip.
+    pub(super) fn note_unqueued(&mut self, epoch: &Epoch) -> Duration {
         self.is_measured = true;
         self.unqueued.sample(epoch.round_trip);
         self.shortest_unqueued.sample(epoch.shortest);
+        epoch.shortest
+    }
+
+    /// What was taken for a round trip without a queue had one in it, if an epoch has a shorter
+    /// one, whatever its rate.
+    pub(super) fn note_shorter(&mut self, epoch: &Epoch) {
+        let before = self.shortest_unqueued.value();
+        if self.is_measured && epoch.shortest + SHORTER.max(before / 8) < before {
+            self.note_unqueued(epoch);
+        }
+    }
+
+    /// Whether there was a queue in the epoch, on average.
+    fn is_queued(&self, epoch: &Epoch, least: Least) -> bool {
+        let unqueued = self.unqueued.value();
+        exceeds(epoch.round_trip, unqueued, least.queued, least.part_max)
     }
 
     /// Whether there was a queue all through the epoch.
     pub(super) fn stays(&self, epoch: &Epoch, least: Least) -> bool {
-        exceeds(epoch.shortest, self.shortest_unqueued.value(), least.stays)
+        let unqueued = self.shortest_unqueued.value();
+        exceeds(epoch.shortest, unqueued, least.stays, least.part_max)
     }
 
     /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays`
@@ -343,7 +397,7 @@ impl Path {
 
     /// What an epoch says of a path that is one of several receivers as if they were one.
     pub(super) fn judge(&mut self, epoch: &Epoch, least: Least) -> Judged {
-        let queued = exceeds(epoch.round_trip, self.unqueued.value(), least.queued);
+        let queued = self.is_queued(epoch, least);
         let heavy = self.is_heavy(epoch.seen, 0.0);
         self.note_excess(epoch.seen);
         let congested = heavy || queued && self.excess > self.chance(epoch.seen, 0.0);
@@ -353,7 +407,7 @@ impl Path {
     /// What an epoch says of a receiver that is looked at by itself, while the rate is still sought
     /// if it is `starting`.
     pub(super) fn judge_each(&mut self, epoch: &Epoch, starting: bool, least: Least) -> Judged {
-        let queued = exceeds(epoch.round_trip, self.unqueued.value(), least.queued);
+        let queued = self.is_queued(epoch, least);
         let heavy = self.is_heavy(epoch.seen, UNKNOWN);
         // A burst is lost in one epoch, and congestion in the next, too.
         let lasts = core::mem::replace(&mut self.heavy, heavy);
@@ -437,9 +491,9 @@ impl Seen {
 }
 
 /// Whether a round trip is so much longer than one without a queue, `least` in any case, that there
-/// is one.
-fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration) -> bool {
-    round_trip > unqueued + (unqueued / 2).max(least)
+/// is one. Half as long again is enough, and so is `part_max`.
+fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration, part_max: Duration) -> bool {
+    round_trip > unqueued + (unqueued / 2).min(part_max).max(least)
 }
 
 /// The square root, by Newton's method: this crate has no floating-point library, and needs no more

@@ -366,6 +366,53 @@ fn a_long_way_that_is_measured_late_is_no_queue() {
     assert!(queued < 0.8 * before, "{queued} after {before}");
 }
 
+/// The first epoch ends before an answer has come over a way of 50 ms: at the start, and when the
+/// rate is set anew.
+#[test]
+fn a_long_way_is_no_queue_at_the_start_and_after_a_pause() {
+    let far = [Some((0.0, 50_000)); 2];
+    let mut pair = Pair::new();
+    let begins = |pair: &mut Pair| {
+        let first = pair.epoch([None; 2]);
+        let grown = pair.epochs(6, far);
+        assert!(grown >= 4.0 * first, "{grown} after {first}");
+    };
+    begins(&mut pair);
+    pair.rate.change(None, pair.now);
+    pair.rate.change(Some(RateControl::FAIR), pair.now);
+    pair.paths = [Path::default(); 2];
+    begins(&mut pair);
+    // And a queue is one.
+    let (before, queue) = (pair.rate.rate, [Some((0.0, 90_000)); 2]);
+    let queued = pair.epochs(4, queue);
+    assert!(Some(queued) < before.map(|rate| 0.7 * rate), "{queued}");
+}
+
+/// Others keep a queue from the start, and send less when something is lost.
+#[test]
+fn a_queue_of_others_is_not_taken_for_a_long_way() {
+    let of = |millis: u64| [Some((0.0, 1_000 * millis)); 2];
+    let mut pair = Pair::new();
+    let first = pair.epoch([None; 2]);
+    pair.epochs(1, of(205));
+    assert!(pair.rate.pace() < Some(0.3 * first), "it is looked into");
+    pair.epochs(2, of(150));
+    assert_eq!(pair.rate.rate, Some(first));
+    let queued = pair.epochs(2, of(205));
+    assert!(queued < 0.5 * first, "{queued} after {first}");
+}
+
+/// While nothing was heard yet of one, it may be far: the rate waits for it, and does not fall.
+#[test]
+fn who_may_be_far_is_waited_for() {
+    let mut pair = Pair::new();
+    let first = pair.epoch([None; 2]);
+    let waits: Vec<f64> = (0..12).map(|_| pair.epoch([CLEAN, None])).collect();
+    assert!(waits.iter().all(|rate| *rate == first), "{waits:?}");
+    let grown = pair.epochs(8, [CLEAN, Some((0.0, 200_000))]);
+    assert!(grown > 4.0 * first, "{grown} after {first}");
+}
+
 impl Pair {
     /// An epoch of 300 ms in which the source had 20 packets, sent at once; each receiver sees a
     /// queue of 30 ms. The rate after it.

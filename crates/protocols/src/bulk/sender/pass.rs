@@ -307,8 +307,9 @@ impl Sender {
             Policy::Cp(rule) => Gate::Windows(Windows::new(rule)),
             _ => Gate::Known,
         };
-        if self.pass_number() > PassNumber::FIRST {
-            self.seek_rate_anew(context);
+        match self.pass_number() {
+            PassNumber::FIRST => self.rate.begin(context.now),
+            _ => self.seek_rate_anew(context),
         }
         self.transition(context, "all are ready", |before| {
             State::Sending(Sending {

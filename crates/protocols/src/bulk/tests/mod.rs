@@ -9,6 +9,7 @@ mod cp;
 mod disks;
 mod endpoints;
 mod fabric;
+mod far;
 mod few;
 mod files;
 mod full_link;
