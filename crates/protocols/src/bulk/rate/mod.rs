@@ -239,7 +239,7 @@ impl Rate {
     const ASK_EVERY_EACH: Duration = Duration::from_micros(250);
     /// An epoch is at least this long, and two round trips.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
-    /// And has so many packets, if it yields.
+    /// And has so many packets.
     const EPOCH_PACKETS_MIN: u64 = 16;
     /// Of so many epochs one is sent at a lower rate, and at which part of it.
     const PROBE_EVERY: u32 = 16;
@@ -359,6 +359,10 @@ impl Rate {
         if !self.yields {
             self.rate = Some(each);
             self.fan_out_found = Some(1.0);
+            self.whole = Path::default();
+            self.trial = None;
+            (self.used, self.used_once) = (0, 0);
+            self.begin(now);
             return;
         }
         let through = each * (1.0 - loss.clamp(0.0, 1.0)) * Self::PROBE;
@@ -509,7 +513,7 @@ impl Rate {
             && !self.paused
             && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
             // Of fewer packets a slow sender would never learn enough to become faster.
-            && (!self.yields || self.used >= Self::EPOCH_PACKETS_MIN * self.leaves(packet) as u64)
+            && self.used >= Self::EPOCH_PACKETS_MIN * self.leaves(packet) as u64
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.
