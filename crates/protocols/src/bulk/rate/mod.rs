@@ -122,8 +122,9 @@ pub(super) struct Rate {
     /// Bytes sent in this epoch, and the same without copies.
     used: u64,
     used_once: u64,
-    /// When receivers were last asked because of the time.
+    /// When all receivers were last asked, and how many packets were sent since.
     asked: Time,
+    sent_since: u64,
     /// This epoch, and when it began.
     epoch: Epoch,
     epoch_began: Time,
@@ -157,6 +158,19 @@ pub(super) struct Rate {
     regains: f64,
     /// Whether a few receivers hold the rate.
     few: Few,
+}
+
+/// A packet whose turn it is to ask all receivers for reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) receivers: usize,
+    /// Packets from one turn to the next.
+    pub(super) every: u64,
+    /// So many packets may be sent that not all have, and this is the one of them with this number,
+    /// from 1.
+    pub(super) room: u64,
+    pub(super) at: u64,
+    pub(super) round_trip: Duration,
 }
 
 /// Whether a round trip that was long when it was measured first is looked into.
@@ -237,6 +251,8 @@ impl Rate {
     /// each receiver.
     const ASK_EVERY: Duration = Duration::from_millis(4);
     const ASK_EVERY_EACH: Duration = Duration::from_micros(250);
+    /// The reports of many receivers are no more than one in this time.
+    const HEAR_EACH: Duration = Duration::from_micros(50);
     /// An epoch is at least this long, and two round trips.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
     /// And has so many packets.
@@ -282,6 +298,7 @@ impl Rate {
             used: 0,
             used_once: 0,
             asked: now,
+            sent_since: 0,
             epoch: Epoch::default(),
             epoch_began: now,
             idle: Idle::default(),
@@ -427,6 +444,7 @@ impl Rate {
     pub(super) fn spend(&mut self, bytes: usize) {
         self.fan_out_most = self.fan_out_most.max(self.fan_out);
         self.used_once += bytes as u64;
+        self.sent_since += 1;
         let bytes = bytes as u64 * u64::from(self.fan_out);
         self.used += bytes;
         if self.rate.is_some() || self.bound.is_some() {
@@ -492,8 +510,25 @@ impl Rate {
         if !self.yields || now < self.asked + self.ask_every {
             return false;
         }
-        self.asked = now;
+        self.note_asked(now);
         true
+    }
+
+    /// Whether all receivers are to report on the packet that is sent now, whose turn it is. What a
+    /// rate that yields needs to know it asks by the time. So it asks many by the number of packets
+    /// no more often than they can be heard, as long as another turn is early enough; and when this
+    /// turn is the last before room or window end, those whose answers may be lost.
+    pub(super) fn asks_in_turn(&self, now: Time, turn: &Turn) -> bool {
+        let each = Self::HEAR_EACH * u32::try_from(turn.receivers).unwrap_or(u32::MAX);
+        let is_last = turn.at + turn.every > turn.room && now >= self.asked + turn.round_trip;
+        let may_wait = self.sent_since + 2 * turn.every <= turn.room && !is_last;
+        !(self.yields && now < self.asked + each && may_wait)
+    }
+
+    /// All receivers are asked.
+    pub(super) fn note_asked(&mut self, now: Time) {
+        self.asked = now;
+        self.sent_since = 0;
     }
 
     /// Receivers were asked, and none has answered for long: a rate that yields falls.

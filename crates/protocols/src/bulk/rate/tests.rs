@@ -274,6 +274,58 @@ fn a_rate_that_yields_begins_low_and_asks_by_the_time() {
     assert!(!other.asks(at(1_000), 1));
 }
 
+/// 1 Gb/s, a packet in 12 µs, of which every 128th may ask, and answers after 300 µs: what 200
+/// receivers answer is bounded, unless little room makes them answer sooner; and a few are asked as
+/// often as ever.
+#[test]
+fn many_receivers_are_not_asked_by_every_turn() {
+    const EVERY: u64 = 128;
+    let round_trip = Duration::from_micros(300);
+    // How often they are asked in a second, if the answers to the first askings are lost.
+    let asked = |receivers, control, room, lost: u64| {
+        let mut rate = Rate::new(control, Time::ZERO);
+        let (mut askings, mut base, mut answered) = (0, 0, None);
+        for number in 0..83_000_u64 {
+            let now = Time::ZERO + Duration::from_micros(12 * number);
+            if let Some((_, has)) = answered.filter(|(at, _)| now >= *at) {
+                (base, answered) = (has, None);
+            }
+            let turn = Turn {
+                receivers,
+                every: EVERY,
+                room,
+                at: number + 1 - base,
+                round_trip,
+            };
+            let is_turn = (number + 1).is_multiple_of(EVERY);
+            let in_turn = is_turn && rate.asks_in_turn(now, &turn);
+            if in_turn {
+                rate.note_asked(now);
+            }
+            if in_turn || rate.asks(now, receivers) {
+                askings += 1;
+                if askings > lost {
+                    answered = Some((now + round_trip, number + 1));
+                }
+            }
+            rate.spend(1400);
+            assert!(number - base < room + EVERY, "it stands still at {number}");
+        }
+        askings
+    };
+    let fair = adaptive(true);
+    let many = asked(200, fair, 1024, 0);
+    assert!((80..=100).contains(&many), "{many}");
+    let some_lost = asked(200, fair, 1024, 1);
+    assert!((80..=101).contains(&some_lost), "{some_lost}");
+    let room = asked(200, fair, 512, 0);
+    assert!((200..=220).contains(&room), "{room}");
+    let all = 83_000 / EVERY;
+    assert_eq!(asked(1, fair, 1024, 0), all);
+    assert_eq!(asked(200, fair, 374, 0), all);
+    assert_eq!(asked(200, adaptive(false), 1024, 0), all);
+}
+
 #[test]
 fn what_is_lost_from_the_start_is_the_paths_own() {
     let mut pair = Pair::new();

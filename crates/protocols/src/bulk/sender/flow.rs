@@ -10,6 +10,7 @@ use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, Transmi
 use super::super::config::{BulkConfig, Collectors, Policy, Repair, Xtp};
 use super::super::context::Context;
 use super::super::numbers::{PacketNumber, Stamp};
+use super::super::rate::Turn;
 use super::super::transfer::Outcome;
 use super::super::wire::{DATA_HEADER, DataHeader, Message, Poll};
 use super::collectors::CollectorSet;
@@ -98,6 +99,9 @@ impl Sender {
         limit: PacketNumber,
     ) {
         let asks = self.asks_with_parity(first, limit);
+        if asks {
+            self.rate.note_asked(context.now);
+        }
         let stamp = self.stream.stamp(context.now);
         self.note_copied(context, stamp);
         if let Some(sending) = self.sending_mut() {
@@ -150,8 +154,26 @@ impl Sender {
 
     /// Whether packet `number`, which is the next, asks every receiver for a report because of its
     /// place in the stream (001 section 3: packets i-1, 2i-1 … and always the last).
-    fn asks_in_turn(&self, number: PacketNumber, every: u32) -> bool {
-        (number + 1).starts_block(every.into()) || number + 1 == self.stream.pass_end()
+    /// Of many receivers a rate that is found need not hear so often.
+    fn asks_in_turn(
+        &self,
+        now: Time,
+        number: PacketNumber,
+        every: u32,
+        limit: PacketNumber,
+    ) -> bool {
+        if number + 1 == self.stream.pass_end() {
+            return true;
+        }
+        let base = self.stream.base();
+        let turn = Turn {
+            receivers: self.peers.len(),
+            every: every.into(),
+            room: (limit.distance_from(base)).min(self.stream.window() as u64),
+            at: number.distance_from(base) + 1,
+            round_trip: self.round_trip.mean(),
+        };
+        (number + 1).starts_block(every.into()) && self.rate.asks_in_turn(now, &turn)
     }
 
     /// Whether it asks because nothing follows it: after the last repair nothing else would make a
@@ -177,7 +199,7 @@ impl Sender {
         limit: PacketNumber,
     ) -> bool {
         let in_turn = match context.config.policy {
-            Policy::Nak { poll } => self.asks_in_turn(number, poll),
+            Policy::Nak { poll } => self.asks_in_turn(context.now, number, poll, limit),
             _ => true,
         };
         in_turn || self.asks_at_end(context.config, number, limit)
@@ -233,8 +255,8 @@ impl Sender {
             Policy::Nak { poll }
             | Policy::Xtp(Xtp { every: poll, .. })
             | Policy::Collectors(Collectors { every: poll, .. }) => {
-                let receivers = self.peers.len();
-                self.asks_in_turn(number, poll) || self.rate.asks(context.now, receivers)
+                let (now, receivers) = (context.now, self.peers.len());
+                self.asks_in_turn(now, number, poll, limit) || self.rate.asks(now, receivers)
             }
             // Who has it, and whose acknowledgement was lost, says so.
             Policy::Cp(_) => again,
@@ -245,9 +267,13 @@ impl Sender {
         }
         let asks = self.sending_mut();
         let asks = asks.is_some_and(|sending| core::mem::take(&mut sending.asks));
+        let answer = flagged || at_end || asks;
+        if answer {
+            self.rate.note_asked(context.now);
+        }
         let header = DataHeader {
             transfer: self.id.number,
-            answer: flagged || at_end || asks,
+            answer,
             last: self.stream.is_last(number),
             again,
             ends: self.stream.ends_message(number),
