@@ -4,9 +4,10 @@
 //! - **Evidence**: another member's word that it hears us shows that the way to it works. A
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
-//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon. If
-//!   a member was excluded because it had given us up, it ends when that one hears us again. If it
-//!   was excluded on the word of another member alone, the witness, it ends when that one is gone.
+//! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon; a
+//!   member that was well for a while is spared that once. If a member was excluded because it had
+//!   given us up, it ends when that one hears us again. If it was excluded on the word of another
+//!   member alone, the witness, it ends when that one is gone.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes
 //!   of one name do is in [`namesakes`](super::namesakes).
 //!
@@ -95,6 +96,13 @@ impl Peers {
     /// came to nothing.
     pub fn note_installed(&mut self, counter: u64) {
         self.counter = counter;
+    }
+
+    /// The configuration of `members` was installed: those that are in it are well, the others are
+    /// not. A member that was well for a while is spared a longer quarantine once. Where nobody
+    /// says who is well, nobody is spared.
+    pub fn note_well(&mut self, now: Time, members: &[MemberId]) {
+        self.quarantine.note_well(now, members);
     }
 
     /// The counter of the next configuration that this member forms: higher than any that was seen,
@@ -347,20 +355,61 @@ struct Delay {
     begun: Time,
     until: Time,
     length: Duration,
+    /// It is no longer than the one before, although that was not long ago.
+    spared: bool,
+    /// Since when the member is well: in each configuration.
+    well: Option<Time>,
     /// It only answers what the member has done.
     answers: bool,
     /// On whose word alone it began.
     witness: Option<MemberId>,
 }
 
-impl Delays {
+impl Delay {
     /// How many times its length a delay is remembered after its end.
     const REMEMBERED: u32 = 8;
+    /// A member that is well for less than so many of the shortest delays has failed soon.
+    const SOON: u32 = 8;
 
-    /// Delays `member` from `now` on: for the first time, or for longer than before if that was not
-    /// long ago. False if there is no room for one more.
-    pub fn begin(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
+    /// The first one of a member, or one after a long time.
+    fn first(now: Time, length: Duration) -> Self {
+        Self {
+            begun: now,
+            until: now + length,
+            length,
+            spared: false,
+            well: None,
+            answers: false,
+            witness: None,
+        }
+    }
+
+    /// The one that follows now: longer, if it does so while this one is remembered.
+    ///
+    /// A member that was well for a while may not be to blame for what others went through with it:
+    /// it waits for as long as before. It is spared so once for each length, and this one is
+    /// remembered for as long as ever, so a link that fails again and again gains little by lasting
+    /// longer now and then.
+    fn next(&self, now: Time, lengths: Lengths) -> Self {
         let Lengths { min, max, growth } = lengths;
+        if now.since(self.until) >= self.length * Self::REMEMBERED {
+            return Self::first(now, min);
+        }
+        let well = self.well.map_or(Duration::ZERO, |since| now.since(since));
+        if self.spared || well < min * Self::SOON {
+            return Self::first(now, (self.length * growth).min(max));
+        }
+        Self {
+            spared: true,
+            ..Self::first(now, self.length)
+        }
+    }
+}
+
+impl Delays {
+    /// Delays `member` from `now` on: for the first time, or for longer than before if that was not
+    /// long ago and it is not spared. False if there is no room for one more.
+    pub fn begin(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
         if self.delays.len() >= Peers::MAX {
             self.delays.retain(|_, delay| now < delay.until);
         }
@@ -368,19 +417,20 @@ impl Delays {
         if self.delays.len() >= Peers::MAX && before.is_none() {
             return false;
         }
-        let recent = before.filter(|it| now.since(it.until) < it.length * Self::REMEMBERED);
-        let length = recent.map_or(min, |before| (before.length * growth).min(max));
-        let until = now + length;
-        let begun = now;
-        let delay = Delay {
-            begun,
-            until,
-            length,
-            answers: false,
-            witness: None,
+        let delay = match before {
+            Some(before) => before.next(now, lengths),
+            None => Delay::first(now, lengths.min),
         };
         self.delays.insert(member, delay);
         true
+    }
+
+    /// These members are well, and no others.
+    fn note_well(&mut self, now: Time, members: &[MemberId]) {
+        for (member, delay) in &mut self.delays {
+            let since = delay.well.unwrap_or(now);
+            delay.well = members.contains(member).then_some(since);
+        }
     }
 
     /// When the delay of `member` began, if it is delayed now.
@@ -543,6 +593,109 @@ mod tests {
         let again = Time::from_millis(32_000);
         assert!(peers.quarantine(again, excluded, lengths));
         assert!(!ends(&mut peers, 40_000, false));
+    }
+
+    const LENGTHS: Lengths = Lengths {
+        min: Duration::from_millis(300),
+        max: Duration::from_secs(60),
+        growth: 4,
+    };
+
+    /// The lengths of the quarantines of a member, in milliseconds: the first, and those after it
+    /// was away for so long each time, and then well for each of these times.
+    fn quarantines(away: Duration, well_for: &[u64]) -> Vec<u128> {
+        let (excluded, other) = (member(1), member(2));
+        let (mut peers, mut now) = (Peers::default(), Time::ZERO);
+        let mut lengths = Vec::new();
+        for millis in well_for.iter().map(Some).chain([None]) {
+            assert!(peers.quarantine(now, excluded, LENGTHS));
+            peers.note_well(now, &[other]);
+            let delay = &peers.quarantine.delays[&excluded];
+            lengths.push(delay.length.as_millis());
+            let Some(millis) = millis else { break };
+            now = delay.until + away;
+            // Others come and go meanwhile; it stays.
+            peers.note_well(now, &[excluded]);
+            now += Duration::from_millis(*millis);
+            peers.note_well(now, &[excluded, other]);
+        }
+        lengths
+    }
+
+    #[test]
+    fn who_fails_again_soon_waits_longer_and_who_was_well_for_a_while_is_spared_once() {
+        let of = |well_for: &[u64]| quarantines(Duration::ZERO, well_for);
+        assert_eq!(of(&[2_399]), [300, 1_200]);
+        assert_eq!(of(&[2_400]), [300, 300], "it is forgotten");
+        assert_eq!(
+            of(&[0, 0, 0, 0, 0]),
+            [300, 1_200, 4_800, 19_200, 60_000, 60_000]
+        );
+        assert_eq!(of(&[0, 0, 2_399])[3], 19_200);
+        assert_eq!(of(&[0, 0, 2_400])[3], 4_800, "as long as before");
+        assert_eq!(of(&[0, 0, 2_400, 38_399])[3..], [4_800, 19_200], "once");
+        assert_eq!(
+            of(&[0, 0, 2_400, 0, 2_400])[3..],
+            [4_800, 19_200, 19_200],
+            "once for each length"
+        );
+        assert_eq!(of(&[0, 0, 38_399])[3], 4_800);
+        assert_eq!(of(&[0, 0, 38_400])[3], 300, "it is forgotten");
+    }
+
+    /// It is well for a moment only when it comes back, and was away for an hour before.
+    #[test]
+    fn what_was_long_ago_is_forgotten_however_short_a_member_is_well() {
+        let of = quarantines(Duration::from_secs(3_600), &[1_000, 0, 3_000]);
+        assert_eq!(of, [300; 4]);
+    }
+
+    /// A link that works for these times in turn: how many times in a quarter of an hour the member
+    /// behind it is excluded.
+    fn exclusions(times: &[u64]) -> usize {
+        let lasts = Duration::from_secs(900);
+        let well_for: Vec<u64> = times.iter().copied().cycle().take(400).collect();
+        let waits = quarantines(Duration::ZERO, &well_for);
+        let cycles = waits.iter().zip(&well_for);
+        let ends = cycles.scan(Duration::ZERO, |at, (waits, well)| {
+            *at += Duration::from_millis(*waits as u64 + *well);
+            Some(*at)
+        });
+        ends.take_while(|at| *at < lasts).count()
+    }
+
+    /// They are 20 and fewer where nobody is spared. Where a good while makes quarantines shorter
+    /// by as much as it lasted they are 300, and by a quarter of that 240 (the last but one).
+    #[test]
+    fn a_link_that_lasts_for_a_little_longer_now_and_then_gains_little_by_it() {
+        let flapping: [&[u64]; 8] = [
+            &[1_000, 3_000],
+            &[1_000, 3_000, 3_000],
+            &[1_000, 1_000, 10_000],
+            &[1_000, 1_000, 24_000],
+            &[1_000, 1_000, 5_000, 5_000, 5_000],
+            &[1_000, 1_000, 1_000, 30_000],
+            &[1_000, 5_000],
+            &[500],
+        ];
+        for times in flapping {
+            let exclusions = exclusions(times);
+            assert!(exclusions <= 25, "{times:?}: {exclusions}");
+        }
+    }
+
+    /// Nobody says who is well.
+    #[test]
+    fn who_could_not_be_let_in_waits_longer_within_eight_times_as_long() {
+        let lasts = |after: u64| {
+            let mut peers = Peers::default();
+            let excluded = member(1);
+            peers.quarantine(Time::ZERO, excluded, LENGTHS);
+            let again = Time::from_millis(300 + after);
+            peers.quarantine(again, excluded, LENGTHS);
+            peers.quarantine.delays[&excluded].length.as_millis()
+        };
+        assert_eq!((lasts(2_399), lasts(2_400)), (1_200, 300));
     }
 
     #[test]

@@ -463,8 +463,9 @@ impl Ring {
         self.claims.clear();
         self.goodbyes.clear();
         self.reach.forget_unacknowledged();
-        let counter = self.state.expect_operational().ordering.id.counter;
-        self.peers.note_installed(counter);
+        let ring = &self.state.expect_operational().ordering;
+        self.peers.note_installed(ring.id.counter);
+        self.peers.note_well(now, &ring.members);
         self.counters.configurations += 1;
         self.timers.set(Timer::Loss, now + self.token_loss());
         self.plan_announcement(now);

@@ -81,6 +81,35 @@ fn a_member_that_was_stopped_often_is_back_soon_after_the_last_time() {
     }
 }
 
+/// A host that was away three times in a row, and then well for a while, stops for just so long
+/// that it is excluded and answers the first probe: no probe ends its quarantine. That was four
+/// times as long as the last one, 19 s.
+#[test]
+fn a_member_that_was_well_for_a_while_waits_no_longer_for_one_more_short_pause() {
+    let mut longest = Duration::ZERO;
+    for pause in (300..450).step_by(10) {
+        let mut cluster = formed(5, pause);
+        let one = Cluster::all_in_one_configuration;
+        for _ in 0..3 {
+            cluster.pause(1);
+            converse(&mut cluster, &[0, 2, 3, 4], Duration::from_millis(800));
+            cluster.resume(1);
+            cluster.must("one ring", one, Duration::from_secs(8));
+            cluster.run_for(Duration::from_millis(200));
+        }
+        cluster.run_for(Duration::from_secs(6));
+        cluster.pause(1);
+        cluster.run_for(Duration::from_millis(pause));
+        cluster.resume(1);
+        let end = cluster.now();
+        cluster.must("one ring", one, Duration::from_secs(8));
+        longest = longest.max(cluster.now() - end);
+        cluster.check();
+    }
+    let last = Duration::from_millis(4_000);
+    assert!(longest > last, "none had to wait: {longest:?}");
+}
+
 /// Nothing from one member reaches the next one of the ring, and all others hear both.
 #[test]
 fn one_closed_direction_is_tried_seldom_and_found_out_soon_when_it_opens() {

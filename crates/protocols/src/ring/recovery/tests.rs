@@ -217,6 +217,23 @@ fn what_was_noted_while_rings_failed_to_form_ends_with_one_that_is_installed() {
     assert_eq!(ring.peers.counter(), forming().counter);
 }
 
+/// Without that the second quarantine of the member would be four times as long.
+#[test]
+fn members_of_a_ring_that_is_installed_are_well_from_then_on() {
+    let mut ring = recovering(1, []);
+    let lengths = ring.config.quarantines();
+    for excluded in [member(2), member(7)] {
+        ring.peers.quarantine(Time::ZERO, excluded, lengths);
+    }
+    ring.install(NOW);
+    let again = NOW + lengths.min * 8;
+    for (excluded, longer) in [(member(2), false), (member(7), true)] {
+        ring.peers.quarantine(again, excluded, lengths);
+        let lasts = ring.peers.is_quarantined(again + lengths.min, excluded);
+        assert_eq!(lasts, longer, "{excluded:?}");
+    }
+}
+
 #[test]
 fn a_ring_without_a_majority_reports_what_waited_for_one_as_lost_and_takes_no_more() {
     for (max_n, lost) in [(5, false), (6, true)] {
