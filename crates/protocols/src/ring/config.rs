@@ -17,7 +17,12 @@ pub(super) const BODY_LEAST: usize = 256;
 /// The most that it may be.
 pub(super) const BODY_MOST: usize = 65_000;
 /// The most that [`RingConfig::seq_gap_max`] may be.
-pub(super) const SEQ_GAP_MOST: u32 = 1 << 20;
+pub(super) const SEQ_GAP_MOST: u32 = 1 << 15;
+/// Sequence numbers that may be in use above what is safe: twice the largest gap that settings
+/// allow, as what is safe may be known here a round later than to the one that claims. Where
+/// members have different gaps, this member's own says nothing of what others claim. Of an old ring
+/// that is recovered so many may be missing here, and there is room for them.
+pub(super) const CLAIMED_MOST: u64 = 2 * SEQ_GAP_MOST as u64;
 
 /// When the token gets its high priority back (002 III-C).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -19,7 +19,7 @@ use groupcast_core::mech::marks::Marks;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{ConfigId, MemberId, Time};
 
-use super::config::{RingConfig, SEQ_GAP_MOST};
+use super::config::{CLAIMED_MOST, RingConfig};
 use super::delivery::Streams;
 use super::numbers::{Attempt, Claimed, Hop, Index, REPRESENTATIVE, Round, Seq, Window};
 use super::packet_size::PacketSize;
@@ -88,11 +88,6 @@ struct Contribution {
     retransmissions: u32,
     backlog: u32,
 }
-
-/// Sequence numbers that may be in use above what is safe: twice the largest gap that settings
-/// allow, as what is safe may be known here a round later than to the one that claims. Where
-/// members have different gaps, this member's own says nothing of what others claim.
-const CLAIMED_MOST: u64 = 2 * SEQ_GAP_MOST as u64;
 
 /// What a visit may send (002 III-A.1).
 #[derive(Clone, Copy, Debug)]

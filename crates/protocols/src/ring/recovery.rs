@@ -18,7 +18,7 @@ use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::closing::{Closing, start_above};
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
-use super::config::RingConfig;
+use super::config::{CLAIMED_MOST, RingConfig};
 use super::gather::Gather;
 use super::numbers::{Index, Round, Seq};
 use super::operational::Operational;
@@ -29,9 +29,6 @@ use super::wire::{Commit, Data, Packet, Recovered, Token};
 use super::{Ring, State, Timer};
 use crate::packing::refused;
 
-/// The most numbers of an old ring that its window spans while it is recovered, where the settings
-/// do not allow more.
-const RECOVERED_MOST: u64 = 1 << 16;
 /// The most bytes in parts of packets that are not whole. Honest members send one packet at a time
 /// each, so that few are not whole: those of which a part was lost.
 const PARTIAL_MOST: usize = 64 << 20;
@@ -87,9 +84,10 @@ impl Recovery {
         let old_members = old.as_ref().map_or(&[][..], |old| &old.members);
         let closing = Closing::new(&holdings, local, old_members);
         if let Some(old) = &mut old {
-            // Members with a larger gap hold more of the old ring than this one's window spans.
-            let most = Seq(old.window.discarded().0.saturating_add(RECOVERED_MOST));
-            old.window.reach(closing.high.min(most));
+            // Members with a larger gap hold more of the old ring than this one's window spans: up
+            // to what any settings allow. Who declares more is no honest member.
+            old.window
+                .reach(closing.high.min(old.safe.plus(CLAIMED_MOST)));
         }
         let queue = match &old {
             Some(old) => closing

@@ -341,7 +341,7 @@ fn a_token_that_cannot_be_the_next_is_not_plausible() {
         }),
         ..good.clone()
     };
-    let last = 105 + 2 * u64::from(SEQ_GAP_MOST);
+    let last = 105 + CLAIMED_MOST;
     for token in [good.clone(), seq(last), by(2), marks(3)] {
         assert!(ring.plausible(&token), "{token:?}");
     }

@@ -272,6 +272,31 @@ fn a_ring_without_a_majority_reports_what_waited_for_one_as_lost_and_takes_no_mo
     }
 }
 
+/// The member has the least gap and knows of 100 alone that all hold it; others have the largest.
+/// There was room for 65,536 numbers, and settings allowed gaps of 1,048,576.
+#[test]
+fn there_is_room_for_all_that_members_with_the_largest_gap_may_hold() {
+    let mut commit = commit();
+    let last = Seq(100).plus(CLAIMED_MOST);
+    for part in &mut commit.members[1..] {
+        part.holding.as_mut().expect("it was declared").high = last;
+    }
+    let mut ring = recovering_by(&commit, 0, []);
+    for (seq, comes) in [(last, true), (last.next(), false)] {
+        let old = Recovered {
+            seq,
+            origin: Index(1),
+            part: None,
+        };
+        let packet = recovered(&mut ring, last.0 + 1, 1, old);
+        let recovery = ring.state.expect_recovery();
+        assert!(recovery.has_room_for(&packet));
+        recovery.handle_recovered(&packet);
+        let old = recovery.old.as_ref().expect("there was one");
+        assert_eq!(old.window.get(seq).is_some(), comes, "nobody has more");
+    }
+}
+
 #[test]
 fn a_member_that_cannot_receive_is_left_out_of_recovery_too() {
     let mut ring = recovering(1, []);
