@@ -74,13 +74,19 @@ fn preset(rng: &mut Rng) -> RingConfig {
     }
 }
 
-/// Within which time a ring of the presets is whole again.
-fn progress_within(rng: Rng, _situation: &Situation) -> Duration {
-    let config = preset(&mut presets(&rng));
-    match config.token_loss_min == RingConfig::lan().token_loss_min {
+/// A visit takes so many packets at least, or what waited when everything healed takes longer: one
+/// packet in each rotation of 45 ms was 33 KB a second.
+const QUICK: u32 = 2;
+
+/// Within which time a ring is whole again, and has delivered what waited.
+fn progress_within(rng: Rng, situation: &Situation) -> Duration {
+    let (config, _) = settings(rng, situation);
+    let of_preset = match config.token_loss_min == RingConfig::lan().token_loss_min {
         true => Duration::from_secs(8),
         false => Duration::from_secs(20),
-    }
+    };
+    let personal = config.personal_window.unwrap_or(QUICK);
+    of_preset * QUICK / personal.min(QUICK)
 }
 
 /// Where presets and settings of single members come from.
@@ -89,8 +95,8 @@ fn presets(rng: &Rng) -> Rng {
 }
 
 /// One of the presets, sometimes with pinned windows, the first method, small datagrams, little
-/// that may be on its way, or sizes of datagrams that differ from member to member.
-fn vary(mut rng: Rng, situation: &Situation) -> Factory {
+/// that may be on its way, or sizes of datagrams that differ from member to member: those.
+fn settings(mut rng: Rng, situation: &Situation) -> (RingConfig, Option<Vec<usize>>) {
     let mut more = presets(&rng);
     let mut config = preset(&mut more);
     #[cfg(feature = "planted-bugs")]
@@ -115,6 +121,12 @@ fn vary(mut rng: Rng, situation: &Situation) -> Factory {
         let hosts = 0..situation.hosts;
         hosts.map(|_| SIZES[more.below(4) as usize]).collect()
     });
+    (config, sizes)
+}
+
+/// Members with random settings.
+fn vary(rng: Rng, situation: &Situation) -> Factory {
+    let (config, sizes) = settings(rng, situation);
     Arc::new(move |member: MemberId, rng, now| {
         let mut config = config.clone();
         if let Some(sizes) = &sizes {
