@@ -143,6 +143,8 @@ class Bus:
             self._socket.connect(address[5:])
         else:
             host, _, port = address.rpartition(":")
+            if not host or not (port.isascii() and port.isdigit()):
+                raise ValueError(f"{address!r} is no address of a bus: IP:PORT or unix:PATH")
             self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # Calls wait in ``_wait`` and nowhere else: what a signal interrupts there has moved nothing.

@@ -195,6 +195,21 @@ mod tests {
     }
 
     #[test]
+    fn two_do_not_write_into_one_file() {
+        let file = format!("groupcast-check-shared-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let (member, _) = everything();
+        let first = HistoryWriter::append(&path, member, "a", EARLY).unwrap();
+        let error = HistoryWriter::append(&path, member, "b", EARLY).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock, "{error}");
+        drop(first);
+        HistoryWriter::append(&path, member, "b", EARLY).unwrap();
+        let starts = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(starts.lines().count(), 2, "{starts}");
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
     fn append_writes_into_no_file_that_holds_something_else() {
         let file = format!("groupcast-check-foreign-{}", std::process::id());
         let path = std::env::temp_dir().join(file);

@@ -1,7 +1,7 @@
 //! Writing histories: what a daemon does with `--history FILE`.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -40,8 +40,8 @@ impl HistoryWriter<BufWriter<File>> {
     /// Goes on at the end of the file at `path`, or begins it: writes the `start` line of `member`,
     /// called `name`, whose messages `order` orders.
     ///
-    /// A file that holds something else is refused and stays as it is. Ends a line that an earlier
-    /// life left torn. A new file can be read by its owner alone:
+    /// A file that holds something else, or that another process writes into, is refused and stays
+    /// as it is. Ends a line that an earlier life left torn. A new file can be read by its owner alone:
     /// digests of payloads tell those who guess a payload whether they are right.
     pub fn append(
         path: &Path,
@@ -55,6 +55,11 @@ impl HistoryWriter<BufWriter<File>> {
             .create(true)
             .mode(0o600)
             .open(path)?;
+        // Where a file system knows no locks, that two do not take one file is left to the user.
+        if let Err(TryLockError::WouldBlock) = file.try_lock() {
+            let message = "another process writes its history into the file: give each its own";
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, message));
+        }
         if !begins_as_history(&mut file)? {
             let message = "the file holds something that is not a history";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));

@@ -56,7 +56,7 @@ pub(crate) struct Network {
     #[arg(long, value_name = "DSCP", default_value_t = 0, hide_default_value = true, value_parser = clap::value_parser!(u8).range(..=63))]
     dscp: u8,
     /// What this host is called [default: the host's name]
-    #[arg(long, value_name = "N", value_parser = name)]
+    #[arg(long, value_name = "N", value_parser = own_name)]
     name: Option<String>,
 }
 
@@ -259,6 +259,16 @@ fn name(text: &str) -> Result<String, String> {
     match text.len() {
         1..=255 if !text.contains([',', '\0']) => Ok(text.into()),
         _ => Err("a name has 1 to 255 bytes and no comma".into()),
+    }
+}
+
+/// Reads what a host is to be called. A slash stands behind the name of a relay, before that of a
+/// receiver below it.
+fn own_name(text: &str) -> Result<String, String> {
+    let name = name(text)?;
+    match name.contains(|c: char| c == '/' || c.is_control()) {
+        true => Err("a host's own name has no slash and no control characters".into()),
+        false => Ok(name),
     }
 }
 

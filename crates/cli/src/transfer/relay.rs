@@ -68,7 +68,7 @@ pub(crate) struct Args {
     to_interface: Option<Ipv4Addr>,
     /// What it is called: on the side of --from, and in the names of the receivers below [default:
     /// the host's name]
-    #[arg(long, value_name = "N", value_parser = super::name)]
+    #[arg(long, value_name = "N", value_parser = super::own_name)]
     name: Option<String>,
     /// How many routers multicasts of the side of --to may pass, plus one [default: 1, they stay on
     /// the link]

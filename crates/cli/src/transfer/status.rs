@@ -14,6 +14,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use groupcast_protocols::bulk::Outcome;
 use groupcast_transfer::{SendEvent, SendReport};
 use serde_json::{Map, Value, json};
 
@@ -71,6 +72,18 @@ impl Content {
         let receiver = Arc::make_mut(receiver);
         receiver.insert("receiver".into(), name.into());
         receiver.extend(fields.as_object().cloned().unwrap_or_default());
+    }
+
+    /// The outcome of the receiver called `name`. One that has everything may not have been looked
+    /// at since.
+    fn settled(&mut self, name: &str, outcome: &Outcome) {
+        let mut fields = json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
+        if matches!(outcome, Outcome::Complete)
+            && let Some(length) = self.state.get("length")
+        {
+            fields["held"] = length.clone();
+        }
+        self.receiver(name, &fields);
     }
 
     /// The command has done its work, or failed, with this exit code.
@@ -212,11 +225,7 @@ impl StatusFile {
                     content.receiver(name, &json!({"held": receiver.held}));
                 }
             }
-            SendEvent::Settled { receiver, outcome } => {
-                let outcome =
-                    json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
-                content.receiver(receiver, &outcome);
-            }
+            SendEvent::Settled { receiver, outcome } => content.settled(receiver, outcome),
             _ => {}
         })
     }
@@ -239,9 +248,7 @@ impl StatusFile {
                 .receivers
                 .retain(|name, _| names.contains(name.as_str()));
             for (name, outcome) in &report.receivers {
-                let outcome =
-                    json!({"outcome": lines::name(outcome), "reason": lines::reason(outcome)});
-                content.receiver(name, &outcome);
+                content.settled(name, outcome);
             }
         })
     }
@@ -325,8 +332,6 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-
-    use groupcast_protocols::bulk::Outcome;
 
     use super::*;
 
