@@ -41,8 +41,8 @@ impl HistoryWriter<BufWriter<File>> {
     /// called `name`, whose messages `order` orders.
     ///
     /// A file that holds something else, or that another process writes into, is refused and stays
-    /// as it is. Ends a line that an earlier life left torn. A new file can be read by its owner alone:
-    /// digests of payloads tell those who guess a payload whether they are right.
+    /// as it is. Ends a line that an earlier life left torn. A new file can be read by its owner
+    /// alone: digests of payloads tell those who guess a payload whether they are right.
     pub fn append(
         path: &Path,
         member: MemberId,
