@@ -97,8 +97,8 @@ impl Gossip {
         }
         let stream = self.streams.get_mut(&id.sender)?;
         if from != id.sender {
-            let believed = stream.believes(id.number, round, doubted);
-            if stream.is_beyond(id.number) || !believed {
+            let is_taken = stream.takes(id.number, round, doubted);
+            if stream.is_beyond(id.number) || !is_taken {
                 // Its own word moves the stream at once; its next message may take long, and what
                 // goes along a tree is not passed on until then.
                 self.ask_if_known(id.sender);

@@ -6,7 +6,7 @@
 //! before it is done, and until then a late copy still fills it. Memory: at most `window` numbers
 //! lie between `done` and `high`.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -64,8 +64,11 @@ struct Hole {
 }
 
 /// Others said that messages exist which the sender denied.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Denied {
+    /// Those of which a forged one was here: of these none is taken from others. At most
+    /// [`Stream::FORGED_MAX`]; the lowest, which are next.
+    forged: BTreeSet<u64>,
     /// Up to here.
     to: u64,
     /// In this round, last.
@@ -123,6 +126,9 @@ impl Stream {
     /// Rounds for which a word of the sender may be on its way.
     const ON_ITS_WAY: u64 = 2;
 
+    /// The most numbers that are kept of forged messages of one sender.
+    const FORGED_MAX: usize = 256;
+
     /// A stream of which all from `start` + 1 on is wanted.
     pub(super) fn from(start: u64, window: u32) -> Self {
         Self {
@@ -179,12 +185,22 @@ impl Stream {
         number > self.done.saturating_add(self.window)
     }
 
+    /// Whether message `number` may be taken from another member than the sender. Not one of which
+    /// a forged one was here, for so many `rounds` after the sender has denied it: others may have
+    /// taken the same, and be denied later. Others are taken, since along a tree messages come from
+    /// others: so a false word costs the sender one message of its stream for each number that
+    /// it names, however often it is said.
+    pub(super) fn takes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
+        let denied = self.denied.as_ref();
+        let is_forged = denied.is_some_and(|denied| denied.forged.contains(&number));
+        !is_forged || self.believes(number, round, rounds)
+    }
+
     /// Whether another member than the sender may be believed that message `number` exists. Not one
     /// beyond the sender's own word, for so many `rounds` after it has denied what others said:
     /// they may have heard the same, and be denied later. That time begins anew if they name it
-    /// again after the sender was asked; one false word in a while does not prolong it, since along
-    /// a tree messages come from others.
-    pub(super) fn believes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
+    /// again after the sender was asked; one false word in a while does not prolong it.
+    fn believes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
         let denied = self.denied.as_mut();
         let denied = denied.filter(|it| number > self.own_word && round.since(it.at) <= rounds);
         let Some(denied) = denied else {
@@ -228,10 +244,8 @@ impl Stream {
     pub(super) fn came_from_sender(&mut self, number: u64, round: RoundNumber) -> Vec<Slot> {
         let mut refuted = Vec::new();
         if self.is_denied_by(number) {
-            let (window, to) = (self.window, self.high);
             let met = Self::met_at(number, number - 1, round, 0);
-            refuted = core::mem::replace(self, Self { window, ..met }).into_slots();
-            self.deny(to, round);
+            refuted = self.begin_anew(met, number, round);
         }
         self.hearsay = false;
         self.note_own_word(number);
@@ -243,11 +257,7 @@ impl Stream {
     /// false.
     pub(super) fn described(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
         let refuted = if self.is_denied_by(sent) {
-            let (window, to) = (self.window, self.high);
-            let begun = Self::from(sent, 0);
-            let before = core::mem::replace(self, Self { window, ..begun });
-            self.deny(to, round);
-            before.into_slots()
+            self.begin_anew(Self::from(sent, 0), sent, round)
         } else {
             self.refute(sent, round)
         };
@@ -279,17 +289,47 @@ impl Stream {
     fn note_own_word(&mut self, sent: u64) {
         self.own_word = self.own_word.max(sent);
         self.denied.take_if(|denied| denied.to <= self.own_word);
+        if let Some(denied) = &mut self.denied {
+            denied.forged = denied.forged.split_off(&(self.own_word + 1));
+        }
     }
 
-    /// The sender denies that there are messages above its own word up to `to`.
-    fn deny(&mut self, to: u64, round: RoundNumber) {
-        let before = self.denied.map_or(0, |before| before.to);
-        self.denied = Some(Denied {
-            to: before.max(to),
+    /// The sender denies that there are messages above its own word up to `to`, of which those in
+    /// `forged` were here.
+    fn deny(&mut self, to: u64, forged: impl IntoIterator<Item = u64>, round: RoundNumber) {
+        let mut before = self.denied.take().unwrap_or_else(|| Denied {
+            forged: BTreeSet::new(),
+            to,
             at: round,
             asked: false,
             again: 0,
         });
+        before.forged.extend(forged);
+        while before.forged.len() > Self::FORGED_MAX {
+            before.forged.pop_last();
+        }
+        self.denied = Some(Denied {
+            forged: before.forged,
+            to: before.to.max(to),
+            at: round,
+            asked: false,
+            again: 0,
+        });
+    }
+
+    /// All that others alone have said is beyond the sender's word, `sent`, and was false: the
+    /// stream begins anew, as `stream`. Returns the entries that it had.
+    fn begin_anew(&mut self, stream: Self, sent: u64, round: RoundNumber) -> Vec<Slot> {
+        let (window, denied) = (self.window, self.denied.take());
+        let begun = Self {
+            window,
+            denied,
+            ..stream
+        };
+        let before = core::mem::replace(self, begun);
+        let beyond = before.slots.keys().copied().filter(|it| *it > sent);
+        self.deny(before.high, beyond, round);
+        before.slots.into_values().collect()
     }
 
     /// Whether the sender itself is so far from where others alone have said it was that they lied.
@@ -301,7 +341,7 @@ impl Stream {
     /// but for what is so new that it may have been sent since. If that is wrong, because the
     /// sender's word was long on its way, the next word of anybody tells of them again.
     fn refute(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
-        let mut refuted = Vec::new();
+        let (mut refuted, mut forged) = (Vec::new(), Vec::new());
         if sent < self.own_word {
             return refuted;
         }
@@ -314,6 +354,7 @@ impl Stream {
                     break;
                 }
                 refuted.extend(self.slots.remove(&self.high));
+                forged.push(self.high);
                 self.high -= 1;
                 continue;
             }
@@ -331,13 +372,9 @@ impl Stream {
             }
         }
         if self.high < claimed {
-            self.deny(claimed, round);
+            self.deny(claimed, forged, round);
         }
         refuted
-    }
-
-    fn into_slots(self) -> Vec<Slot> {
-        self.slots.into_values().collect()
     }
 
     /// Whether something that only others have said to exist has been missing for more than

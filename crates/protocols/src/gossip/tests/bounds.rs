@@ -2,6 +2,7 @@
 //! than its settings say.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -396,6 +397,107 @@ fn one_false_word_in_a_while_does_not_keep_others_from_being_believed() {
     assert_eq!(script.told('A'), ["B1", "B2"]);
 }
 
+/// Message `number` of B, as a neighbour in a tree passes it on.
+fn along_a_tree(number: u64) -> Message {
+    Message::Data {
+        header: DataHeader {
+            carries: Carries::Data,
+            tree: 0,
+            id: message('B', number),
+        },
+        payload: Bytes::from_static(b"text"),
+    }
+}
+
+/// Whatever false words there are, and whenever: what comes along a tree is passed on and delivered
+/// at once, although the sender has said no word of it.
+#[test]
+fn false_words_do_not_keep_what_comes_along_a_tree_from_being_taken_at_once() {
+    let is_taken = |told: &dyn Fn(u64) -> bool, last: u64, which: &str| {
+        let mut script = Script::new("ABCD", |_| GossipConfig {
+            dissemination: Dissemination::Trees {
+                trees: 1,
+                arity: 1,
+                seed: 1,
+            },
+            ..GossipConfig::lan()
+        });
+        script.submit('B', "1");
+        for round in 0..=last {
+            if told(round) {
+                script.forge('C', 'A', &repair(message('B', 5)));
+                script.forge('C', 'A', &digest(id('B'), 1, 5));
+            }
+            script.round_of_all();
+        }
+        script.said();
+        for number in [3, 2] {
+            script.forge('C', 'A', &along_a_tree(number));
+            let passed_on = format!("A -> D: data B{number}");
+            let said = script.said();
+            assert!(said.contains(&passed_on), "{which}, {last}: {said:?}");
+        }
+        assert_eq!(script.told('A'), ["B1", "B2", "B3"], "{which}, {last}");
+    };
+    for last in 0..20 {
+        is_taken(&|round| round == 0, last, "once");
+        for every in 1..8 {
+            is_taken(&|round| round % every == 0, last, "again and again");
+        }
+    }
+    for second in 1..12 {
+        for third in second..12 {
+            let told = |round| [0, second, third].contains(&round);
+            is_taken(&told, third, "three times");
+            is_taken(&told, third + 1, "three times");
+        }
+    }
+}
+
+/// The same lies of several messages, in turn: none of them is here in the end.
+#[test]
+fn many_forged_messages_that_their_sender_denies_do_not_come_back() {
+    for every in 1..5 {
+        let mut script = Script::new("AB", |_| GossipConfig::lan());
+        script.submit('B', "1");
+        for number in 3..=8 {
+            script.forge('C', 'A', &repair(message('B', number)));
+        }
+        for round in 0..60 {
+            if round % every == 0 {
+                let number = 3 + round / every % 6;
+                script.forge('C', 'A', &repair(message('B', number)));
+                script.forge('C', 'A', &digest(id('B'), 1, number));
+            }
+            script.round_of_all();
+            let waiting = reported(&mut script, "waiting");
+            // Where it is told seldom the denial ends, and it is denied again.
+            let most = if every == 1 && round >= 20 { 0 } else { 6 };
+            assert!(waiting <= most, "{waiting} in round {round}");
+        }
+        for number in 3..=8 {
+            script.forge('C', 'A', &repair(message('B', number)));
+        }
+        let mut rounds = 0..8;
+        while reported(&mut script, "waiting") > 0 {
+            rounds.next().expect("they are denied by then");
+            script.round_of_all();
+        }
+        for number in 3..=8 {
+            script.forge('C', 'A', &repair(message('B', number)));
+            script.submit('B', "true");
+        }
+        script.submit('B', "true");
+        let events = script.events[&'A'].iter();
+        let forged = events.filter(|event| match event {
+            Event::Deliver(delivery) => delivery.payload == "never sent",
+            _ => false,
+        });
+        assert_eq!(forged.count(), 0, "every {every} rounds");
+        assert_eq!(script.told('A').len(), 8);
+    }
+}
+
 /// Along a tree a message comes from a neighbour, and whoever is behind it gets it from this
 /// member.
 #[test]
@@ -415,19 +517,11 @@ fn who_is_far_behind_asks_the_sender_at_once_and_passes_on_what_comes_next() {
         script.submit('B', "text");
     }
     script.arrives = Box::new(|_, _, _| true);
-    let along_a_tree = Message::Data {
-        header: DataHeader {
-            carries: Carries::Data,
-            tree: 0,
-            id: message('B', 101),
-        },
-        payload: Bytes::from_static(b"text"),
-    };
     script.said();
-    script.forge('C', 'A', &along_a_tree);
+    script.forge('C', 'A', &along_a_tree(101));
     assert_eq!(script.member('A').counters().overflows, 1);
     assert_eq!(script.said(), ["A -> B: prove", "B -> A: proof"]);
-    script.forge('C', 'A', &along_a_tree);
+    script.forge('C', 'A', &along_a_tree(101));
     assert_eq!(script.said()[..1], ["A -> D: data B101"]);
     assert_eq!(script.told('A'), ["B1", "gap B2..37"]);
 }
