@@ -48,8 +48,11 @@
 //! state of each daemon, and those names of earlier ones that held messages use. Over the limit the
 //! connections of this daemon's subscribers end, because they must not miss messages without
 //! notice. Then nobody is left who could be shown the interrupted configurations. They become one,
-//! in which no names and no payloads are kept, and of other daemons only their requests, since all
-//! daemons have to know which came. It is carried out without views.
+//! in which no names and no payloads are kept, and of other daemons only requests, since all
+//! daemons have to know which came: of each guest the first one, the last one and that with the
+//! highest number, of as many guests as their table has. It is carried out without views. What
+//! comes in the exchange under way is kept but for its data: all daemons carry it out, and it is
+//! bounded by what their send queues held.
 //!
 //! # Example: an interrupted exchange
 //! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
@@ -92,7 +95,7 @@ use super::roster::Roster;
 use super::wire::{Envelope, GuestOp, State, StatePart, StateParts};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
-use crate::guests::Parts;
+use crate::guests::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId, Parts};
 
 /// The memory of a held delivery beside its payload, about.
 const HELD_OVERHEAD: usize = 128;
@@ -249,8 +252,9 @@ impl Exchange {
                 };
                 joined.held.extend(segment.held);
             }
-            let is_kept = |it: &Delivery| it.id.sender == local || is_request(it);
+            let is_kept = |it: &Delivery| it.id.sender == local || Asking::of(it).is_some();
             joined.held.retain(is_kept);
+            forget_older_requests(&mut joined.held, local);
             self.segments.push(joined);
         }
         self.interrupted = self.segments.iter().map(Segment::overhead).sum();
@@ -617,15 +621,92 @@ fn keeps_without_data(delivery: &mut Delivery) -> bool {
     }
 }
 
-/// Whether a delivery is a request to a group.
-fn is_request(delivery: &Delivery) -> bool {
-    matches!(
-        Envelope::decode(&delivery.payload),
-        Ok(Some(Envelope::Guest {
-            op: GuestOp::Request { .. },
+/// A request to a group, as the table of guests sees it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Asking {
+    guest: GuestId,
+    /// For a handler.
+    handled: bool,
+    /// The guest had used such a number in an earlier connection.
+    repeats: bool,
+}
+
+impl Asking {
+    /// The request that a delivery is, if it is one, and its number.
+    fn of(delivery: &Delivery) -> Option<(Self, u64)> {
+        let Ok(Some(Envelope::Guest { op, .. })) = Envelope::decode(&delivery.payload) else {
+            return None;
+        };
+        let GuestOp::Request {
+            guest,
+            number,
+            floor,
+            handler,
             ..
-        }))
-    )
+        } = op
+        else {
+            return None;
+        };
+        let asking = Self {
+            guest,
+            handled: handler.is_some(),
+            repeats: number <= floor,
+        };
+        Some((asking, number))
+    }
+}
+
+/// Lets go requests of other daemons than `local` that came in interrupted exchanges, which only
+/// serve to tell what came. Of those of a guest that differ in their numbers the first one, the
+/// last one and that with the highest number are kept, and only of as many guests as their table
+/// has: those that asked last. So this daemon may tell of a number that it does not know whether
+/// it came; another one that does is believed.
+fn forget_older_requests(held: &mut VecDeque<Delivery>, local: MemberId) {
+    /// The places of requests that differ in their numbers.
+    struct Kept {
+        first: usize,
+        last: usize,
+        highest: usize,
+        max: u64,
+    }
+    let mut kept: BTreeMap<Asking, Kept> = BTreeMap::new();
+    // By guest: the place of its last request, and its daemon.
+    let mut guests: BTreeMap<GuestId, (usize, MemberId)> = BTreeMap::new();
+    for (at, delivery) in held.iter().enumerate() {
+        let asking = Asking::of(delivery).filter(|_| delivery.id.sender != local);
+        let Some((asking, number)) = asking else {
+            continue;
+        };
+        let known = kept.entry(asking).or_insert(Kept {
+            first: at,
+            last: at,
+            highest: at,
+            max: number,
+        });
+        known.last = at;
+        if number > known.max {
+            (known.highest, known.max) = (at, number);
+        }
+        guests.insert(asking.guest, (at, delivery.id.sender));
+    }
+    let mut by_daemon: BTreeMap<MemberId, usize> = BTreeMap::new();
+    let mut latest: Vec<_> = guests.into_iter().map(|(guest, it)| (it, guest)).collect();
+    latest.sort_unstable();
+    let latest = latest.into_iter().rev().filter(|((_, daemon), _)| {
+        let count = by_daemon.entry(*daemon).or_default();
+        *count += 1;
+        *count <= GUESTS_PER_DAEMON_MAX
+    });
+    let latest: BTreeSet<GuestId> = latest.take(GUESTS_MAX).map(|(_, it)| it).collect();
+    kept.retain(|asking, _| latest.contains(&asking.guest));
+    let places = kept.into_values();
+    let places = places.flat_map(|it| [it.first, it.last, it.highest]);
+    let places: BTreeSet<usize> = places.collect();
+    let mut at = 0..;
+    held.retain(|delivery| {
+        let is_kept = at.next().is_some_and(|at| places.contains(&at));
+        is_kept || delivery.id.sender == local || Asking::of(delivery).is_none()
+    });
 }
 
 /// The members that are in both lists, in the order of the first.
@@ -804,5 +885,72 @@ mod tests {
         assert!(exchange(&engine).learned.is_empty());
         let mut facts = std::iter::from_fn(|| engine.poll_fact());
         assert!(facts.any(|fact| matches!(fact, Fact::HeldTooMuch { .. })));
+    }
+
+    /// Delivers `count` requests of daemon 3 in the configuration `counter`: each of another of
+    /// `guests` guests, and with a higher number.
+    fn ask(engine: &mut Engine, config: ConfigId, count: u64, guests: u64) {
+        for index in 0..count {
+            let number = config.counter * count + index;
+            let mut bytes = Vec::new();
+            let op = GuestOp::Request {
+                guest: GuestId(number % guests),
+                number,
+                floor: 0,
+                handler: None,
+                group: GroupRef::Named("g"),
+            };
+            op.encode(&mut bytes, 1);
+            bytes.extend([7; 100]);
+            let event = delivery(3, config, (config.counter << 20) + 1 + index, bytes);
+            engine.handle_event(Time::ZERO, Carrier::Order, event);
+        }
+    }
+
+    /// The highest number of each guest, as this daemon would say it.
+    fn numbers(engine: &Engine) -> BTreeMap<GuestId, u64> {
+        let held = exchange(engine).held();
+        let part = engine.own_part(OrderIndex::OWN, &held, &Roster::new("h"));
+        part.guests.iter().map(|it| (it.guest, it.last)).collect()
+    }
+
+    fn little_is_held() -> Engine {
+        let config = EngineConfig {
+            held_max: 16 << 10,
+            ..EngineConfig::default()
+        };
+        Engine::new(config, member(1), "h").unwrap()
+    }
+
+    #[test]
+    fn requests_in_interrupted_exchanges_do_not_add_up() {
+        let mut engine = little_is_held();
+        let mut shed = 0;
+        for counter in 1..=200 {
+            let config = interrupt(&mut engine, counter, 3, 1);
+            ask(&mut engine, config, 20, 4);
+            let bytes = exchange(&engine).bytes();
+            assert!(bytes <= 16 << 10, "{bytes} bytes after {counter}");
+            shed += usize::from(exchange(&engine).shed);
+        }
+        assert!(shed > 150, "{shed}");
+        let last = 200 * 20 + 19;
+        let expected = (last - 3..=last).map(|number| (GuestId(number % 4), number));
+        assert_eq!(numbers(&engine), expected.collect());
+    }
+
+    #[test]
+    fn of_requests_of_others_as_many_guests_are_kept_as_their_table_has() {
+        let mut engine = little_is_held();
+        for counter in 1..=200 {
+            let config = interrupt(&mut engine, counter, 3, 1);
+            ask(&mut engine, config, 20, u64::MAX);
+        }
+        interrupt(&mut engine, 201, 3, 1);
+        assert_eq!(exchange(&engine).held().len(), GUESTS_PER_DAEMON_MAX);
+        let last = 200 * 20 + 19;
+        let kept = GUESTS_PER_DAEMON_MAX as u64;
+        let expected = (last + 1 - kept..=last).map(|number| (GuestId(number), number));
+        assert_eq!(numbers(&engine), expected.collect());
     }
 }
