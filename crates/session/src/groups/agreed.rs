@@ -8,6 +8,7 @@ use super::chain::Payload;
 use super::orders::OrderIndex;
 use super::roster::Roster;
 use super::slow::SlowLimits;
+use super::spread::HAND_OVER;
 use super::wire::{Envelope, GroupRef, GuestOp};
 use super::{ClientId, Engine};
 use crate::frame::{GuestReply, encode_guest_reply};
@@ -251,6 +252,7 @@ impl Engine {
             // For a member, a request is a message of its group.
             let when_slow = self.when_slow(id, group);
             let limits = SlowLimits::of(&self.config, when_slow);
+            self.orders[on].work.spend(HAND_OVER);
             self.hand_over_guest(now, id, &reply, &payload, limits);
             if let Some(asker) = asker.filter(|_| when_slow == WhenSlow::Block) {
                 self.fed(id, asker);

@@ -284,8 +284,9 @@ impl Engine {
     /// [`Event::Left`](groupcast_core::Event::Left): then the messages that the ring has taken are
     /// accepted before the connections end.
     pub fn stop(&mut self, now: Time, text: &str) {
-        for order in self.orders.iter_mut() {
-            order.stop();
+        for on in self.orders.indices() {
+            self.finish_spreading(on, now);
+            self.orders[on].stop();
         }
         for id in self.clients.ids() {
             self.disconnect(now, id, Disconnect::Stopping, text.into());

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, Delivery, MemberId, OrderPlace, Service, Time};
 
-use super::access::Right;
 use super::chain::Payload;
 use super::client::Client;
 use super::orders::OrderIndex;
@@ -17,6 +16,7 @@ use super::roster::Change;
 use super::route::Recipient;
 use super::route::Route;
 use super::slow::SlowLimits;
+use super::spread::{HAND_OVER, Stage};
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
@@ -24,7 +24,6 @@ use crate::frame::{
     update_message_head,
 };
 use crate::guests::Party;
-use crate::name::is_private;
 use crate::view::{Cause, View};
 use crate::when_slow::WhenSlow;
 
@@ -34,14 +33,18 @@ use crate::when_slow::WhenSlow;
 const STOPS_AT: usize = 2;
 
 impl Engine {
-    /// Carries out a message of the order at its place, with the table as it is there.
+    /// Carries out a message of the order at its place, with the table as it is there. What this
+    /// turn has no time for is [put off](Self::put_off).
     pub(super) fn apply(&mut self, on: OrderIndex, now: Time, delivery: &Delivery) {
         if let Some(route) = self.orders[on].routing.take(delivery) {
-            return self.follow(on, now, delivery, route);
+            return self.follow(on, now, delivery, route, 0);
         }
         let sender = delivery.id.sender;
         match Envelope::decode(&delivery.payload) {
-            Ok(Some(Envelope::Data(data))) => self.apply_data(on, now, delivery, data),
+            Ok(Some(Envelope::Data(data))) => {
+                let as_of = self.orders[on].routing.changes();
+                self.apply_data(on, now, delivery, data, (0, as_of));
+            }
             Ok(Some(Envelope::Op(op))) => {
                 // Only data is of use without a place.
                 if let Some(place) = delivery.place {
@@ -75,10 +78,25 @@ impl Engine {
         });
     }
 
-    fn apply_data(&mut self, on: OrderIndex, now: Time, delivery: &Delivery, data: Data<'_>) {
+    /// Carries out a message to clients. Its recipients in the destinations before `from` are found
+    /// already, as of so many changes of the tables.
+    pub(super) fn apply_data(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        delivery: &Delivery,
+        mut data: Data<'_>,
+        (from, as_of): (usize, u64),
+    ) {
         let client = data.client;
-        match self.find_route(on, delivery, data) {
-            Ok(route) => self.follow(on, now, delivery, route),
+        match self.resolve(on, delivery, &mut data) {
+            Ok(sender) => match self.find_recipients(on, data.label.tag, from) {
+                Some(next) => self.put_off(on, delivery, Stage::Finding { next, as_of }),
+                None => {
+                    let route = self.find_route(on, delivery, &sender, &data, as_of);
+                    self.follow(on, now, delivery, route, 0);
+                }
+            },
             // A message without a place may have come before its sender is known here. If it is
             // unreliable, nothing was promised of it.
             Err(_) if delivery.service == Service::Unreliable => {
@@ -100,13 +118,21 @@ impl Engine {
         for delivery in self.orders[on].ahead.take(daemon) {
             let sender = delivery.id.sender;
             if self.orders[on].table.roster(sender).is_some() {
-                self.apply(on, now, &delivery);
+                self.without_limit(on, |engine| engine.apply(on, now, &delivery));
             }
         }
     }
 
-    /// Gives a message to its recipients, and notes for its sender that it came back.
-    fn follow(&mut self, on: OrderIndex, now: Time, delivery: &Delivery, mut route: Box<Route>) {
+    /// Gives a message to its recipients, from the one at `next` on, and notes for its sender that
+    /// it came back.
+    pub(super) fn follow(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        delivery: &Delivery,
+        mut route: Box<Route>,
+        mut next: usize,
+    ) {
         let recipients = route.recipients.len();
         let payload = Payload::new(&delivery.payload, route.payload_at(), recipients);
         if !route.recipients.is_empty() {
@@ -118,12 +144,17 @@ impl Engine {
         }
         // An older client may not know these services.
         let later = matches!(delivery.service, Service::KResilient(_) | Service::Majority);
-        for recipient in route.recipients.iter().copied() {
+        while let Some(recipient) = route.recipients.get(next) {
+            if self.orders[on].work.is_spent() {
+                return self.put_off(on, delivery, Stage::Following { route, next });
+            }
+            self.orders[on].work.spend(HAND_OVER);
+            next += 1;
             let Recipient {
                 id,
                 index,
                 when_slow,
-            } = recipient;
+            } = *recipient;
             let head = match !route.labelled.is_empty() && self.knows(id, BUS) {
                 true => &mut route.labelled,
                 false => &mut route.head,
@@ -173,13 +204,13 @@ impl Engine {
         }
     }
 
-    /// Finds the recipients of a message, and encodes the frame head for them.
-    fn find_route(
+    /// Finds the names of a message's destinations; returns that of its sender.
+    fn resolve(
         &mut self,
         on: OrderIndex,
         delivery: &Delivery,
-        mut data: Data<'_>,
-    ) -> Result<Box<Route>, String> {
+        data: &mut Data<'_>,
+    ) -> Result<Arc<str>, String> {
         let from = delivery.id.sender;
         let sender: Arc<str> = match (data.sender, self.orders[on].table.roster(from)) {
             (Some(name), _) => name.into(),
@@ -191,10 +222,21 @@ impl Engine {
             let name = self.orders[on].table.group(from, reference).map_err(text)?;
             self.orders[on].routing.destinations.push(name);
         }
-        self.find_recipients(on, data.label.tag);
-        let mut route = self.orders[on]
-            .routing
-            .begin(delivery, data.payload_at(), data.client);
+        Ok(sender)
+    }
+
+    /// Makes a route to the recipients that were found, and encodes the frame head for them.
+    fn find_route(
+        &mut self,
+        on: OrderIndex,
+        delivery: &Delivery,
+        sender: &Arc<str>,
+        data: &Data<'_>,
+        as_of: u64,
+    ) -> Box<Route> {
+        let from = delivery.id.sender;
+        let routing = &mut self.orders[on].routing;
+        let mut route = routing.begin(delivery, data.payload_at(), data.client, as_of);
         let own = (from == self.orders[on].local).then_some(ClientId(data.client));
         let wanted = self.orders[on].routing.recipients.iter().filter(|it| {
             own != Some(it.id)
@@ -206,7 +248,7 @@ impl Engine {
                 service: delivery.service,
                 place: delivery.place,
                 number: None,
-                sender: &sender,
+                sender,
                 label: None,
             };
             let destinations = &self.orders[on].routing.destinations;
@@ -220,57 +262,7 @@ impl Engine {
                 encode_message_head(&mut route.labelled, &head, 0, destinations, 0);
             }
         }
-        Ok(route)
-    }
-
-    /// Finds the clients of this daemon that a message with this tag to the destinations is for:
-    /// each once, with the index of the first destination that it is in, and the rule for it as a
-    /// slow client.
-    fn find_recipients(&mut self, on: OrderIndex, tag: &str) {
-        let (mut destinations, mut recipients) = self.orders[on].routing.take_lists();
-        recipients.clear();
-        for (index, name) in destinations.iter().enumerate() {
-            if destinations[..index].contains(name) {
-                continue;
-            }
-            let order = &mut self.orders[on];
-            if let Some(subscribers) = order.table.subscribers(name) {
-                let passing = order.filters.passes(subscribers.iter(), name, tag);
-                recipients.extend(passing.map(|id| Recipient::new(ClientId(*id), index)));
-            } else if is_private(name)
-                && let Some((client, host)) = name.split_once('@')
-                && *host == *self.host
-            {
-                let holder = self.clients.holder(client);
-                recipients.extend(holder.map(|id| Recipient::new(id, index)));
-            }
-            // The right to read a group is checked when a client joins it; these clients are no
-            // members.
-            for id in self.orders[on].filters.without_membership(name, tag) {
-                let id = ClientId(id);
-                if self.may_use(id, Right::Join, name) {
-                    recipients.push(Recipient::new(id, index));
-                }
-            }
-        }
-        if destinations.len() > 1 || self.orders[on].filters.has_others() {
-            // The sort is stable, so of a client's entries that of the first destination comes
-            // first.
-            recipients.sort_by_key(|it| it.id);
-        }
-        for it in &mut recipients {
-            it.when_slow = self.when_slow(it.id, &destinations[it.index]);
-        }
-        recipients.dedup_by(|later, first| {
-            let same = later.id == first.id;
-            if same {
-                first.when_slow = first.when_slow.max(later.when_slow);
-            }
-            same
-        });
-        self.orders[on]
-            .routing
-            .set_lists(&mut destinations, &mut recipients);
+        route
     }
 
     fn discards_own(&self, id: ClientId, group: &str) -> bool {
@@ -486,6 +478,8 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let group = view.group.clone();
+        let work = view.members.len() + recipients.len() * HAND_OVER;
+        self.orders[on].work.spend(work);
         DaemonFrame::View(view).encode(&mut bytes);
         let nothing = Bytes::new();
         let nothing = Payload::new(&nothing, 0, 1);

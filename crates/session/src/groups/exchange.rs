@@ -329,6 +329,7 @@ impl Engine {
     }
 
     fn handle_ordered_event(&mut self, on: OrderIndex, now: Time, event: Event) {
+        self.finish_spreading(on, now);
         match event {
             Event::Deliver(delivery) => self.handle_delivery(on, now, delivery),
             Event::Configuration(config) => match config.kind {
@@ -555,7 +556,7 @@ impl Engine {
 
     fn replay(&mut self, on: OrderIndex, now: Time, held: VecDeque<Delivery>) {
         for delivery in held {
-            self.apply(on, now, &delivery);
+            self.without_limit(on, |engine| engine.apply(on, now, &delivery));
         }
     }
 

@@ -200,7 +200,8 @@ impl Filters {
     }
 
     /// Whether any client could get a message without being a member of its group.
-    pub(super) fn has_others(&self) -> bool {
+    #[cfg(test)]
+    fn has_others(&self) -> bool {
         self.below > 0 || !self.ids.is_empty()
     }
 

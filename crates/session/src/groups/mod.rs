@@ -58,10 +58,11 @@
 //! [`input_max`](EngineConfig::input_max) that with most input is disconnected, and its input is
 //! dropped; over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a
 //! frame have a time to come whole. Changes of groups have a fifth of the time, however many
-//! clients make them (`changes.rs`). The work for one call is bounded by what was read: how much
-//! that is in a turn is for the daemon to bound. While states are exchanged no client's message is
-//! handed to the order, so what has to be held then is bounded by what the orders' send queues
-//! held.
+//! clients make them (`changes.rs`). What messages to clients cost in a turn is bounded if the host
+//! wants it ([`Engine::begin_turn`]). The other work for one call is bounded by what was read: how
+//! much that is in a turn is for the daemon to bound. While states are exchanged no client's
+//! message is handed to the order, so what has to be held then is bounded by what the orders' send
+//! queues held.
 
 mod access;
 mod agreed;
@@ -99,6 +100,7 @@ mod schedule;
 mod slow;
 mod spill;
 mod spilling;
+mod spread;
 mod stage;
 mod submit;
 mod table;
@@ -132,6 +134,7 @@ pub use self::roster::{CLIENTS_MAX, GROUPS_PER_CLIENT_MAX};
 use self::schedule::{Schedule, Timer};
 pub use self::slow::{SlowRule, SlowRules};
 pub use self::spill::{SpillDone, SpillPlace, SpillWork};
+pub use self::spread::WORK_PER_TURN;
 pub use self::wire::BINDINGS_MAX;
 use crate::frame::AccessToken;
 use crate::name::check_host;

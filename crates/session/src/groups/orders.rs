@@ -15,6 +15,7 @@ use super::fact::PhaseName;
 use super::filters::Filters;
 use super::roster::Roster;
 use super::route::Routing;
+use super::spread::{Spread, Work};
 use super::submit::Submissions;
 use super::table::Table;
 use crate::guests::Guests;
@@ -112,6 +113,9 @@ pub(super) struct Order {
     /// that did not may find other messages, and so another holder of a role, at the same place.
     pub(super) is_split: bool,
     pub(super) filters: Filters,
+    /// A message that not all of its recipients here have got yet.
+    pub(super) spread: Option<Spread>,
+    pub(super) work: Work,
 }
 
 impl Order {
@@ -129,6 +133,8 @@ impl Order {
             defers_roles: false,
             is_split: false,
             filters: Filters::default(),
+            spread: None,
+            work: Work::default(),
         }
     }
 

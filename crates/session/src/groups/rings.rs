@@ -264,6 +264,7 @@ impl Engine {
         if self.rings.top(on).is_none() || self.orders[on].is_stopped() {
             return;
         }
+        self.finish_spreading(on, now);
         let has_been_in = self.orders[on].current.is_some();
         if has_been_in && self.uses_ring(index) {
             let text =
@@ -278,6 +279,7 @@ impl Engine {
     /// join it again.
     pub(super) fn give_up_ring(&mut self, now: Time, index: usize, text: &str) {
         let on = OrderIndex::of_ring(index);
+        self.finish_spreading(on, now);
         self.cut_off(on, now, text);
         self.begin_anew(on, now, self.orders[on].local);
         self.refuse_ring(now, index, text);

@@ -24,6 +24,8 @@ pub(super) struct Routing {
     /// Reused buffers: the destinations of one message, and its recipients.
     pub(super) destinations: Vec<Arc<str>>,
     pub(super) recipients: Vec<Recipient>,
+    /// The same: the clients in one of the destinations.
+    pub(super) found: Vec<ClientId>,
 }
 
 impl Routing {
@@ -54,15 +56,21 @@ impl Routing {
         self.last.take_if(|route| route.is_for(delivery, changes))
     }
 
-    /// A new route for `delivery`, whose payload begins at `payload_at`. The caller fills in heads
-    /// and recipients, which are empty.
+    /// How often the tables have changed.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// A new route for `delivery`, whose payload begins at `payload_at`, as of so many changes. The
+    /// caller fills in heads and recipients, which are empty.
     pub(super) fn begin(
         &mut self,
         delivery: &Delivery,
         payload_at: usize,
         client: u64,
+        as_of: u64,
     ) -> Box<Route> {
-        Route::new(self.last.take(), delivery, payload_at, client, self.changes)
+        Route::new(self.last.take(), delivery, payload_at, client, as_of)
     }
 
     /// Keeps a route for the messages that follow.
@@ -80,17 +88,6 @@ pub(super) struct Recipient {
     /// The rule for a slow client: of the rules of all destinations that it is in, the one with the
     /// least patience.
     pub(super) when_slow: WhenSlow,
-}
-
-impl Recipient {
-    /// A recipient whose rule is looked up later.
-    pub(super) fn new(id: ClientId, index: usize) -> Self {
-        Self {
-            id,
-            index,
-            when_slow: WhenSlow::Block,
-        }
-    }
 }
 
 /// Recipients and frame heads of messages whose envelopes begin alike.

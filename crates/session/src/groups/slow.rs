@@ -96,13 +96,22 @@ impl Engine {
     /// The policy for a client as a member of `group`: a client may ask for less patience than the
     /// group's rule gives, not for more.
     pub(super) fn when_slow(&self, id: ClientId, group: &str) -> WhenSlow {
+        self.when_slow_by(id, self.slow_rule(group))
+    }
+
+    /// The rule for all slow members of `group`.
+    pub(super) fn slow_rule(&self, group: &str) -> WhenSlow {
+        self.slow_rules.of(group)
+    }
+
+    /// The policy for a client as a member of groups with this rule.
+    pub(super) fn when_slow_by(&self, id: ClientId, rule: WhenSlow) -> WhenSlow {
         let own = self.clients.get(id).map(|client| client.when_slow);
-        let policy = self.slow_rules.of(group).max(own.unwrap_or_default());
-        self.possible(policy)
+        self.possible(rule.max(own.unwrap_or_default()))
     }
 
     /// Without a disk publishers wait.
-    fn possible(&self, policy: WhenSlow) -> WhenSlow {
+    pub(super) fn possible(&self, policy: WhenSlow) -> WhenSlow {
         match policy {
             WhenSlow::Spill if !self.spills => WhenSlow::Block,
             policy => policy,

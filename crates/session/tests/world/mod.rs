@@ -97,6 +97,8 @@ pub struct World {
     /// `reliable` and `fifo` messages are delivered without a place; a `reliable` one overtakes
     /// what it likes.
     pub early: bool,
+    /// How much is done in a turn of a daemon for messages to clients, if that is limited.
+    pub work: Option<usize>,
     /// Histories of clients whose daemon is no more.
     pub past: Vec<(MemberId, TestClient)>,
     /// Judges the histories of the daemons.
@@ -125,6 +127,7 @@ impl World {
             queue_max: QUEUE_MAX,
             message_max: usize::MAX,
             early: false,
+            work: None,
             past: Vec::new(),
             checker: Checker::new(),
             rings: Vec::new(),
@@ -382,6 +385,9 @@ impl World {
 
     /// Delivers the next event of `member`; whether there was one.
     pub fn deliver(&mut self, member: MemberId) -> bool {
+        if !self.has_time(member, Carrier::Order) {
+            return true;
+        }
         let now = self.now;
         let daemon = self.daemons.get_mut(&member).expect("the daemon runs");
         let Some(event) = daemon.inbox.pop_front() else {
@@ -398,6 +404,18 @@ impl World {
         daemon.engine.handle_event(now, Carrier::Order, event);
         self.settle(member);
         true
+    }
+
+    /// Begins a turn of a daemon, if they are limited; whether it has time for another event.
+    fn has_time(&mut self, member: MemberId, carrier: Carrier) -> bool {
+        let (now, Some(work)) = (self.now, self.work) else {
+            return true;
+        };
+        let engine = &mut self.daemon(member).engine;
+        engine.begin_turn(now, work);
+        let has_time = engine.has_time_for(carrier);
+        self.settle(member);
+        has_time
     }
 
     /// Orders and delivers until nothing happens any more.

@@ -260,6 +260,11 @@ impl World {
 
     /// Delivers the next event of the ring to the daemon; whether there was one.
     pub fn deliver_in_ring(&mut self, ring: usize, daemon: MemberId) -> bool {
+        if let Some(place) = self.place_of(ring, daemon)
+            && !self.has_time(daemon, Carrier::Ring(place))
+        {
+            return true;
+        }
         let Some(end) = self.rings[ring].ends.get_mut(&daemon) else {
             return false;
         };
