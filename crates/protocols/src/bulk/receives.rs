@@ -147,6 +147,13 @@ impl Bulk {
         self.receivers.get(&id).is_some_and(Receiver::may_hold_less)
     }
 
+    /// Whether what was sent of a transfer that was announced here can be sent again
+    /// ([`Transfer::rewindable`](super::Transfer::rewindable)).
+    pub fn is_rewindable(&self, id: TransferId) -> bool {
+        let receiver = self.receivers.get(&id);
+        receiver.is_some_and(Receiver::is_rewindable)
+    }
+
     /// When this receiver delivers what it has of a transfer that was announced; steps are the
     /// sender's alone.
     pub fn deliver_to(&self, id: TransferId) -> Option<DeliverTo> {

@@ -23,6 +23,9 @@ pub(super) const STOPPED_HERE: &str = "the receiver was stopped";
 /// Why a transfer ends whose content another one brings.
 pub(super) const SENT_ANEW: &str = "the same content is sent anew";
 
+/// Why a transfer is refused whose content another one brings.
+pub(super) const UNDER_WAY: &str = "another sender sends the same content";
+
 impl Service {
     /// Everything has come, and is kept aside until all receivers have it.
     pub(super) fn verify(&mut self, id: TransferId) {

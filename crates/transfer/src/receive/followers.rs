@@ -12,16 +12,18 @@
 //! and that one brings the rest; one that has stalled follows it.
 //!
 //! Transfers that wait for all receivers before they put anything in place (`--together`) do not
-//! follow, and nothing follows them: the later one takes over. So it is with those whose senders do
-//! not ask what becomes of them, and with those of relays: a relay has released what a receiver has
-//! said to hold, and could not bring the rest.
+//! follow, and nothing follows them: of two whose senders are both there the one with the lower
+//! number is taken, at every receiver, whichever it has heard first, and the other one is refused
+//! or told. Nor do those whose senders do not ask what becomes of them, and those of relays: a
+//! relay has released what a receiver has said to hold, and could not bring the rest. There the
+//! later one takes over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::Time;
-use groupcast_protocols::bulk::{Acceptance, Order, TransferId};
+use groupcast_protocols::bulk::{Acceptance, DeliverTo, Order, TransferId};
 
 use super::Service;
 use super::event::{Described, ReceiveEvent};
@@ -171,6 +173,18 @@ impl Service {
         Some(*leader?.0)
     }
 
+    /// Whether of two transfers the one with the lower number is taken: one of them waits for all
+    /// receivers before it puts anything in place, and neither comes through a relay.
+    fn go_by_number(&mut self, transfers: [TransferId; 2]) -> bool {
+        let bulk = self.host.bulk();
+        let moments = transfers.map(|id| bulk.deliver_to(id));
+        let is_together = moments
+            .into_iter()
+            .flatten()
+            .any(|it| it != DeliverTo::AtOnce);
+        is_together && transfers.into_iter().all(|id| bulk.is_rewindable(id))
+    }
+
     /// Whether the files that are announced are under way from another sender: then it is seen
     /// later what becomes of them.
     pub(super) fn waits(&mut self, described: &Described, about: &About) -> bool {
@@ -179,7 +193,7 @@ impl Service {
         };
         // With too many it is refused, as others are.
         let has_room = self.followers.len() < Self::TRANSFERS_MAX;
-        if !has_room || self.leader(content, described.id).is_none() {
+        if !has_room || self.brings(content, described.id).is_none() {
             return false;
         }
         self.followers.waiting.push(Waiting {
@@ -196,17 +210,25 @@ impl Service {
         for one in std::mem::take(&mut self.followers.waiting) {
             let content = one.about.content_id();
             let id = one.described.id;
+            let other = content.and_then(|content| self.brings(content, id));
             let leader = content.and_then(|content| self.leader(content, id));
-            let heard = leader.and_then(|leader| self.host.bulk().heard(leader));
+            let heard = other.and_then(|other| self.host.bulk().heard(other));
+            let is_there = heard > Some(one.since);
             let is_over = now - one.since >= Followers::HEARD_WITHIN;
-            match leader {
-                Some(leader) if heard > Some(one.since) => self.follows(one, leader, tell),
-                Some(_) if !is_over => self.followers.waiting.push(one),
-                // A later one brings the content that nothing may follow.
-                None if content.is_some_and(|content| self.brings(content, id).is_some()) => {
-                    self.refuse(&one.described, super::ending::SENT_ANEW, tell);
+            let rival = other
+                .filter(|other| leader.is_none() && is_there && self.go_by_number([*other, id]));
+            // Else it would end the other one, and bring nothing.
+            let is_heard = self.host.bulk().heard(id) > Some(one.since);
+            match (leader, other) {
+                (Some(leader), _) if is_there => self.follows(one, leader, tell),
+                _ if rival.is_some_and(|rival| id < rival) && !is_heard && !is_over => {
+                    self.followers.waiting.push(one);
                 }
-                // It has ended meanwhile, or its sender is gone.
+                _ if rival.is_some_and(|rival| rival < id || !is_heard) => {
+                    self.refuse(&one.described, super::ending::UNDER_WAY, tell);
+                }
+                (_, Some(_)) if !is_there && !is_over => self.followers.waiting.push(one),
+                // The other one has ended meanwhile, its sender is gone, or it gives way.
                 _ => self.begin(one.described, &one.about, tell),
             }
         }

@@ -626,6 +626,11 @@ impl Receiver {
         waits && self.announce.rewindable && !self.carries_messages()
     }
 
+    /// Whether its sender can send again what it has sent.
+    pub(super) fn is_rewindable(&self) -> bool {
+        self.announce.rewindable
+    }
+
     /// When the sender was last heard.
     pub(super) fn heard(&self) -> Time {
         self.heard

@@ -151,15 +151,22 @@ fn a_sender_that_brings_nothing_for_long_follows_the_one_that_follows_it() {
     both_are_complete(&bed, service, told, [first, second]);
 }
 
+/// A sender of `file` that all are to put in place together, with such a number.
+fn together(bed: &Bed, is_it: impl Fn(TransferId) -> bool) -> Source {
+    let sources = std::iter::repeat_with(|| Source::together(bed, &mut bed.again("file")));
+    let mut fitting = sources.filter(|source| is_it(source.id));
+    fitting.next().unwrap()
+}
+
 #[test]
-fn a_sender_that_puts_in_place_together_takes_over_from_one_that_others_follow() {
+fn a_sender_that_puts_in_place_together_takes_over_from_those_with_a_higher_number() {
     const LESS: usize = LONG / 4;
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LESS as u64 / 4, 0);
     let mut told = Told::default();
     let first = Source::of(&bed, &mut bed.file("file", LESS));
     let (mut service, mut first, mut second) = with_follower_of(&bed, &mut told, first);
-    let mut third = Source::together(&bed, &mut bed.again("file"));
+    let mut third = together(&bed, |id| id < first.id);
     let sources = &mut [&mut first, &mut second, &mut third];
     until(&mut service, sources, &mut told, |it| {
         it.totals.complete == 1
@@ -178,6 +185,98 @@ fn a_sender_that_puts_in_place_together_takes_over_from_one_that_others_follow()
         assert_eq!(reason, "the same content is sent anew");
     }
     assert_eq!(fs::read(bed.out("file")).unwrap().len(), LESS);
+}
+
+#[test]
+fn a_sender_that_puts_in_place_together_is_refused_beside_one_with_a_lower_number() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let mut service = bed.service(false, None);
+    bed.file("file", LONG);
+    let mut first = together(&bed, |_| true);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    let mut second = together(&bed, |id| id > first.id);
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete == 1
+    });
+    let refused = "another sender sends the same content";
+    assert_eq!(told.0, [format!("refused: {refused}"), "complete".into()]);
+    let outcome = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(outcome, Outcome::Refused(refused.into()));
+    let outcome = until_settled(&mut service, &mut first, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+}
+
+#[test]
+fn a_sender_that_puts_in_place_together_and_is_gone_takes_over_from_none() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let mut service = bed.service(false, None);
+    bed.file("file", LONG);
+    let mut first = together(&bed, |_| true);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    // It is heard once.
+    let mut second = together(&bed, |id| id < first.id);
+    while service.followers.len() == 0 {
+        first.turn();
+        second.turn();
+        service.turn(TURN, &mut |event| told.take(&event)).unwrap();
+    }
+    drop(second);
+    let outcome = until_settled(&mut service, &mut first, &mut told);
+    assert_eq!(outcome, Outcome::Complete, "{:?}", told.0);
+}
+
+/// What the second receiver of the same two senders does, which heard the other one first.
+#[test]
+fn a_sender_that_puts_in_place_together_takes_over_from_another_such_one_with_a_higher_number() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let mut service = bed.service(false, None);
+    bed.file("file", LONG);
+    let mut first = together(&bed, |_| true);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    let mut second = together(&bed, |id| id < first.id);
+    let sources = &mut [&mut first, &mut second];
+    until(&mut service, sources, &mut told, |it| {
+        it.totals.complete == 1
+    });
+    let outcome = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(outcome, Outcome::Complete, "{:?}", told.0);
+    let outcome = until_settled(&mut service, &mut first, &mut told);
+    assert_eq!(
+        outcome,
+        Outcome::Failed("the same content is sent anew".into())
+    );
+}
+
+#[test]
+fn a_sender_that_puts_in_place_together_and_was_started_again_takes_over() {
+    let bed = Bed::new();
+    let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
+    let mut told = Told::default();
+    let mut service = bed.service(false, None);
+    bed.file("file", LONG);
+    let mut first = together(&bed, |_| true);
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    let former = first.id;
+    drop(first);
+    let mut second = together(&bed, |id| id > former);
+    let outcome = until_settled(&mut service, &mut second, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(told.0, ["complete"]);
 }
 
 #[test]
