@@ -56,7 +56,7 @@ impl BufferReport {
             format!(
                 "the receive buffer is {granted} bytes, {asked} were asked for: under load datagrams will be lost \
                  and repeated; run `sysctl -w net.core.rmem_max={asked}` as root (and put net.core.rmem_max = {asked} \
-                 into /etc/sysctl.d/ to keep it), then restart the daemon"
+                 into /etc/sysctl.d/ to keep it), then start this program again"
             )
         })
     }

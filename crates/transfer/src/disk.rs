@@ -158,7 +158,7 @@ impl Expected {
         let claim = Claim::new(&spool, self.id.short().into_bytes());
         // This one may break off, too.
         if let Err(error) = spool.trim(self.partials_max.saturating_sub(1)) {
-            tracing::warn!("cannot remove what an old transfer left: {error}");
+            spool.warn(format!("cannot remove what an old transfer left: {error}"));
         }
         ReceivedFiles::new(claim, self.id, self.layout, self.limits)
     }

@@ -28,6 +28,7 @@ use crate::content::ReadError;
 use crate::instance::{Instance, InstanceEvent};
 use crate::send::Audience;
 use crate::spool::SpoolError;
+use crate::warnings::Warnings;
 
 /// A thread that reads or writes has woken the loop.
 const WAKE: Token = Token(0);
@@ -188,6 +189,7 @@ pub(crate) struct BulkHost {
     awaited: Vec<HostAddress>,
     /// What became of the interface, until it is polled.
     moved: Option<Moved>,
+    warnings: Warnings,
 }
 
 impl BulkHost {
@@ -223,8 +225,9 @@ impl BulkHost {
         node.open(RELAY, Instance::Relay(Box::new(accounts)));
         let waker =
             Waker::new(endpoint.registry(), WAKE).map_err(TransferError::system("make a waker"))?;
+        let warnings = Warnings::default();
         if let Some(warning) = endpoint.receive_buffer().warning() {
-            tracing::warn!("{warning}");
+            warnings.add(warning);
         }
         // Takes down which interface that is.
         endpoint.follow_interface();
@@ -237,6 +240,7 @@ impl BulkHost {
             told: Vec::new(),
             awaited,
             moved: None,
+            warnings,
         })
     }
 
@@ -477,6 +481,11 @@ impl BulkHost {
     /// Why it cannot join or leave the group, or follow its interface: once, until it can.
     pub(crate) fn poll_trouble(&mut self) -> Option<String> {
         self.endpoint.poll_trouble()
+    }
+
+    /// The next warning for the user.
+    pub(crate) fn poll_warning(&mut self) -> Option<String> {
+        self.warnings.take()
     }
 
     /// What became of the interface since the last call.

@@ -179,7 +179,16 @@ impl Service {
             // Waits until everything is written. A thread reports its error before it ends.
             let _ = thread.join();
         }
+        self.tell_warnings(tell);
         Ok(self.totals)
+    }
+
+    fn tell_warnings(&mut self, tell: &mut dyn FnMut(ReceiveEvent<'_>)) {
+        let (host, home) = (&mut self.host, self.home.as_deref());
+        let mut next = || host.poll_warning().or_else(|| home?.take_warning());
+        while let Some(problem) = next() {
+            tell(ReceiveEvent::Warning { problem: &problem });
+        }
     }
 
     /// One turn of the loop; it waits for at most `patience`.
@@ -203,6 +212,7 @@ impl Service {
         if let Some(problem) = self.host.poll_trouble() {
             tell(ReceiveEvent::Trouble { problem: &problem });
         }
+        self.tell_warnings(tell);
         if let Some(home) = self.home.as_deref()
             && let Some(is_shared) = home.take_news()
         {

@@ -337,7 +337,9 @@ impl ReceivedFiles {
         }
         // Everything is in place: if the folder stays, the next receiver removes it.
         if let Err(error) = self.folder.remove() {
-            tracing::warn!("cannot remove the folder of a transfer that is complete: {error}");
+            spool.warn(format!(
+                "cannot remove the folder of a transfer that is complete: {error}"
+            ));
         }
         Ok(())
     }

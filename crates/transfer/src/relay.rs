@@ -125,6 +125,14 @@ pub enum RelayEvent<'a> {
         /// What it cannot, and why, in words.
         problem: &'a str,
     },
+    /// Something that goes on in spite of it, and that a user could do something about: the receive
+    /// buffer is smaller than asked for.
+    Warning {
+        /// The group.
+        side: Side,
+        /// What it is, in words.
+        problem: &'a str,
+    },
 }
 
 /// The totals of a relay that has ended.
@@ -359,6 +367,10 @@ impl Service {
             if let Some(problem) = host.poll_trouble() {
                 let problem = &problem;
                 tell(RelayEvent::Trouble { side, problem });
+            }
+            while let Some(problem) = host.poll_warning() {
+                let problem = &problem;
+                tell(RelayEvent::Warning { side, problem });
             }
         }
     }

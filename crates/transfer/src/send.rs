@@ -160,6 +160,12 @@ pub enum SendEvent<'a> {
         /// What it cannot, and why, in words.
         problem: &'a str,
     },
+    /// Something that goes on in spite of it, and that a user could do something about: the receive
+    /// buffer is smaller than asked for.
+    Warning {
+        /// What it is, in words.
+        problem: &'a str,
+    },
 }
 
 /// The report of a transfer that has ended.
@@ -233,13 +239,16 @@ pub fn send(
     }
 }
 
-/// Tells of strangers in the group, and of what keeps this host from it.
+/// Tells of strangers in the group, of what keeps this host from it, and warnings.
 pub(crate) fn tell_trouble(host: &mut BulkHost, tell: &mut dyn FnMut(SendEvent<'_>)) {
     while let Some(stranger) = host.poll_stranger() {
         tell(SendEvent::Stranger(stranger));
     }
     if let Some(problem) = host.poll_trouble() {
         tell(SendEvent::Trouble { problem: &problem });
+    }
+    while let Some(problem) = host.poll_warning() {
+        tell(SendEvent::Warning { problem: &problem });
     }
 }
 

@@ -34,7 +34,7 @@ mod room;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use groupcast_core::text::printable;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, Stat, flock};
@@ -46,6 +46,7 @@ use self::room::Room;
 pub(crate) use self::room::{Claim, Reserved};
 use crate::beneath::{FileIdentity, Root, sync};
 use crate::manifest::{ContentId, Limits, SPOOL};
+use crate::warnings::Warnings;
 
 /// Why the target directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -90,12 +91,24 @@ pub(crate) struct Spool {
     durable: bool,
     /// Whether other users could write to the target when it was opened.
     is_shared: bool,
+    warnings: Arc<Warnings>,
 }
 
 impl Spool {
     /// Opens the target directory at `path`, and makes it if it does not exist. Finishes
     /// publications that a receiver that died there had begun.
+    #[cfg(test)]
     pub(crate) fn open(path: &Path, limits: &Limits, durable: bool) -> Result<Self, SpoolError> {
+        Self::open_and_warn(path, limits, durable, Arc::default())
+    }
+
+    /// The same; what its user could do something about goes to `warnings`.
+    pub(crate) fn open_and_warn(
+        path: &Path,
+        limits: &Limits,
+        durable: bool,
+        warnings: Arc<Warnings>,
+    ) -> Result<Self, SpoolError> {
         let failed = |source| SpoolError::Io {
             path: path.into(),
             source,
@@ -127,10 +140,16 @@ impl Spool {
             placing: Mutex::default(),
             durable,
             is_shared,
+            warnings,
         };
         spool.remove_streams().map_err(failed)?;
         spool.finish_publications(limits).map_err(failed)?;
         Ok(spool)
+    }
+
+    /// Tells the user of something that goes on in spite of it.
+    pub(crate) fn warn(&self, warning: String) {
+        self.warnings.add(warning);
     }
 
     /// Whether transfers are synchronised with the disk before they are reported complete.
@@ -157,14 +176,14 @@ impl Spool {
                 Ok(Finished::WasInPlace) => {
                     tracing::info!("what a complete transfer had left in {path} is removed");
                 }
-                Ok(Finished::Damaged) => tracing::warn!(
+                Ok(Finished::Damaged) => self.warn(format!(
                     "a transfer is half in place in {path}, and its list of files is damaged: send the \
                      same files again, or remove .groupcast/{} there",
                     printable(&folder.name)
-                ),
-                Err(problem) => tracing::warn!(
+                )),
+                Err(problem) => self.warn(format!(
                     "a transfer is half in place in {path}, and the rest cannot be: {problem}"
-                ),
+                )),
             }
         }
         Ok(())

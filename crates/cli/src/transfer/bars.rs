@@ -60,7 +60,8 @@ impl SendShown {
                 Self::Say(format!("sending to {}", number::receivers(*receivers)))
             }
             SendEvent::Stranger(stranger) => Self::Say(in_words_of(stranger)),
-            SendEvent::Trouble { problem } => Self::Say(warning(problem)),
+            SendEvent::Trouble { problem } => Self::Say(trouble(problem)),
+            SendEvent::Warning { problem } => Self::Say(warning(problem)),
             SendEvent::Progress {
                 progress,
                 names,
@@ -211,7 +212,8 @@ impl ReceiveShown {
     fn of(event: &ReceiveEvent<'_>) -> Option<Self> {
         Some(match event {
             ReceiveEvent::Stranger(stranger) => Self::Say(in_words_of(stranger)),
-            ReceiveEvent::Trouble { problem } => Self::Say(warning(problem)),
+            ReceiveEvent::Trouble { problem } => Self::Say(trouble(problem)),
+            ReceiveEvent::Warning { problem } => Self::Say(warning(problem)),
             ReceiveEvent::Shared { directory } => Self::Say(format!(
                 "warning: other users can write to {}: they can replace what arrives there",
                 printable(directory.as_os_str().as_encoded_bytes())
@@ -367,8 +369,13 @@ fn in_words_of(stranger: &Stranger) -> String {
 }
 
 /// What keeps a host from its group, for people.
-pub(super) fn warning(problem: &str) -> String {
+pub(super) fn trouble(problem: &str) -> String {
     format!("warning: {problem}; it is tried again each second")
+}
+
+/// What a user could do something about, for people.
+pub(super) fn warning(problem: &str) -> String {
+    format!("warning: {problem}")
 }
 
 /// A line above the bars, or on stderr where there is no terminal.

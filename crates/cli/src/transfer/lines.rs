@@ -138,6 +138,7 @@ pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
         SendEvent::Rate { rate } => json!({"event": "rate", "rate": rates::name(*rate)}),
         SendEvent::Stranger(it) => stranger(it),
         SendEvent::Trouble { problem } => json!({"event": "trouble", "problem": problem}),
+        SendEvent::Warning { problem } => json!({"event": "warning", "problem": problem}),
         _ => return None,
     })
 }
@@ -178,6 +179,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) -> Option<Value> {
     Some(match event {
         ReceiveEvent::Stranger(it) => stranger(it),
         ReceiveEvent::Trouble { problem } => json!({"event": "trouble", "problem": problem}),
+        ReceiveEvent::Warning { problem } => json!({"event": "warning", "problem": problem}),
         ReceiveEvent::Shared { directory } => {
             json!({"event": "shared", "directory": directory.to_string_lossy()})
         }

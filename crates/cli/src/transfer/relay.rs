@@ -220,7 +220,8 @@ fn in_words(event: &RelayEvent<'_>) -> Option<String> {
             option(*side),
             stranger.hint
         ),
-        RelayEvent::Trouble { problem, .. } => bars::warning(problem),
+        RelayEvent::Trouble { problem, .. } => bars::trouble(problem),
+        RelayEvent::Warning { problem, .. } => bars::warning(problem),
         _ => return None,
     })
 }
@@ -290,6 +291,9 @@ fn line(event: &RelayEvent<'_>) -> Option<Value> {
         }),
         RelayEvent::Trouble { side, problem } => {
             json!({"event": "trouble", "side": name(*side), "problem": problem})
+        }
+        RelayEvent::Warning { side, problem } => {
+            json!({"event": "warning", "side": name(*side), "problem": problem})
         }
         _ => return None,
     })

@@ -48,6 +48,13 @@ pub enum ReceiveEvent<'a> {
         /// What it cannot, and why, in words.
         problem: &'a str,
     },
+    /// Something that goes on in spite of it, and that a user could do something about: the receive
+    /// buffer is smaller than asked for, something of an earlier transfer in the directory cannot
+    /// be put in place or removed, or is removed to make room.
+    Warning {
+        /// What it is, in words.
+        problem: &'a str,
+    },
     /// The receiver is ready for transfers.
     Listening,
     /// A transfer is taken.

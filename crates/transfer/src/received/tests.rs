@@ -688,7 +688,9 @@ fn two_transfers_do_not_count_on_the_same_room() {
 fn what_broke_off_makes_room_if_that_is_enough() {
     let scratch = Scratch::new();
     let (mut first, second) = (large(&scratch, "first"), large(&scratch, "second"));
-    let spool = Arc::new(open(&scratch.path("out")).unwrap());
+    let (path, limits, warnings) = (scratch.path("out"), Limits::default(), Arc::default());
+    let spool = Spool::open_and_warn(&path, &limits, false, Arc::clone(&warnings));
+    let spool = Arc::new(spool.unwrap());
     spool.pretend_disk(SIZE * 5 / 4);
     receive_half(&spool, &mut first);
     let stop = AtomicBool::new(false);
@@ -710,6 +712,9 @@ fn what_broke_off_makes_room_if_that_is_enough() {
         give(&mut taken, &mut second_files, index);
     }
     assert!(!kept());
+    let warning = warnings.take().expect("the user hears of it");
+    assert!(warning.contains("another one needs the room"), "{warning}");
+    assert_eq!(warnings.take(), None);
     taken.publish().unwrap();
 }
 

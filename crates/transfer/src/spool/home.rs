@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Spool, SpoolError};
 use crate::manifest::Limits;
+use crate::warnings::Warnings;
 
 /// A target directory, in use by one receiver.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(crate) struct Home {
     limits: Limits,
     durable: bool,
     spool: Mutex<Arc<Spool>>,
+    warnings: Arc<Warnings>,
     /// One of the constants below.
     news: AtomicU8,
 }
@@ -31,14 +33,16 @@ impl Home {
     /// It was opened anew, and they can.
     const SHARED: u8 = 2;
 
-    /// Opens it: see [`Spool::open`].
+    /// Opens it: see [`Spool::open_and_warn`].
     pub(crate) fn open(path: &Path, limits: &Limits, durable: bool) -> Result<Self, SpoolError> {
-        let spool = Spool::open(path, limits, durable)?;
+        let warnings = Arc::new(Warnings::default());
+        let spool = Spool::open_and_warn(path, limits, durable, Arc::clone(&warnings))?;
         Ok(Self {
             path: path.into(),
             limits: *limits,
             durable,
             spool: Mutex::new(Arc::new(spool)),
+            warnings,
             news: AtomicU8::new(Self::OLD),
         })
     }
@@ -48,7 +52,8 @@ impl Home {
     pub(crate) fn spool(&self) -> Result<Arc<Spool>, SpoolError> {
         let mut spool = self.lock();
         if !spool.is_there() {
-            let anew = Spool::open(&self.path, &self.limits, self.durable)?;
+            let warnings = Arc::clone(&self.warnings);
+            let anew = Spool::open_and_warn(&self.path, &self.limits, self.durable, warnings)?;
             let news = match anew.is_shared() {
                 true => Self::SHARED,
                 false => Self::RENEWED,
@@ -71,6 +76,11 @@ impl Home {
             Self::OLD => None,
             news => Some(news == Self::SHARED),
         }
+    }
+
+    /// The next warning for the user. Waits for no disk.
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        self.warnings.take()
     }
 
     /// The path of the directory.

@@ -14,6 +14,8 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
+use groupcast_core::text::printable;
+
 use super::Spool;
 
 /// The promises of room.
@@ -209,11 +211,11 @@ impl Spool {
                 break;
             }
             gained += self.folder.size(&name)?;
-            tracing::info!(
-                "what has arrived of the transfer {} is removed: another one needs the room",
-                String::from_utf8_lossy(&name)
-            );
             self.folder.remove(&name)?;
+            self.warn(format!(
+                "what had arrived of the transfer {}, which broke off, is removed: another one needs the room",
+                printable(&name)
+            ));
         }
         Ok(())
     }

@@ -559,6 +559,31 @@ fn a_directory_that_is_removed_while_the_receiver_runs_is_made_anew() {
     assert!(!spool(), "nothing is left");
 }
 
+/// Of a receiver that is a command nobody reads the log.
+#[test]
+fn the_user_is_told_what_an_earlier_receiver_has_left_half_in_place() {
+    let bed = Bed::new();
+    let left = service_folder(&bed).join("0123456789abcdef");
+    fs::create_dir_all(&left).unwrap();
+    for name in ["publishing", "manifest"] {
+        fs::write(left.join(name), "damaged").unwrap();
+    }
+    let mut service = bed.service(false, None);
+    let mut told = Vec::new();
+    for _ in 0..3 {
+        let mut tell = |event: ReceiveEvent<'_>| {
+            if let ReceiveEvent::Warning { problem } = event {
+                told.push(problem.to_owned());
+            }
+        };
+        service.turn(Duration::ZERO, &mut tell).unwrap();
+    }
+    // There may be one about the receive buffer, too.
+    told.retain(|problem| problem.contains("half in place"));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].contains("/0123456789abcdef there"), "{told:?}");
+}
+
 /// The receiver's own folder.
 fn service_folder(bed: &Bed) -> PathBuf {
     bed.scratch.path("out/.groupcast")
