@@ -410,10 +410,6 @@ impl Publisher<'_> {
                 told.map_err(|failure| failure.help("everything was accepted"))?;
                 Ok(ExitCode::SUCCESS)
             }
-            Err(failure) if outcome.accepted == outcome.sent => {
-                let all = format!("all {} messages sent were accepted", outcome.sent);
-                Err(failure.help(all))
-            }
             Err(failure) => Err(failure.help(format!(
                 "{} of {} messages sent were accepted; {} {} is the first that was not",
                 outcome.accepted,

@@ -153,8 +153,17 @@ fn what_is_taken_is_said_and_nothing_stays_behind() {
     let error = Daemon::start(config.clone()).err().unwrap();
     assert!(error.to_string().contains("is in use"), "{error}");
 
+    let apart = directory.config("other", multicast);
+    let shared = Config {
+        history: config.history.clone(),
+        ..apart.clone()
+    };
+    let error = Daemon::start(shared).err().unwrap();
+    assert!(error.to_string().contains("another process"), "{error}");
+
     let other = Config {
-        endpoint: directory.config("other", multicast).endpoint,
+        endpoint: apart.endpoint,
+        history: apart.history,
         name: "other".into(),
         ..config.clone()
     };
