@@ -116,7 +116,7 @@ const LIVE: &[&str] = &["test", "--workspace", "--no-fail-fast", "--test", "live
 /// by `--show-output` behind these.
 const LIVE_ALONE: &[&str] = &["--ignored", "--test-threads=1", "--skip=waiting::"];
 /// Those of them that wait nearly all their time, beside each other.
-const LIVE_WAITING: &[&str] = &["--ignored", "--test-threads=3", "waiting::"];
+const LIVE_WAITING: &[&str] = &["--ignored", "--test-threads=4", "waiting::"];
 
 /// `cargo xtask test …`
 pub(crate) fn task(args: &[String]) -> Result<(), Failure> {

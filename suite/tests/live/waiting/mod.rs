@@ -1,5 +1,5 @@
 //! Tests that wait nearly all their time: for somebody to be missed, to come back, to be told.
-//! Three of them beside each other leave the processors free for half the time.
+//! Four of them beside each other leave the processors free for half the time.
 
 mod bimodal;
 mod bus_book;
