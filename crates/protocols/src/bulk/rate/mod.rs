@@ -36,8 +36,9 @@
 //!
 //! The first epoch that judges a path shows how long its round trip is, if none at a lower rate
 //! did: too little was sent to it, or its answers were on their way yet. A long one may be the
-//! queue of others, so the next epoch is sent at a much lower rate, once. Until a receiver was
-//! heard for the first time, the rate neither grows nor falls for it, for a second at most.
+//! queue of others, so the next epoch is sent at a much lower rate, once; not if it is the very
+//! first epoch that judges. Until a receiver was heard for the first time, the rate neither grows
+//! nor falls for it, for a second at most.
 //!
 //! A few receivers that hold the rate far below what the others take can be left behind (`few`),
 //! where they are served later.

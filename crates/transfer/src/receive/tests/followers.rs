@@ -53,6 +53,15 @@ fn two_senders_of_one_content_are_both_told_that_the_receiver_is_stopped() {
     }
 }
 
+/// A service that takes what `source` sends.
+fn that_takes(bed: &Bed, told: &mut Told, source: &mut Source) -> Service {
+    let mut service = bed.service(false, None);
+    until(&mut service, &mut [source], told, |it| {
+        it.transfers.len() == 1
+    });
+    service
+}
+
 /// A receiver of `file` with a slow disk, its first sender, and a second one that follows that.
 pub(super) fn with_follower(bed: &Bed, told: &mut Told) -> (Service, Source, Source) {
     let first = Source::of(bed, &mut bed.file("file", LONG));
@@ -61,10 +70,7 @@ pub(super) fn with_follower(bed: &Bed, told: &mut Told) -> (Service, Source, Sou
 
 /// The same with this first sender of `file`.
 fn with_follower_of(bed: &Bed, told: &mut Told, mut first: Source) -> (Service, Source, Source) {
-    let mut service = bed.service(false, None);
-    until(&mut service, &mut [&mut first], told, |it| {
-        it.transfers.len() == 1
-    });
+    let mut service = that_takes(bed, told, &mut first);
     let mut second = Source::of(bed, &mut bed.again("file"));
     let sources = &mut [&mut first, &mut second];
     until(&mut service, sources, told, |it| {
@@ -158,6 +164,13 @@ fn together(bed: &Bed, is_it: impl Fn(TransferId) -> bool) -> Source {
     fitting.next().unwrap()
 }
 
+/// A service that takes what such a sender sends.
+fn with_one_together(bed: &Bed, told: &mut Told) -> (Service, Source) {
+    bed.file("file", LONG);
+    let mut first = together(bed, |_| true);
+    (that_takes(bed, told, &mut first), first)
+}
+
 #[test]
 fn a_sender_that_puts_in_place_together_takes_over_from_those_with_a_higher_number() {
     const LESS: usize = LONG / 4;
@@ -192,12 +205,7 @@ fn a_sender_that_puts_in_place_together_is_refused_beside_one_with_a_lower_numbe
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
     let mut told = Told::default();
-    let mut service = bed.service(false, None);
-    bed.file("file", LONG);
-    let mut first = together(&bed, |_| true);
-    until(&mut service, &mut [&mut first], &mut told, |it| {
-        it.transfers.len() == 1
-    });
+    let (mut service, mut first) = with_one_together(&bed, &mut told);
     let mut second = together(&bed, |id| id > first.id);
     let sources = &mut [&mut first, &mut second];
     until(&mut service, sources, &mut told, |it| {
@@ -216,12 +224,7 @@ fn a_sender_that_puts_in_place_together_and_is_gone_takes_over_from_none() {
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
     let mut told = Told::default();
-    let mut service = bed.service(false, None);
-    bed.file("file", LONG);
-    let mut first = together(&bed, |_| true);
-    until(&mut service, &mut [&mut first], &mut told, |it| {
-        it.transfers.len() == 1
-    });
+    let (mut service, mut first) = with_one_together(&bed, &mut told);
     // It is heard once.
     let mut second = together(&bed, |id| id < first.id);
     while service.followers.len() == 0 {
@@ -240,12 +243,7 @@ fn a_sender_that_puts_in_place_together_takes_over_from_another_such_one_with_a_
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
     let mut told = Told::default();
-    let mut service = bed.service(false, None);
-    bed.file("file", LONG);
-    let mut first = together(&bed, |_| true);
-    until(&mut service, &mut [&mut first], &mut told, |it| {
-        it.transfers.len() == 1
-    });
+    let (mut service, mut first) = with_one_together(&bed, &mut told);
     let mut second = together(&bed, |id| id < first.id);
     let sources = &mut [&mut first, &mut second];
     until(&mut service, sources, &mut told, |it| {
@@ -265,12 +263,7 @@ fn a_sender_that_puts_in_place_together_and_was_started_again_takes_over() {
     let bed = Bed::new();
     let _slow = Slow::new(bed.scratch.path("out"), LONG as u64 / 4, 0);
     let mut told = Told::default();
-    let mut service = bed.service(false, None);
-    bed.file("file", LONG);
-    let mut first = together(&bed, |_| true);
-    until(&mut service, &mut [&mut first], &mut told, |it| {
-        it.transfers.len() == 1
-    });
+    let (mut service, first) = with_one_together(&bed, &mut told);
     let former = first.id;
     drop(first);
     let mut second = together(&bed, |id| id > former);
