@@ -17,6 +17,7 @@ use groupcast_session::rekey::Fingerprint;
 use groupcast_tls::Server;
 
 use crate::failure::{Failure, printed, tell};
+use crate::number::number_of;
 use crate::{order, target};
 
 /// Run the daemon of this host.
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     /// Read this configuration file (TOML)
     #[arg(short = 'c', long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Read and check the configuration and the key, say what would run, and run nothing
+    /// Read and check the configuration, the key and what other files it names, say what would run,
+    /// and run nothing
     #[arg(long)]
     check: bool,
     #[arg(long, value_name = "N", help = help("name"))]
@@ -122,17 +124,18 @@ fn read(path: Option<&Path>, options: Options) -> Result<Config, DaemonConfigErr
 
 /// Prints what would run.
 fn check(config: &Config) -> Result<ExitCode, Failure> {
-    if let Some(path) = &config.client_token {
-        Key::load(path).map_err(Failure::failed)?;
-    }
     let tls = config.tls.as_ref().map(Server::load);
     let tls = tls.transpose().map_err(Failure::failed)?;
     let reach = match &config.endpoint.group {
         Group::Multicast(group) => {
             let most = config.endpoint.copies_max;
-            format!("multicast to {group} (with copies to at most {most} daemons without)")
+            let most = number_of(most as u64, "daemon", "daemons");
+            format!("multicast to {group} (with copies to at most {most} without)")
         }
-        Group::Mesh(peers) => format!("no multicast, unicast to {} peers", peers.len()),
+        Group::Mesh(peers) => {
+            let peers = number_of(peers.len() as u64, "peer", "peers");
+            format!("no multicast, unicast to {peers}")
+        }
     };
     let security = match &config.security {
         Security::Key(path) => {
@@ -142,6 +145,7 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         }
         Security::Insecure => "no key".into(),
     };
+    Daemon::check(config).map_err(failed)?;
     let over_tcp = match (config.client_listen, &tls) {
         (None, _) => String::new(),
         (Some(address), None) => format!(", and over TCP at {address}, in clear"),

@@ -211,6 +211,22 @@ fn a_configuration_is_checked_without_a_start() {
     let path = host.write("daemon.toml", "key = \"no.key\"\n");
     host.run(&["daemon", "--check", "-c", &path])
         .fails_with(1, &["no.key"]);
+    for (text, code, said) in [
+        ("spill_dir = \"no\"", 1, "`spill_dir`"),
+        ("history = \"daemon.toml.key\"", 1, "not a history"),
+        ("log_file = \"no/x\"", 1, "cannot append log lines"),
+        (
+            "client_listen = \"127.0.0.1:4811\"\nclient_token = \"no\"",
+            1,
+            "client_token: there is no token",
+        ),
+        ("metrics = 9812", 2, "for example \"9812\""),
+    ] {
+        host.write("daemon.toml.key", "no history");
+        let path = host.write("daemon.toml", format!("insecure = true\n{text}\n"));
+        host.run(&["daemon", "--check", "-c", &path])
+            .fails_with(code, &[said]);
+    }
     let path = host.write("daemon.toml", "insecure = true\nring.preset = \"wam\"\n");
     host.run(&["daemon", "--check", "-c", &path])
         .fails_with(2, &["there is no `wam`", "did you mean `wan`?"]);

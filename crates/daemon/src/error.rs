@@ -17,6 +17,9 @@ pub enum DaemonError {
     /// The key file cannot be read, or holds no key.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The file of the token that clients must have cannot be read, or holds none.
+    #[error("client_token: {}", of_token(.0))]
+    Token(KeyError),
     /// The files for TLS cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -69,6 +72,15 @@ pub enum DaemonError {
     #[error("cannot write the history {}: {source}", .path.display())]
     History {
         /// The path of the socket or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The log cannot be written. Only [`Daemon::check`](crate::Daemon::check) says so: the log of
+    /// a daemon is set up before it.
+    #[error("cannot append log lines to {}: {source}", .path.display())]
+    LogFile {
+        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -184,12 +196,29 @@ impl DaemonError {
             Self::Spill { .. } => {
                 Some("make a directory that this user can write, and name it as `spill_dir`".into())
             }
+            Self::Token(KeyError::Missing { path }) => Some(format!(
+                "`groupcast keygen {}` makes one, of which clients name a copy with --token",
+                path.display()
+            )),
+            Self::LogFile { .. } => {
+                Some("name a file that this user can write as `log_file`".into())
+            }
             Self::Process { needs, .. } => Some(format!(
                 "give the process {needs}, or leave the setting of [process] out"
             )),
             Self::NameInUse { .. } => Some("choose another with --name N".into()),
-            Self::Key(_) | Self::Tls(_) | Self::Net(_) | Self::System { .. } => None,
+            Self::Key(_) | Self::Token(_) | Self::Tls(_) | Self::Net(_) | Self::System { .. } => {
+                None
+            }
         }
+    }
+}
+
+/// What is wrong with the file of a token, which is written as a key is.
+fn of_token(error: &KeyError) -> String {
+    match error {
+        KeyError::Missing { path } => format!("there is no token file {}", path.display()),
+        other => other.to_string(),
     }
 }
 

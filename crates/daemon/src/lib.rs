@@ -28,6 +28,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod beforehand;
 mod bimodal;
 mod bus;
 mod client_calls;

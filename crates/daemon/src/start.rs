@@ -97,7 +97,8 @@ pub(crate) fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonE
     let Some(path) = &config.client_token else {
         return Ok(None);
     };
-    let token = AccessToken::from_bytes(*Key::load(path)?.as_bytes());
+    let token = Key::load(path).map_err(DaemonError::Token)?;
+    let token = AccessToken::from_bytes(*token.as_bytes());
     if let Security::Key(key) = &config.security
         && AccessToken::from_bytes(*Key::load(key)?.as_bytes()) == token
     {

@@ -10,7 +10,7 @@ mod read;
 mod write;
 
 pub use read::{History, HistoryError, Joined, read_history};
-pub use write::{HistoryWriter, OrderedBy, write_line, write_start};
+pub use write::{HistoryWriter, OrderedBy, is_history, write_line, write_start};
 
 /// The version of the schema that this crate writes. It reads all up to it: version 1 has neither
 /// the services `k-resilient:K` and `majority` nor gaps of ordered messages, version 2 neither

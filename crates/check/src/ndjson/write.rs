@@ -122,6 +122,15 @@ impl<W: Write> HistoryWriter<W> {
     }
 }
 
+/// Whether a history can go on in the file at `path`: it is empty, or begins as all histories do.
+/// Only reads.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn is_history(path: &Path) -> io::Result<bool> {
+    begins_as_history(&mut File::open(path)?)
+}
+
 /// Whether the file is empty or begins as all histories do, be it torn in its first line. Leaves
 /// the position anywhere.
 fn begins_as_history(file: &mut File) -> io::Result<bool> {

@@ -287,16 +287,25 @@ impl Options {
     fn set(&mut self, key: &str, value: &DeValue<'_>) -> Result<(), Wrong> {
         match key {
             "name" => self.name = Some(text(value)?.to_owned()),
-            "listen" => self.listen = Some(parsed(value)?),
+            "listen" => self.listen = Some(parsed(value, "\"10.0.0.5:4810\"")?),
             "multicast" => self.multicast = Some(address(value)?),
             "ttl" => self.ttl = Some(time_to_live(value)?),
             "multicast_loop" => self.multicast_loop = Some(read::flag(written(value))?),
             "peer" => self.peer = Some(list(value, "[\"10.0.0.6:4810\"]", address)?),
             "socket" => self.socket = Some(text(value)?.into()),
             "client_listen" => self.client_listen = Some(address(value)?),
-            "bus" => self.bus = Some(list(value, "[\"127.0.0.1:4812\"]", parsed)?),
+            "bus" => {
+                let address = |item: &_| parsed(item, "\"127.0.0.1:4812\"");
+                self.bus = Some(list(value, "[\"127.0.0.1:4812\"]", address)?);
+            }
             "bus_trace" => self.bus_trace = Some(text(value)?.into()),
-            "metrics" => self.metrics = Some(parsed(value)?),
+            "metrics" => {
+                let example = match written(value) {
+                    Written::Integer(port) => format!("\"{port}\""),
+                    _ => "\"127.0.0.1:9812\"".to_owned(),
+                };
+                self.metrics = Some(parsed(value, &example)?);
+            }
             "spill_dir" => self.spill_dir = Some(text(value)?.into()),
             "client_token" => self.client_token = Some(text(value)?.into()),
             "tls_certificate" => self.tls_certificate = Some(text(value)?.into()),
@@ -323,24 +332,31 @@ impl Options {
 }
 
 pub(super) fn text<'a>(value: &'a DeValue<'_>) -> Result<&'a str, Wrong> {
+    text_such_as(value, "\"a name\"")
+}
+
+/// A text, of which `example` is one.
+fn text_such_as<'a>(value: &'a DeValue<'_>, example: &str) -> Result<&'a str, Wrong> {
     match value {
         DeValue::String(text) => Ok(text),
-        _ => written(value).mistyped("a string", "\"a name\""),
+        _ => written(value).mistyped("a string", example),
     }
 }
 
-fn parsed<T: FromStr<Err = String>>(value: &DeValue<'_>) -> Result<T, Wrong> {
-    text(value)?.parse().map_err(|message: String| {
-        let (message, help) = message.split_once(": ").unwrap_or((&message, ""));
-        Wrong {
-            message: message.to_owned(),
-            help: help.to_owned(),
-        }
-    })
+fn parsed<T: FromStr<Err = String>>(value: &DeValue<'_>, example: &str) -> Result<T, Wrong> {
+    text_such_as(value, example)?
+        .parse()
+        .map_err(|message: String| {
+            let (message, help) = message.split_once(": ").unwrap_or((&message, ""));
+            Wrong {
+                message: message.to_owned(),
+                help: help.to_owned(),
+            }
+        })
 }
 
 pub(super) fn address<T: FromStr>(value: &DeValue<'_>) -> Result<T, Wrong> {
-    let text = text(value)?;
+    let text = text_such_as(value, "\"10.0.0.6:4810\"")?;
     text.parse().map_err(|_| Wrong {
         message: format!("`{text}` is not an address and a port"),
         help: "write them in digits, for example \"10.0.0.6:4810\"".into(),

@@ -77,8 +77,8 @@ name = \"host-1\"
 key = \"cluster.key\"
 ```
 
-`groupcast daemon --check -c FILE` reads and checks the file and the key, and runs nothing. Each key below has its meaning, its values, its default, and the effect of a wrong
-value.
+`groupcast daemon --check -c FILE` reads and checks the file, the key, the token and the files of TLS, and whether this user could use the sockets, files and directories that the file
+names; it runs, writes and makes nothing. What a running daemon uses is no fault. Each key below has its meaning, its values, its default, and the effect of a wrong value.
 
 ## Environment, log and signals
 

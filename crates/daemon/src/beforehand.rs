@@ -1,0 +1,232 @@
+//! What can be said of a configuration's files and directories before a daemon starts, without
+//! writing or making anything.
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::net::SocketAddr;
+use std::path::Path;
+
+use groupcast_check::ndjson::is_history;
+use rustix::fs::{Access, AtFlags, CWD, OFlags};
+use rustix::io::Errno;
+
+use crate::Daemon;
+use crate::config::{BusAddress, Config};
+use crate::error::DaemonError;
+use crate::start::load_token;
+use crate::trace::Traces;
+
+impl Daemon {
+    /// Whether this user's daemon could use the files and directories that `config` names: the
+    /// token, sockets, history, log, traces and the directory for slow clients. Opens some of them,
+    /// and writes and makes none; what a running daemon uses is not refused.
+    ///
+    /// # Errors
+    /// What [`start`](Self::start) would say; of the log, what [`log_to`](crate::log_to) would.
+    pub fn check(config: &Config) -> Result<(), DaemonError> {
+        load_token(config)?;
+        if let Some(path) = &config.spill_dir {
+            is_directory_to_write(path).map_err(|source| DaemonError::Spill {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        if let Some(path) = &config.history {
+            can_go_on(path).map_err(|source| DaemonError::History {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        config.bus_trace.as_deref().map(Traces::open).transpose()?;
+        can_listen(&config.socket)?;
+        for path in config.bus.iter().filter_map(BusAddress::path) {
+            can_listen(path).map_err(|error| DaemonError::Bus(Box::new(error)))?;
+        }
+        if let Some(path) = &config.log_file {
+            can_append(path).map_err(|source| DaemonError::LogFile {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a socket can be made at `path`, or is there.
+fn can_listen(path: &Path) -> Result<(), DaemonError> {
+    let failed = |source| DaemonError::Socket {
+        path: path.to_owned(),
+        source,
+    };
+    SocketAddr::from_pathname(path).map_err(failed)?;
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(DaemonError::NotASocket {
+            path: path.to_owned(),
+        }),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(error)),
+        // One that is there is replaced.
+        _ => can_make(path).map_err(failed),
+    }
+}
+
+/// Whether a history can be begun at `path`, or goes on there.
+fn can_go_on(path: &Path) -> io::Result<()> {
+    can_append(path)?;
+    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    match is_file && !is_history(path)? {
+        true => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the file holds something that is not a history",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Whether lines can be appended to the file at `path`, or it can be made.
+fn can_append(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    match options.append(true).custom_flags(flags).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => can_make(path),
+        opened => opened.map(drop),
+    }
+}
+
+/// Whether a file can be made at `path`.
+fn can_make(path: &Path) -> io::Result<()> {
+    match path.parent().filter(|it| !it.as_os_str().is_empty()) {
+        Some(directory) => is_directory_to_write(directory),
+        None => is_directory_to_write(Path::new(".")),
+    }
+}
+
+fn is_directory_to_write(path: &Path) -> io::Result<()> {
+    if !fs::metadata(path)?.is_dir() {
+        return Err(Errno::NOTDIR.into());
+    }
+    let access = Access::WRITE_OK | Access::EXEC_OK;
+    match rustix::fs::accessat(CWD, path, access, AtFlags::EACCESS) {
+        // Some containers forbid the question.
+        Ok(()) | Err(Errno::NOSYS | Errno::PERM) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::config::Options;
+
+    /// Sets options, given the path of each name.
+    type Set<'a> = &'a dyn Fn(&mut Options, &dyn Fn(&str) -> PathBuf);
+
+    /// What is wrong with this option, in a directory with a file `file` that holds something, a
+    /// history `h.ndjson`, and a socket.
+    fn said(directory: &Path, set: Set<'_>) -> String {
+        let at = |name: &str| directory.join(name);
+        let mut options = Options {
+            name: Some("a".into()),
+            insecure: Some(true),
+            socket: Some(at("a.sock")),
+            ..Options::default()
+        };
+        set(&mut options, &at);
+        match Daemon::check(&Config::build(None, options).unwrap()) {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error}; {}", error.help().unwrap_or_default()),
+        }
+    }
+
+    #[test]
+    fn what_a_start_would_refuse_is_said_and_nothing_is_made() {
+        let directory = std::env::temp_dir().join(format!("gc-beforehand-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("file"), "something").unwrap();
+        let history = "{\"event\":\"start\",\"schema\":4}\n";
+        fs::write(directory.join("h.ndjson"), history).unwrap();
+        let _listener = std::os::unix::net::UnixListener::bind(directory.join("is.sock")).unwrap();
+        let said = |set: Set<'_>| said(&directory, set);
+
+        assert_eq!(said(&|_, _| ()), "");
+        let good = |options: &mut Options, at: &dyn Fn(&str) -> PathBuf| {
+            options.socket = Some(at("is.sock"));
+            options.bus = Some(vec![BusAddress::Unix(at("bus.sock"))]);
+            options.bus_trace = Some(at(""));
+            options.spill_dir = Some(at(""));
+            options.history = Some(at("h.ndjson"));
+            options.log_file = Some(at("new.log"));
+        };
+        assert_eq!(said(&good), "");
+        let new = |options: &mut Options, at: &dyn Fn(&str) -> PathBuf| {
+            options.history = Some(at("new.ndjson"));
+            options.log_file = Some(at("file"));
+        };
+        assert_eq!(said(&new), "");
+
+        let refused: [(Set<'_>, &str); 11] = [
+            (&|it, at| it.spill_dir = Some(at("no")), "`spill_dir`"),
+            (&|it, at| it.spill_dir = Some(at("file")), "`spill_dir`"),
+            (
+                &|it, at| {
+                    it.bus = Some(vec![BusAddress::Unix(at("bus.sock"))]);
+                    it.bus_trace = Some(at("no"));
+                },
+                "--bus-trace",
+            ),
+            (&|it, at| it.history = Some(at("no/x")), "--history"),
+            (&|it, at| it.history = Some(at("file")), "not a history"),
+            (
+                &|it, at| it.log_file = Some(at("no/x")),
+                "cannot append log lines",
+            ),
+            (
+                &|it, at| it.log_file = Some(at("")),
+                "cannot append log lines",
+            ),
+            (&|it, at| it.socket = Some(at("file")), "is no socket"),
+            (&|it, at| it.socket = Some(at("no/x")), "cannot listen"),
+            (
+                &|it, at| it.socket = Some(at(&"x".repeat(120))),
+                "107 bytes",
+            ),
+            (
+                &|it, at| it.bus = Some(vec![BusAddress::Unix(at("file"))]),
+                "--bus unix:PATH",
+            ),
+        ];
+        for (set, expected) in refused {
+            let said = said(set);
+            assert!(said.contains(expected), "{expected} in {said:?}");
+        }
+        let token = |options: &mut Options, at: &dyn Fn(&str) -> PathBuf| {
+            options.client_listen = Some(([127, 0, 0, 1], 4811).into());
+            options.client_token = Some(at("no"));
+        };
+        let said = said(&token);
+        assert!(
+            said.starts_with("client_token: there is no token file"),
+            "{said}"
+        );
+        assert!(
+            said.contains("groupcast keygen") && !said.contains("first host"),
+            "{said}"
+        );
+
+        let entries = fs::read_dir(&directory).unwrap();
+        let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["file", "h.ndjson", "is.sock"]);
+        assert_eq!(
+            fs::read_to_string(directory.join("file")).unwrap(),
+            "something"
+        );
+        assert_eq!(
+            fs::read_to_string(directory.join("h.ndjson")).unwrap(),
+            history
+        );
+        fs::remove_dir_all(&directory).unwrap();
+    }
+}
