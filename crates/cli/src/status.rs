@@ -8,6 +8,7 @@ use groupcast_client::Client;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::number::number_of;
 use crate::table::Table;
 use crate::target::{Target, print};
 
@@ -225,9 +226,15 @@ fn network(status: &Value) -> String {
     let reach = match &reach["multicast"] {
         Value::String(group) => match items(&reach["copies"]).len() {
             0 => format!("multicast {group}"),
-            count => format!("multicast {group} with copies to {count} daemons without"),
+            count => {
+                let daemons = number_of(count as u64, "daemon", "daemons");
+                format!("multicast {group} with copies to {daemons} without")
+            }
         },
-        _ => format!("unicast to {} peers", items(&reach["peers"]).len()),
+        _ => {
+            let peers = items(&reach["peers"]).len() as u64;
+            format!("unicast to {}", number_of(peers, "peer", "peers"))
+        }
     };
     let secured = match status["secured"].as_bool() {
         Some(true) => "encrypted",
@@ -314,7 +321,7 @@ mod tests {
         status["reach"] = json!({"peers": ["10.0.0.4:4810"], "copies": ["10.0.0.4:4810"]});
         assert_eq!(
             network(&status),
-            "10.0.0.1:4810, unicast to 1 peers, encrypted"
+            "10.0.0.1:4810, unicast to 1 peer, encrypted"
         );
     }
 

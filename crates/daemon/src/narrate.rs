@@ -79,6 +79,7 @@ impl Narrator {
     ) {
         let reach = match &config.endpoint.group {
             Group::Multicast(group) => format!("multicast to {group}"),
+            Group::Mesh(peers) if peers.len() == 1 => "no multicast, unicast to 1 peer".to_owned(),
             Group::Mesh(peers) => format!("no multicast, unicast to {} peers", peers.len()),
         };
         tracing::info!(
