@@ -105,7 +105,10 @@ fn exec(
     command.args(arguments).stdin(input).stdout(output);
     let status = command
         .status()
-        .map_err(|error| Failure::failed(format!("cannot run `{program}`: {error}")))?;
+        .map_err(|error| {
+            let failure = Failure::failed(format!("cannot run `{program}`: {error}"));
+            failure.help("--exec takes a program and its arguments, each a word of its own; a shell is `--exec sh -c '…'`")
+        })?;
     // With the last of the process's sockets closed, what it sent is on its way to the end.
     drop(command);
     if let Some(relay) = relay {
