@@ -600,6 +600,23 @@ fn two_receivers_of_one_name_are_told_so_at_once() {
     assert!(group.host.read("two.err").contains("is called one too"));
 }
 
+/// Nobody has been told of receivers before: who has answered so far is called by its name.
+#[test]
+fn a_sender_that_is_stopped_while_it_waits_calls_receivers_by_name() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(300_000)).unwrap();
+    let _one = group.receiver("one", &["--json"]);
+    let mut command = group.command(&["send", "file", "--require", "absent", "--json"]);
+    let mut sender = group.host.launch("send", &mut command);
+    until("it waits", || !group.lines("send").is_empty());
+    std::thread::sleep(Duration::from_millis(1_200));
+    assert_eq!(sender.terminate(), 1);
+    let said = group.lines("send");
+    let settled = said.iter().filter(|line| line["event"] == "settled");
+    let names: Vec<&str> = settled.map(|it| it["receiver"].as_str().unwrap()).collect();
+    assert_eq!(names, ["one"], "{said:?}");
+}
+
 #[test]
 fn a_receiver_that_refuses_is_named_and_not_waited_for() {
     let group = Group::new();
@@ -607,7 +624,8 @@ fn a_receiver_that_refuses_is_named_and_not_waited_for() {
     let mut pipe = group.receiver("pipe", &["--out", "-"]);
     let begun = Instant::now();
     let sent = group.send(&["file"]);
-    sent.fails_with(3, &["pipe: refused: this receiver takes a stream only"]);
+    let told = "pipe: refused: this receiver takes a stream only";
+    sent.fails_with(3, &[told, "first mend what is said above"]);
     assert!(begun.elapsed() < Duration::from_secs(15));
     // It takes one transfer, and that was it.
     assert_eq!(pipe.wait(), 1);
@@ -626,7 +644,12 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
     host.run(&["send", "group.key", "--insecure", "--group", "10.0.0.1:5"])
         .fails_with(2, &["not a multicast address"]);
     run(&["send", "missing", "--insecure"]).fails_with(1, &["missing"]);
+    run(&["send", "group.key", "--insecure", "--require", "a,rl/b1"])
+        .fails_with(2, &["required by its own, `b1`"]);
     run(&["send", "/", "--insecure"]).fails_with(2, &["no name"]);
+    run(&["send", "/proc/cpuinfo", "--insecure"]).fails_with(2, &["/proc/cpuinfo"]);
+    fs::create_dir_all(group.path("kept/.groupcast")).unwrap();
+    run(&["send", "kept/.groupcast", "--insecure"]).fails_with(1, &[".groupcast"]);
     run(&["send", "-", "group.key", "--insecure"]).fails_with(2, &["standard input"]);
     run(&[
         "send",

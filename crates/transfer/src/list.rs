@@ -10,6 +10,7 @@
 //! Receivers of older releases refuse the first transfer, and get everything. If no receiver holds
 //! anything, all get everything, and no file is read for hashes.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -154,6 +155,7 @@ fn send(
     let id = host.bulk().send(now, transfer)?;
     host.accounts().open(id.number);
     let (mut answers, mut came) = (Vec::new(), 0);
+    let mut names: BTreeMap<MemberId, Bytes> = BTreeMap::new();
     let mut stopped = false;
     loop {
         while let Some(event) = host.poll_account() {
@@ -169,10 +171,21 @@ fn send(
                     receiver,
                     outcome,
                     name,
-                } if of == id => answers.push((receiver, name, outcome)),
+                } if of == id => {
+                    // Only one that refused says its name once more.
+                    let registered = names.get(&receiver).filter(|_| name.is_empty());
+                    let name = registered.cloned().unwrap_or(name);
+                    answers.push((receiver, name, outcome));
+                }
                 Notice::Registered {
-                    id: of, receiver, ..
-                } if of == id => host.accounts().admit(id.number, receiver),
+                    id: of,
+                    receiver,
+                    name,
+                    ..
+                } if of == id => {
+                    names.insert(receiver, name);
+                    host.accounts().admit(id.number, receiver);
+                }
                 Notice::Started { id: of, .. } if of == id => came = host.bulk().have_come(id),
                 Notice::Sent { id: of } if of == id => {
                     host.accounts().close(id.number);

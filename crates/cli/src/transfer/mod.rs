@@ -272,6 +272,17 @@ fn own_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Reads the name of a receiver that a sender waits for.
+fn required(text: &str) -> Result<String, String> {
+    let name = name(text)?;
+    match name.rsplit_once('/') {
+        Some((_, own)) => Err(format!(
+            "no host has a slash in its name: a receiver below a relay is required by its own, `{own}`"
+        )),
+        None => Ok(name),
+    }
+}
+
 fn host_name() -> String {
     rustix::system::uname()
         .nodename()

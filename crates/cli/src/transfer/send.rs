@@ -53,7 +53,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", conflicts_with = "require", value_parser = clap::value_parser!(u16).range(1..))]
     receivers: Option<u16>,
     /// Wait for these receivers, by the names of their hosts; others may come, too
-    #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = super::name)]
+    #[arg(long, value_name = "HOST,...", value_delimiter = ',', value_parser = super::required)]
     require: Vec<String>,
     /// Send to these receivers and no others, by the names of their hosts; wait for them
     #[arg(long, value_name = "HOST,...", value_delimiter = ',', conflicts_with_all = ["receivers", "require", "min", "max", "list"], value_parser = super::name)]
@@ -581,12 +581,25 @@ fn judge(
                 where_they_are("recv")
             )),
             (false, true) => failure,
+            (false, false) if report.receivers.iter().any(|(_, it)| is_for_a_reason(it)) => failure
+                .help(
+                    "first mend what is said above, or the same happens again; then the same command sends only what \
+                     receivers do not have yet",
+                ),
             (false, false) => {
                 failure.help("the same command again sends only what receivers do not have yet")
             }
         });
     }
     Ok(summary(report, good))
+}
+
+/// Whether a receiver has said why it has not got it, which may hold for the next attempt, too.
+fn is_for_a_reason(outcome: &Outcome) -> bool {
+    let (Outcome::Refused(_) | Outcome::Failed(_) | Outcome::SameName) = outcome else {
+        return false;
+    };
+    true
 }
 
 /// Whether one of the hosts that multicasts do not reach has never answered.
@@ -606,13 +619,26 @@ fn summary(report: &SendReport, receivers: usize) -> String {
         true => String::new(),
         false => format!(", {} of it sent,", amount(sent)),
     };
+    let speed = match sent {
+        0 => String::new(),
+        sent => format!(": {}", speed(sent as f64 * 8.0 / seconds.max(1e-9))),
+    };
     format!(
-        "{} to {receivers}{part} in {seconds:.2} s: {:.0} Mb/s, {} of {} packets sent again",
+        "{} to {receivers}{part} in {seconds:.2} s{speed}, {} of {} packets sent again",
         amount(report.bytes),
-        sent as f64 * 8e-6 / seconds.max(1e-9),
         report.repeated,
         report.packets,
     )
+}
+
+/// So many bits a second, for people.
+fn speed(bits: f64) -> String {
+    match bits {
+        10e6.. => format!("{:.0} Mb/s", bits * 1e-6),
+        1e6.. => format!("{:.1} Mb/s", bits * 1e-6),
+        10e3.. => format!("{:.0} kb/s", bits * 1e-3),
+        _ => format!("{:.1} kb/s", bits * 1e-3),
+    }
 }
 
 /// An outcome for people.
@@ -655,6 +681,48 @@ mod tests {
         let shown = summary(&report, 2);
         let expected = "500.00 GiB to 2 receivers, 2.00 MiB of it sent, in 1.00 s: 17 Mb/s";
         assert!(shown.starts_with(expected), "{shown}");
+    }
+
+    #[test]
+    fn a_low_rate_is_a_number_and_nothing_sent_has_none() {
+        let shown = |sent, millis| {
+            let report = SendReport {
+                bytes: 20_060,
+                sent,
+                took: Duration::from_millis(millis),
+                ..sent_to(Vec::new())
+            };
+            summary(&report, 1)
+        };
+        let slow = shown(20_060, 15_980);
+        assert!(slow.contains("in 15.98 s: 10 kb/s, 0 of"), "{slow}");
+        let none = shown(0, 10);
+        assert!(none.contains("0 B of it sent, in 0.01 s, 0 of"), "{none}");
+        let rates = [940e6, 9.94e6, 2.5e6, 12_300.0, 1_200.0].map(speed);
+        let expected = ["940 Mb/s", "9.9 Mb/s", "2.5 Mb/s", "12 kb/s", "1.2 kb/s"];
+        assert_eq!(rates, expected);
+    }
+
+    #[test]
+    fn what_would_fail_again_is_to_be_mended_first() {
+        let judged = |outcome| {
+            let one = |name: &str, outcome| (name.to_owned(), outcome);
+            let report = sent_to(vec![one("a", Outcome::Complete), one("b", outcome)]);
+            format!("{:?}", judge(&report, None, None, false).unwrap_err())
+        };
+        let no = || "no".to_owned();
+        for outcome in [
+            Outcome::SameName,
+            Outcome::Refused(no()),
+            Outcome::Failed(no()),
+        ] {
+            let said = judged(outcome);
+            assert!(said.contains("first mend what is said above"), "{said}");
+        }
+        for outcome in [Outcome::Vanished, Outcome::Slow, Outcome::Cancelled] {
+            let said = judged(outcome);
+            assert!(!said.contains("first mend"), "{said}");
+        }
     }
 
     /// The report of 1,000 bytes that were sent to these receivers.
