@@ -42,7 +42,7 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 /// Each line is a message, without its newline; a carriage return stays, an empty line is an empty
 /// message. A message to several groups is one message. Exit code 0: the daemon has ordered and
 /// delivered every message. Otherwise, also after SIGINT or SIGTERM, the error says how many were
-/// accepted and which line was the first that was not.
+/// accepted and which line was the first that was not, if there was one.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// The groups, or private names (`client@host`), to send to
@@ -166,6 +166,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         rate: args.rate,
         start: Instant::now(),
         sent: 0,
+        is_next_there: true,
         bytes: 0,
         rejected: BTreeSet::new(),
     };
@@ -249,6 +250,8 @@ struct Publisher<'a> {
     start: Instant,
     /// Messages handed over: the number of the last line.
     sent: u64,
+    /// Whether something is there of the line behind that, as far as is known.
+    is_next_there: bool,
     bytes: u64,
     /// Numbers of the messages that the daemon rejected. Sending stops at the first, so they are
     /// few.
@@ -322,7 +325,11 @@ impl Publisher<'_> {
         payload: &mut Vec<u8>,
     ) -> Result<bool, Failure> {
         loop {
-            self.await_input(source)?;
+            if let Err(failure) = self.await_input(source) {
+                let came = source.is_ready(Duration::ZERO).unwrap_or(false);
+                self.is_next_there = came || !payload.is_empty();
+                return Err(failure);
+            }
             let (unit, number) = (self.unit, self.sent + 1);
             let taken = source.take(payload);
             match taken.map_err(|error| Failure::failed(format!("{unit} {number}: {error}")))? {
@@ -410,13 +417,18 @@ impl Publisher<'_> {
                 told.map_err(|failure| failure.help("everything was accepted"))?;
                 Ok(ExitCode::SUCCESS)
             }
-            Err(failure) => Err(failure.help(format!(
-                "{} of {} messages sent were accepted; {} {} is the first that was not",
-                outcome.accepted,
-                outcome.sent,
-                self.unit,
-                outcome.first_not_accepted.unwrap_or(1),
-            ))),
+            Err(failure) => {
+                let (accepted, sent) = (outcome.accepted, outcome.sent);
+                let rest = match outcome.first_not_accepted {
+                    Some(first) if first <= sent || self.is_next_there => {
+                        format!("; {} {first} is the first that was not", self.unit)
+                    }
+                    _ => ": all that were read".to_owned(),
+                };
+                Err(failure.help(format!(
+                    "{accepted} of {sent} messages sent were accepted{rest}"
+                )))
+            }
         }
     }
 

@@ -309,7 +309,7 @@ fn a_publisher_whose_daemon_dies_says_what_was_accepted() {
         .spawn()
         .unwrap();
     let mut stdin = publisher.stdin.take().unwrap();
-    stdin.write_all(b"a\nb\n").unwrap();
+    stdin.write_all(b"a\nb\nbegun").unwrap();
     until("both are delivered", || {
         let status = host.status("d").unwrap_or_default();
         status["counters"]["session"]["published"] == 2 && status["clients"][0]["unaccepted"] == 0
@@ -352,7 +352,8 @@ fn a_publisher_that_is_interrupted_says_what_was_accepted() {
     drop(stdin);
     let told = host.read("publisher.err");
     assert!(
-        told.contains("interrupted") && told.contains("3 of 3 messages sent were accepted"),
+        told.contains("interrupted")
+            && told.contains("3 of 3 messages sent were accepted: all that were read"),
         "{told}"
     );
     let out = host.read("publisher.out");
@@ -425,7 +426,8 @@ fn a_line_that_has_begun_holds_nothing_up() {
     drop(stdin);
     let told = host.read("publisher.err");
     assert!(
-        told.contains("interrupted") && told.contains("2 of 2 messages sent were accepted"),
+        told.contains("interrupted")
+            && told.contains("2 of 2 messages sent were accepted; line 3 is the first"),
         "{told}"
     );
 }
