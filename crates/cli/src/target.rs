@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Options};
-use groupcast_net::Key;
+use groupcast_net::{Key, KeyError};
 use serde_json::Value;
 
 use crate::failure::{self, Failure};
@@ -15,6 +15,17 @@ use crate::tls::TlsArgs;
 
 /// How long the daemon may take to answer a question.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// The failure for a token that cannot be read, whose file is written as that of a key is.
+fn no_token(error: KeyError) -> Failure {
+    match error {
+        KeyError::Missing { path } => {
+            Failure::failed(format!("there is no token file {}", path.display()))
+                .help("copy there the file that the daemon's `client_token` names")
+        }
+        other => Failure::failed(other),
+    }
+}
 
 /// Which daemon to talk to.
 #[derive(Clone, clap::Args)]
@@ -84,7 +95,7 @@ impl Target {
 
     fn connect_with(&self, mut options: Options) -> Result<Client, Failure> {
         if let Some(path) = &self.token {
-            let token = Key::load(path).map_err(Failure::failed)?;
+            let token = Key::load(path).map_err(no_token)?;
             options.token = Some(AccessToken::from_bytes(*token.as_bytes()));
         }
         let addresses = self.addresses()?;

@@ -200,6 +200,9 @@ fn arguments_of_clients_are_checked_before_anything_is_sent() {
     let host = Host::new();
     host.run(&["sub"]).fails_with(2, &["<GROUP>"]);
     host.run(&["sub", "a@b"]).fails_with(2, &["'@'"]);
+    let beside_none = ["status", "--server", "127.0.0.1:1", "--token", "no"];
+    host.run(&beside_none)
+        .fails_with(1, &["there is no token file no", "`client_token`"]);
     host.run(&["sub", "g", "--count", "0"])
         .fails_with(2, &["--count"]);
     host.run(&["pub", "g", "--service", "total"]).fails_with(
