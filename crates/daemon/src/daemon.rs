@@ -6,7 +6,8 @@
 //! 1. the endpoint sends and waits;
 //! 2. clients are read within a bound, so that their messages go with a token that has come;
 //! 3. the endpoint reads the network, and the events of the order, the bimodal groups and the rings
-//!    go to the engine;
+//!    go to the engine, as far as it has time for them in this turn ([`backlog`](crate::backlog)
+//!    says when the network waits for those that are left);
 //! 4. new clients are accepted, and clients are read on;
 //! 5. the engine's messages go to the order, the groups and the rings;
 //! 6. each client with output is written to once.
@@ -24,7 +25,7 @@ use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::{ConfigurationKind, Event, MemberId, Rng, Service, SubmitError, Time};
 use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
 use groupcast_session::Engine;
-use groupcast_session::groups::{Carrier, Fact, Question};
+use groupcast_session::groups::{Carrier, Fact, Question, WORK_PER_TURN};
 use groupcast_session::names::ConfiguredRings;
 use mio::{Interest, Token};
 use serde_json::Value;
@@ -32,6 +33,7 @@ use serde_json::Value;
 use self::answering::Answering;
 use self::leaving::{FAREWELL, RunPhase};
 use self::observe::submit;
+use crate::backlog::Backlog;
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
 use crate::clients::{Clients, METRICS, SPILL, raise_file_limit};
@@ -88,6 +90,9 @@ pub struct Daemon {
     /// The log of the process, if this daemon may change it.
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
+    /// The work of a turn for messages to clients.
+    work: usize,
+    backlog: Backlog,
     /// Messages of the last turn caused events at once, for which others may wait, and no other
     /// daemon is there whose datagrams would end a sleep; or a bimodal group has room again.
     caused: bool,
@@ -208,6 +213,8 @@ impl Daemon {
             reread: None,
             log: None,
             ready: Vec::new(),
+            work: WORK_PER_TURN,
+            backlog: Backlog::default(),
             caused: false,
             tend_at: Time::ZERO,
             phase: RunPhase::Running,
@@ -318,10 +325,7 @@ impl Daemon {
         // Messages that clients have sent go with the token that has come, if one has.
         self.clients.take_first_input(now, &mut self.engine);
         self.submit(now);
-        self.endpoint
-            .work()
-            .map_err(DaemonError::system("read the network"))?;
-        self.take_events()?;
+        self.read_network(now)?;
         self.turn_rings()?;
 
         let now = self.endpoint.now();
@@ -402,13 +406,41 @@ impl Daemon {
         order.is_some_and(|order| order.member.status().members.len() == 1)
     }
 
+    /// Reads the network, and begins the engine's turn. A token that has come goes on before that;
+    /// where too much waits, the network is read as soon as it does not.
+    fn read_network(&mut self, now: Time) -> Result<(), DaemonError> {
+        let reads_first = self.backlog.may_read();
+        if reads_first {
+            self.read()?;
+        }
+        self.engine.begin_turn(now, self.work);
+        self.take_events()?;
+        if !reads_first && self.backlog.may_read() {
+            self.read()?;
+            self.take_events()?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<(), DaemonError> {
+        let before = self.endpoint.bytes_read();
+        self.endpoint
+            .work()
+            .map_err(DaemonError::system("read the network"))?;
+        self.backlog.read(self.endpoint.bytes_read() - before);
+        Ok(())
+    }
+
     /// Hands the events of the order and of the bimodal groups to the engine, in the order in which
-    /// they came, and writes the history around them. Returns what came.
+    /// they came and while it has time, and writes the history around them. Returns what came.
     fn take_events(&mut self) -> Result<Came, DaemonError> {
         let now = self.endpoint.now();
         let mut came = Came::default();
-        while let Some((_, CarrierEvent { carrier, event })) = self.endpoint.node_mut().poll_event()
+        while self.engine.has_time_for(Carrier::Order)
+            && let Some((_, next)) = self.endpoint.node_mut().poll_event()
         {
+            let CarrierEvent { carrier, event } = next;
+            self.backlog.take(self.endpoint.node().local(), &event);
             came.any = true;
             let of_bimodal = matches!(carrier, Carrier::Bimodal(_));
             came.room_of_bimodal |= of_bimodal && matches!(event, Event::Writable);
@@ -428,6 +460,7 @@ impl Daemon {
             self.engine.handle_event(now, carrier, event);
             self.record(now);
         }
+        self.backlog.taken(self.engine.has_time_for(Carrier::Order));
         let protocol = self.config.order.family.name();
         while let Some((_, transition)) = self.endpoint.node_mut().poll_transition() {
             self.narrator.transition(protocol, transition);

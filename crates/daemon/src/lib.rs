@@ -28,6 +28,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod backlog;
 mod beforehand;
 mod bimodal;
 mod bus;

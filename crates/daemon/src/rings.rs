@@ -35,6 +35,7 @@ use groupcast_protocols::channel;
 use mio::unix::SourceFd;
 use mio::{Interest, Token};
 
+use crate::backlog::Backlog;
 use crate::config::{Config, Order, Ring as RingConfig};
 use crate::error::DaemonError;
 use crate::history::History;
@@ -67,6 +68,7 @@ pub(crate) struct Ring {
     /// Its sockets have woken the daemon, or a message was handed over, which may have caused
     /// events at once.
     is_ready: bool,
+    backlog: Backlog,
     ready: Vec<(Token, groupcast_net::Readiness)>,
 }
 
@@ -143,6 +145,7 @@ impl Ring {
             stay: Stay::Out(Time::ZERO),
             trouble: None,
             is_ready: false,
+            backlog: Backlog::default(),
             ready: Vec::new(),
         })
     }
@@ -269,6 +272,7 @@ impl Ring {
         self.trouble = opened.as_ref().err().map(ToString::to_string);
         self.stay = Stay::In(Box::new(opened?), None);
         self.is_ready = true;
+        self.backlog = Backlog::default();
         Ok(true)
     }
 
@@ -381,38 +385,61 @@ impl Ring {
 
     /// One turn, without waiting: reads the sockets and runs timers, if any are due. Each event for
     /// clients goes to `sink`, in order; the second argument of `sink` writes further lines into
-    /// the ring's history at that place. Returns the events for the daemon itself.
+    /// the ring's history at that place. Those for which there is no time, as `has_time` and then
+    /// `sink` say, wait for a later turn, unless this stay ends. Returns the events for the daemon
+    /// itself.
     pub(crate) fn turn(
         &mut self,
         now: Time,
-        mut sink: impl FnMut(Event, &mut dyn FnMut(&Observation)),
+        mut has_time: bool,
+        mut sink: impl FnMut(Event, &mut dyn FnMut(&Observation)) -> bool,
     ) -> io::Result<Vec<RingNews>> {
         let mut news = Vec::new();
-        let for_clients = match &self.stay {
+        let (for_clients, mut ends) = match &self.stay {
             Stay::Out(_) => return Ok(news),
-            Stay::In(..) => true,
-            Stay::Leaving(_, _, for_clients) => *for_clients,
+            Stay::In(..) => (true, false),
+            Stay::Leaving(_, end, for_clients) => (*for_clients, now >= *end),
         };
         let mut ready = std::mem::take(&mut self.ready);
-        let is_ready = std::mem::take(&mut self.is_ready);
+        let mut is_ready = std::mem::take(&mut self.is_ready);
+        let mut backlog = std::mem::take(&mut self.backlog);
         if let Some(open) = self.open_mut() {
-            if is_ready || open.endpoint.due_within().is_zero() {
-                // The daemon's own endpoint waited for it, and counts gaps.
-                open.endpoint.waited_elsewhere();
-                open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
-            }
-            while let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event() {
-                if let Some(history) = &open.history {
-                    history.observe_long(&event);
+            let local = open.endpoint.node().local();
+            // Where too much waits, the sockets are read as soon as it does not.
+            for _ in 0..2 {
+                let is_due = is_ready || open.endpoint.due_within().is_zero();
+                if is_due && backlog.may_read() {
+                    is_ready = false;
+                    // The daemon's own endpoint waited for it, and counts gaps.
+                    open.endpoint.waited_elsewhere();
+                    let before = open.endpoint.bytes_read();
+                    open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
+                    backlog.read(open.endpoint.bytes_read() - before);
                 }
-                match &event {
-                    Event::Left => open.has_left = true,
-                    Event::NameInUse { holder } => news.push(RingNews::NameInUse(*holder)),
-                    _ if for_clients => {
-                        let node = open.endpoint.node_mut();
-                        sink(event, &mut |observation| node.observe(observation));
+                let was_behind = backlog.is_behind();
+                while (has_time || ends)
+                    && let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event()
+                {
+                    backlog.take(local, &event);
+                    if let Some(history) = &open.history {
+                        history.observe_long(&event);
                     }
-                    _ => {}
+                    match &event {
+                        Event::Left => open.has_left = true,
+                        Event::NameInUse { holder } => {
+                            news.push(RingNews::NameInUse(*holder));
+                            ends = true;
+                        }
+                        _ if for_clients => {
+                            let node = open.endpoint.node_mut();
+                            has_time = sink(event, &mut |observation| node.observe(observation));
+                        }
+                        _ => {}
+                    }
+                }
+                backlog.taken(has_time || ends);
+                if !was_behind || !is_ready {
+                    break;
                 }
             }
             while let Some((_, transition)) = open.endpoint.node_mut().poll_transition() {
@@ -423,6 +450,8 @@ impl Ring {
             }
         }
         self.ready = ready;
+        self.is_ready |= is_ready;
+        self.backlog = backlog;
         if let Stay::Leaving(open, end, _) = &mut self.stay
             && (open.has_left || now >= *end)
         {
@@ -617,11 +646,11 @@ mod tests {
         );
         for _ in 0..2 {
             ring.wake();
-            ring.turn(Time::ZERO, |_, _| {}).unwrap();
+            ring.turn(Time::ZERO, true, |_, _| true).unwrap();
             std::thread::sleep(Endpoint::<Labelled>::GAP + Duration::from_millis(50));
         }
         ring.wake();
-        ring.turn(Time::ZERO, |_, _| {}).unwrap();
+        ring.turn(Time::ZERO, true, |_, _| true).unwrap();
         let counters = ring.open_mut().unwrap().endpoint.counters();
         assert_eq!(counters.gaps, 0, "{:?}", counters.gap_longest);
     }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use groupcast_core::Service;
 use groupcast_session::frame::{
-    ClientFrame, ClientKind, Hello, MAGIC, VERSION, encode_publish_head,
+    BusRequest, ClientFrame, ClientKind, DaemonFrame, FEATURES, FRAME_MAX, FrameDecoder, Hello,
+    MAGIC, VERSION, encode_publish_head,
 };
 use rustix::time::{ClockId, clock_gettime};
 
@@ -82,7 +83,7 @@ fn connect(name: &str) -> UnixStream {
     ClientFrame::Hello(Hello {
         version_min: VERSION,
         version_max: VERSION,
-        features: 0,
+        features: FEATURES,
         kind: ClientKind::Application,
         delivery_window: 1 << 40,
         name: None,
@@ -140,4 +141,88 @@ fn a_message_of_64_mib_keeps_no_turn_busy_for_long() {
     for name in ["one.ndjson", "two.ndjson"] {
         std::fs::remove_file(path(name)).unwrap();
     }
+}
+
+/// A client of the crowd.
+struct Member {
+    stream: UnixStream,
+    decoder: FrameDecoder,
+    /// It gets messages to all groups of the test.
+    is_in: bool,
+    messages: usize,
+}
+
+impl Member {
+    fn new(name: &str) -> Self {
+        let mut stream = connect(name);
+        let mut bytes = Vec::new();
+        let request = BusRequest::Accept {
+            group: "*.x".into(),
+            pattern: "*".into(),
+            ring: false,
+        };
+        ClientFrame::Bus { token: 1, request }.encode(&mut bytes);
+        stream.write_all(&bytes).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        Self {
+            stream,
+            decoder: FrameDecoder::new(FRAME_MAX),
+            is_in: false,
+            messages: 0,
+        }
+    }
+
+    /// Reads what there is.
+    fn read(&mut self) {
+        while let Ok(len) = self.stream.read(self.decoder.space()) {
+            assert!(len > 0, "the daemon has ended the connection");
+            self.decoder.filled(len);
+            while let Some(raw) = self.decoder.next_frame().unwrap() {
+                match DaemonFrame::decode(raw).unwrap() {
+                    Some(DaemonFrame::Done { result, .. }) => {
+                        result.unwrap();
+                        self.is_in = true;
+                    }
+                    Some(DaemonFrame::Message(_)) => self.messages += 1,
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Each message names a hundred groups, others first than the one before it, and each client gets
+/// all of them by one pattern.
+#[test]
+fn messages_to_a_hundred_groups_of_many_clients_keep_no_turn_busy_for_long() {
+    const CLIENTS: usize = 250;
+    const GROUPS: usize = 100;
+    const MESSAGES: usize = 60;
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 89), free_port());
+    let (stop, thread) = run("crowd", multicast);
+    let mut crowd: Vec<_> = (0..CLIENTS).map(|_| Member::new("crowd")).collect();
+    let begun = Instant::now();
+    let mut read_until = |what: &str, is_done: fn(&Member) -> bool| {
+        while !crowd.iter().all(is_done) {
+            assert!(begun.elapsed() < LIMIT, "{what}");
+            crowd.iter_mut().for_each(Member::read);
+        }
+    };
+    read_until("all are in", |it| it.is_in);
+    let mut publisher = connect("crowd");
+    let names: Vec<String> = (0..GROUPS).map(|it| format!("g{it}.x")).collect();
+    let mut bytes = Vec::new();
+    for number in 0..MESSAGES {
+        let mut names: Vec<_> = names.iter().map(String::as_str).collect();
+        names.rotate_left(number);
+        encode_publish_head(&mut bytes, number as u64 + 1, Service::Agreed, &names, 5);
+        bytes.extend_from_slice(b"hello");
+    }
+    publisher.write_all(&bytes).unwrap();
+    read_until("all have all messages", |it| it.messages == MESSAGES);
+    stop.stop();
+    let longest = thread.join().unwrap();
+    println!("the longest turn took {longest:?}");
+    std::fs::remove_file(path("crowd.ndjson")).unwrap();
+    assert!(longest < TURN_MAX, "a turn took {longest:?}");
 }

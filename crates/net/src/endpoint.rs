@@ -329,6 +329,12 @@ impl<P: Protocol> Endpoint<P> {
         self.sender.counters
     }
 
+    /// How many bytes of datagrams were read since the start, for a caller that reads no more than
+    /// it has time for.
+    pub fn bytes_read(&self) -> u64 {
+        self.control.counters.bytes + self.data.counters.bytes
+    }
+
     /// What was counted since the start; asks the kernel for its drops (two system calls).
     pub fn counters(&mut self) -> Counters {
         self.control.count_drops();

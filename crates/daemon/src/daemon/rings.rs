@@ -28,6 +28,7 @@ impl Daemon {
             let Some(ring) = &mut self.rings[index] else {
                 continue;
             };
+            let has_time = self.engine.has_time_for(Carrier::Ring(index));
             let (engine, narrator) = (&mut self.engine, &self.narrator);
             let top = &ring.config.top.clone();
             let handle = |event: Event, observe: &mut dyn FnMut(&Observation)| {
@@ -39,8 +40,9 @@ impl Daemon {
                         false => elsewhere.push((carrier, observation)),
                     }
                 }
+                engine.has_time_for(Carrier::Ring(index))
             };
-            let news = ring.turn(now, handle);
+            let news = ring.turn(now, has_time, handle);
             let news = news.map_err(DaemonError::system("read the network of a ring"))?;
             for news in &news {
                 self.narrator.ring_news(top, news);

@@ -289,8 +289,8 @@ impl Engine {
         }
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout) and [`pump`](Self::pump) next; `None`
-    /// if no time is due.
+    /// When to call [`handle_timeout`](Self::handle_timeout) and [`pump`](Self::pump) next, and
+    /// [`begin_turn`](Self::begin_turn) where it is called; `None` if no time is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         let of_orders = self.orders.iter().flat_map(|order| {
             [
@@ -300,6 +300,7 @@ impl Engine {
         });
         let to_say = self.has_names_to_say().then_some(Time::ZERO);
         let to_go_on = self.schedule.congestion.has_resumed();
+        let to_go_on = to_go_on || self.orders.iter().any(Order::is_behind);
         let to_go_on = to_go_on.then_some(Time::ZERO);
         let all = of_orders.chain([self.schedule.deadlines.next(), to_say, to_go_on]);
         all.flatten().min()

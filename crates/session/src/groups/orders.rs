@@ -143,6 +143,12 @@ impl Order {
         self.table.roster(self.local)
     }
 
+    /// Whether this turn has no time for more of its messages. What is left is done in the next
+    /// one.
+    pub(super) fn is_behind(&self) -> bool {
+        self.spread.is_some() || self.work.is_spent()
+    }
+
     pub(super) fn is_steady(&self) -> bool {
         matches!(self.phase, Phase::Steady)
     }

@@ -343,8 +343,8 @@ impl Engine {
     }
 
     /// Whether the daemon's clients want anything of the ring `index`: they are in groups of it,
-    /// have requests for it, or wait for messages on their way. Costs a walk over clients and their
-    /// groups.
+    /// have requests for it, wait for messages on their way, or are being given one. Costs a walk
+    /// over clients and their groups.
     pub fn uses_ring(&self, index: usize) -> bool {
         let on = OrderIndex::of_ring(index);
         if self.rings.top(on).is_none() {
@@ -357,6 +357,7 @@ impl Engine {
         let wants = |(_, client): (ClientId, &Client)| self.wants(on, client);
         order.submissions.is_asked()
             || order.submissions.is_under_way()
+            || order.spread.is_some()
             || !order.table.subscribed().is_empty()
             || order.guests.poll_timeout().is_some()
             || self.clients.iter().any(wants)

@@ -7,6 +7,10 @@
 //! done in the next turn, before anything else of its order: so every client gets its messages and
 //! views in their order, and nothing is carried out before its place.
 //!
+//! Meanwhile no message of a client is [handed](Engine::pump) to that order: where the daemon is
+//! alone in it, or its clients publish more than they can be given, they wait for their credit. A
+//! state of an exchange goes as ever.
+//!
 //! Each order has an equal share of a turn. A host that sets no limit, and one that hands over an
 //! event although there is no time for it, gets all work done at once.
 
@@ -88,14 +92,15 @@ impl Engine {
     }
 
     /// Whether there is time for another event of this carrier in this turn. If not, call
-    /// [`begin_turn`](Self::begin_turn) before it, without sleeping.
+    /// [`begin_turn`](Self::begin_turn) before it, without sleeping, as
+    /// [`poll_timeout`](Self::poll_timeout) says.
     pub fn has_time_for(&self, carrier: Carrier) -> bool {
         let on = match carrier {
             Carrier::Order => OrderIndex::OWN,
             Carrier::Ring(index) => OrderIndex::of_ring(index),
             Carrier::Bimodal(_) => return true,
         };
-        self.orders[on].spread.is_none() && !self.orders[on].work.is_spent()
+        !self.orders[on].is_behind()
     }
 
     /// The rest of the message waits for the next turn.
@@ -259,7 +264,13 @@ mod tests {
     /// An engine with `count` clients, which are all in `groups` groups and get credit for all that
     /// comes.
     fn crowd(count: u64, groups: usize) -> Engine {
+        crowd_of(count, groups, Vec::new())
+    }
+
+    /// The same with further rings, in which they are in groups of the same names.
+    fn crowd_of(count: u64, groups: usize, rings: Vec<String>) -> Engine {
         let config = EngineConfig {
+            rings,
             clients_max: 65_536,
             output_max: 1 << 40,
             ..EngineConfig::default()
@@ -283,10 +294,11 @@ mod tests {
                 roster.apply(&Op::Join { client, group }).unwrap();
             }
         }
-        engine.orders[ON].phase = Phase::Steady;
-        engine.orders[ON]
-            .table
-            .install(BTreeMap::from([(LOCAL, roster)]));
+        for order in engine.orders.iter_mut() {
+            order.phase = Phase::Steady;
+            let rosters = BTreeMap::from([(LOCAL, roster.clone())]);
+            order.table.install(rosters);
+        }
         engine
     }
 
@@ -449,6 +461,79 @@ mod tests {
             let known = engine.orders[ON].routing.take(&next);
             assert_eq!(known.is_none(), changes);
         }
+    }
+
+    /// Messages that wait behind others must wait where their clients have no credit for more.
+    #[test]
+    fn a_daemon_that_is_behind_with_an_order_hands_no_message_to_it() {
+        let mut engine = crowd(50, 10);
+        engine.begin_turn(Time::ZERO, 1);
+        engine.handle_event(Time::ZERO, Carrier::Order, message(1, 10, "first"));
+        let submissions = &mut engine.orders[ON].submissions;
+        submissions.stage_own(b"own".to_vec());
+        let submitted = |engine: &mut Engine| {
+            let mut count = 0;
+            engine.pump(Time::ZERO, |_, _, _| {
+                count += 1;
+                Ok(MessageId {
+                    sender: LOCAL,
+                    number: 1,
+                })
+            });
+            count
+        };
+        let mut turns = 0;
+        while !engine.has_time_for(Carrier::Order) {
+            assert_eq!(submitted(&mut engine), 0);
+            assert_eq!(engine.poll_timeout(), Some(Time::ZERO), "it has to go on");
+            engine.begin_turn(Time::ZERO, 1);
+            turns += 1;
+        }
+        assert!(turns > 50, "{turns}");
+        assert_eq!(engine.poll_timeout(), None);
+        assert_eq!(submitted(&mut engine), 1);
+    }
+
+    /// An engine with a ring whose clients, and those of the own order, have got a part of a
+    /// message.
+    fn halfway_in_two_orders() -> (Engine, OrderIndex) {
+        let mut engine = crowd_of(20, 10, vec!["r".into()]);
+        let ring = OrderIndex::of_ring(0);
+        engine.begin_turn(Time::ZERO, 1);
+        for carrier in [Carrier::Order, Carrier::Ring(0)] {
+            engine.handle_event(Time::ZERO, carrier, message(1, 10, "first"));
+        }
+        for on in [ON, ring] {
+            assert!(engine.orders[on].spread.is_some());
+        }
+        (engine, ring)
+    }
+
+    #[test]
+    fn an_engine_that_stops_has_given_what_it_began_in_every_order() {
+        let (mut engine, _) = halfway_in_two_orders();
+        engine.handle_event(Time::ZERO, Carrier::Order, Event::Left);
+        assert_eq!(engine.counters().delivered, 2 * 20);
+    }
+
+    #[test]
+    fn a_ring_that_begins_anew_has_given_what_it_began() {
+        let (mut engine, _) = halfway_in_two_orders();
+        engine.begin_ring(Time::ZERO, 0, LOCAL);
+        assert_eq!(engine.counters().delivered, 20);
+        assert!(engine.orders[ON].spread.is_some());
+    }
+
+    /// Clients that get a message without being in its groups do not show that otherwise.
+    #[test]
+    fn a_ring_is_in_use_while_a_message_is_being_given() {
+        let (mut engine, ring) = halfway_in_two_orders();
+        engine.orders[ring].table.install(BTreeMap::new());
+        assert!(engine.uses_ring(0));
+        while engine.orders[ring].spread.is_some() {
+            engine.begin_turn(Time::ZERO, 1);
+        }
+        assert!(!engine.uses_ring(0));
     }
 
     /// A client gets a message once, by the first destination that it is in.

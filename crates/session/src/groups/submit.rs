@@ -121,7 +121,8 @@ impl Submissions {
 impl Engine {
     /// Submits messages to their carriers until none are left or the carriers are full. `submit`
     /// has to call `Ordered::submit` of the carrier. A full carrier is tried again after its
-    /// `Event::Writable`.
+    /// `Event::Writable`, an order for whose messages the turn has no time
+    /// ([`has_time_for`](Self::has_time_for)) in the next turn.
     pub fn pump(
         &mut self,
         now: Time,
@@ -157,7 +158,7 @@ impl Engine {
         if let Some(state) = self.orders[on].submissions.next_of_state() {
             return Some((Service::Agreed, state.clone()));
         }
-        if !self.orders[on].is_steady() {
+        if !self.orders[on].is_steady() || self.orders[on].is_behind() {
             return None;
         }
         while self.orders[on].submissions.staged.is_empty() {

@@ -406,14 +406,16 @@ impl World {
         true
     }
 
-    /// Begins a turn of a daemon, if they are limited; whether it has time for another event.
+    /// Begins a turn of a daemon, if they are limited; whether it has time for another event. What
+    /// the last turn left undone has a turn of its own: messages may have waited for it.
     fn has_time(&mut self, member: MemberId, carrier: Carrier) -> bool {
         let (now, Some(work)) = (self.now, self.work) else {
             return true;
         };
         let engine = &mut self.daemon(member).engine;
+        let had_time = engine.has_time_for(carrier);
         engine.begin_turn(now, work);
-        let has_time = engine.has_time_for(carrier);
+        let has_time = had_time && engine.has_time_for(carrier);
         self.settle(member);
         has_time
     }
