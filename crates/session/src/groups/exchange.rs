@@ -51,8 +51,9 @@
 //! in which no names and no payloads are kept, and of other daemons only requests, since all
 //! daemons have to know which came: of each guest the first one, the last one and that with the
 //! highest number, of as many guests as their table has. It is carried out without views. What
-//! comes in the exchange under way is kept but for its data: all daemons carry it out, and it is
-//! bounded by what their send queues held.
+//! comes in the exchange under way is kept but for its data, however many requests there are: all
+//! daemons carry it out, and have one table of guests after it, in which those that came first have
+//! their places. It is bounded by what the send queues of the daemons held.
 //!
 //! # Example: an interrupted exchange
 //! Daemons h1 and h2 are in configuration 1, and h3 is alone in configuration 2; al@h1, bo@h2 and
@@ -953,5 +954,72 @@ mod tests {
         let kept = GUESTS_PER_DAEMON_MAX as u64;
         let expected = (last + 1 - kept..=last).map(|number| (GuestId(number), number));
         assert_eq!(numbers(&engine), expected.collect());
+    }
+
+    /// The table of guests follows from the order and is equal at all daemons. So one that has shed
+    /// carries out each request of the exchange under way: those that came first have a place, and
+    /// for those that come when all places are taken by clients that are there, there is none.
+    #[test]
+    fn who_has_a_place_in_the_table_of_guests_does_not_depend_on_what_a_daemon_may_hold() {
+        const ASKING: u64 = GUESTS_PER_DAEMON_MAX as u64 + 50;
+        let tables = [EngineConfig::default().held_max, 16 << 10].map(|held_max| {
+            let config = EngineConfig {
+                held_max,
+                ..EngineConfig::default()
+            };
+            let mut engine = Engine::new(config, member(1), "h").unwrap();
+            let config = ConfigId {
+                counter: 1,
+                representative: member(1),
+            };
+            let event = Event::Configuration(Configuration {
+                kind: ConfigurationKind::Regular,
+                id: config,
+                members: vec![member(1), member(3)],
+                left: Vec::new(),
+            });
+            engine.handle_event(Time::ZERO, Carrier::Order, event);
+            let mut far = Roster::new("far");
+            for client in 1..=ASKING {
+                let name = &format!("c{client}");
+                far.apply(&Op::BindClient { client, name }).unwrap();
+            }
+            let group = GroupRef::Named("g");
+            far.apply(&Op::Join { client: 1, group }).unwrap();
+            let state = |number: u64, roster: Roster, seq: u64| {
+                let mut bytes = Vec::new();
+                State {
+                    config,
+                    part: Part::default(),
+                    roster,
+                    names: Vec::new(),
+                }
+                .encode(&mut bytes);
+                delivery(number, config, seq, bytes)
+            };
+            engine.handle_event(Time::ZERO, Carrier::Order, state(3, far, 1));
+            for client in 1..=ASKING {
+                let mut bytes = Vec::new();
+                let op = GuestOp::Request {
+                    guest: GuestId(client),
+                    number: 1,
+                    floor: 0,
+                    handler: None,
+                    group,
+                };
+                op.encode(&mut bytes, client);
+                bytes.extend([7; 100]);
+                let event = delivery(3, config, 1 + client, bytes);
+                engine.handle_event(Time::ZERO, Carrier::Order, event);
+            }
+            assert_eq!(exchange(&engine).shed, held_max == 16 << 10);
+            let own = state(1, Roster::new("h"), 2 + ASKING);
+            engine.handle_event(Time::ZERO, Carrier::Order, own);
+            let part = engine.own_part(OrderIndex::OWN, &[], &Roster::new("h"));
+            part.guests
+        });
+        let places: Vec<u64> = tables[0].iter().map(|it| it.guest.0).collect();
+        assert!(places.into_iter().eq(1..=GUESTS_PER_DAEMON_MAX as u64));
+        assert_eq!(tables[0], tables[1]);
     }
 }
