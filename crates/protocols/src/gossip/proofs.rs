@@ -15,10 +15,12 @@ use super::Gossip;
 use super::round::RoundNumber;
 use super::wire::{Message, SelfDescription};
 
-/// Rounds between two questions to the same member.
+/// Rounds between two questions to the same member, whether it has answered or not: false words do
+/// not use up what this member may ask in a round, nor what the other may answer.
 const ASKED_EVERY: u64 = 2;
 
-/// The members that were asked and have not answered yet; the one asked longest ago gives way.
+/// The members that were asked; the one asked longest ago gives way, those that have answered
+/// first.
 #[derive(Debug)]
 pub(super) struct Proofs {
     asked: BTreeMap<MemberId, Asked>,
@@ -29,8 +31,8 @@ pub(super) struct Proofs {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     /// It stays the same as long as there is no answer: nothing of the member is delivered
-    /// meanwhile.
-    nonce: u64,
+    /// meanwhile. `None`: it has answered.
+    nonce: Option<u64>,
     last: RoundNumber,
 }
 
@@ -50,27 +52,29 @@ impl Proofs {
                 return None;
             }
             asked.last = round;
-            return Some(asked.nonce);
+            let nonce = asked.nonce.unwrap_or_else(|| self.rng.next_u64());
+            asked.nonce = Some(nonce);
+            return Some(nonce);
         }
         if self.asked.len() >= self.max {
-            let oldest = self.asked.iter().min_by_key(|(_, asked)| asked.last);
+            let place = |asked: &Asked| (asked.nonce.is_some(), asked.last);
+            let oldest = self.asked.iter().min_by_key(|(_, asked)| place(asked));
             let oldest = oldest.map(|(member, _)| *member)?;
             self.asked.remove(&oldest);
         }
         let nonce = self.rng.next_u64();
-        let asked = Asked { nonce, last: round };
+        let asked = Asked {
+            nonce: Some(nonce),
+            last: round,
+        };
         self.asked.insert(member, asked);
         Some(nonce)
     }
 
     /// Whether `member` was asked with `nonce`. Each question is answered once.
     fn take(&mut self, member: MemberId, nonce: u64) -> bool {
-        let asked = self.asked.get(&member);
-        let answers = asked.is_some_and(|asked| asked.nonce == nonce);
-        if answers {
-            self.asked.remove(&member);
-        }
-        answers
+        let asked = self.asked.get_mut(&member);
+        asked.is_some_and(|asked| asked.nonce.take_if(|it| *it == nonce).is_some())
     }
 }
 
@@ -92,9 +96,6 @@ impl Gossip {
         if let Some(nonce) = self.proofs.ask(sender, self.round.number) {
             self.count_request();
             self.outbox.tell(sender, &Message::Prove { nonce });
-            if let Some(stream) = self.streams.get_mut(&sender) {
-                stream.note_asked();
-            }
         }
     }
 
@@ -143,6 +144,11 @@ mod tests {
         assert_eq!(proofs.ask(member(1), RoundNumber(7)), Some(nonce));
         assert!(!proofs.take(member(2), nonce) && !proofs.take(member(1), nonce ^ 1));
         assert!(proofs.take(member(1), nonce) && !proofs.take(member(1), nonce));
+        assert_eq!(
+            proofs.ask(member(1), RoundNumber(8)),
+            None,
+            "it has just been"
+        );
         assert_ne!(proofs.ask(member(1), RoundNumber(9)), Some(nonce));
     }
 

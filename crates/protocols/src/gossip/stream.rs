@@ -73,10 +73,8 @@ struct Denied {
     to: u64,
     /// In this round, last.
     at: RoundNumber,
-    /// Whether the sender was asked since, because others named such a message.
-    asked: bool,
-    /// The highest number that others named after that question, and were not believed.
-    again: u64,
+    /// The round in which the sender last said how many messages it had sent.
+    heard: RoundNumber,
 }
 
 /// What became of a message.
@@ -186,44 +184,24 @@ impl Stream {
     }
 
     /// Whether message `number` may be taken from another member than the sender. Not one of which
-    /// a forged one was here, for so many `rounds` after the sender has denied it: others may have
-    /// taken the same, and be denied later. Others are taken, since along a tree messages come from
-    /// others: so a false word costs the sender one message of its stream for each number that
-    /// it names, however often it is said.
-    pub(super) fn takes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
+    /// a forged one was here, until the sender's own word reaches it, or nothing was heard of the
+    /// sender for so many `rounds`: others may have taken the same, and be denied later. Others
+    /// are taken, since along a tree messages come from others: so a false word costs the sender
+    /// one message of its stream for each number that it names, however often it is said.
+    pub(super) fn takes(&self, number: u64, round: RoundNumber, rounds: u64) -> bool {
         let denied = self.denied.as_ref();
-        let is_forged = denied.is_some_and(|denied| denied.forged.contains(&number));
-        !is_forged || self.believes(number, round, rounds)
+        let denied = denied.filter(|denied| round.since(denied.heard) <= rounds);
+        denied.is_none_or(|denied| !denied.forged.contains(&number))
     }
 
-    /// Whether another member than the sender may be believed that message `number` exists. Not one
+    /// Up to where another member may be believed that says that message `number` exists. Not
     /// beyond the sender's own word, for so many `rounds` after it has denied what others said:
-    /// they may have heard the same, and be denied later. That time begins anew if they name it
-    /// again after the sender was asked; one false word in a while does not prolong it.
-    fn believes(&mut self, number: u64, round: RoundNumber, rounds: u64) -> bool {
-        let denied = self.denied.as_mut();
-        let denied = denied.filter(|it| number > self.own_word && round.since(it.at) <= rounds);
-        let Some(denied) = denied else {
-            return true;
-        };
-        if denied.asked {
-            denied.again = denied.again.max(number);
-        }
-        false
-    }
-
-    /// The sender was asked how many messages it has sent.
-    pub(super) fn note_asked(&mut self) {
-        if let Some(denied) = &mut self.denied {
-            denied.asked = true;
-        }
-    }
-
-    /// Up to where another member may be believed that says that message `number` exists.
-    pub(super) fn believable(&mut self, number: u64, round: RoundNumber, rounds: u64) -> u64 {
-        match self.believes(number, round, rounds) {
-            true => number,
-            false => self.own_word,
+    /// they may have heard the same, and be denied later. Nothing that others say prolongs that.
+    pub(super) fn believable(&self, number: u64, round: RoundNumber, rounds: u64) -> u64 {
+        let denied = self.denied.as_ref();
+        match denied.is_some_and(|denied| round.since(denied.at) <= rounds) {
+            true => number.min(self.own_word),
+            false => number,
         }
     }
 
@@ -266,12 +244,7 @@ impl Stream {
         if let Some(denied) = &mut self.denied
             && sent == self.own_word
         {
-            if denied.again > sent {
-                // Others say it still, and it denies it still.
-                denied.at = round;
-                denied.asked = false;
-            }
-            denied.again = 0;
+            denied.heard = round;
         }
         if self.open.is_some() && sent <= self.done {
             // It was heard of before it sent any of those that came.
@@ -301,8 +274,7 @@ impl Stream {
             forged: BTreeSet::new(),
             to,
             at: round,
-            asked: false,
-            again: 0,
+            heard: round,
         });
         before.forged.extend(forged);
         while before.forged.len() > Self::FORGED_MAX {
@@ -312,8 +284,7 @@ impl Stream {
             forged: before.forged,
             to: before.to.max(to),
             at: round,
-            asked: false,
-            again: 0,
+            heard: round,
         });
     }
 
@@ -340,41 +311,74 @@ impl Stream {
     /// The sender has sent no more than `sent` messages by now: forgets what others claimed beyond,
     /// but for what is so new that it may have been sent since. If that is wrong, because the
     /// sender's word was long on its way, the next word of anybody tells of them again.
+    ///
+    /// Each claim counts by itself. A new one says that all before it has been sent since: that is
+    /// missing as of the new claim, and a message that was here by then is forged all the same. So
+    /// whoever goes on to name ever higher numbers does not keep what it named before.
     fn refute(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
-        let (mut refuted, mut forged) = (Vec::new(), Vec::new());
-        if sent < self.own_word {
-            return refuted;
-        }
-        let new = |since| round.since(since) <= Self::ON_ITS_WAY;
         let floor = sent.max(self.done);
-        let claimed = self.high;
-        while self.high > floor {
-            if let Some(slot) = self.slots.get(&self.high) {
-                if new(slot.born) {
-                    break;
-                }
-                refuted.extend(self.slots.remove(&self.high));
-                forged.push(self.high);
-                self.high -= 1;
-                continue;
-            }
-            let Some(hole) = self.holes.last_entry() else {
-                break;
-            };
-            if new(hole.get().since) {
-                break;
-            }
-            let (first, hole) = hole.remove_entry();
-            self.high = floor.max(first - 1);
-            if first <= floor {
-                let last = floor;
-                self.holes.insert(first, Hole { last, ..hole });
-            }
+        if sent < self.own_word || self.high <= floor {
+            return Vec::new();
         }
-        if self.high < claimed {
+        let is_new = |since| round.since(since) <= Self::ON_ITS_WAY;
+        let slots = self.slots.range(floor + 1..).rev();
+        let mut slots = slots.map(|(number, slot)| (*number, slot.born));
+        let holes = self
+            .holes
+            .values()
+            .rev()
+            .map(|hole| (hole.last, hole.since));
+        let mut holes = holes.take_while(|(last, _)| *last > floor);
+        let newest = slots
+            .find(|(_, born)| is_new(*born))
+            .max(holes.find(|(_, since)| is_new(*since)));
+        let top = newest.map_or(floor, |(number, _)| number);
+        let claimed = core::mem::replace(&mut self.high, top);
+        self.split(floor + 1);
+        self.split(top + 1);
+        let is_forged = |(number, slot): (&u64, &Slot)| (!is_new(slot.born)).then_some(*number);
+        let forged: Vec<u64> = self
+            .slots
+            .range(floor + 1..)
+            .filter_map(is_forged)
+            .collect();
+        let refuted = forged.iter().filter_map(|number| self.slots.remove(number));
+        let refuted: Vec<Slot> = refuted.collect();
+        let mut above = self.holes.split_off(&(floor + 1));
+        above.split_off(&(top + 1));
+        let mut is_denied = top < claimed || !forged.is_empty();
+        if let Some((_, since)) = newest {
+            let missing = |last| Hole {
+                last,
+                since,
+                lost: false,
+            };
+            for hole in above.values_mut().filter(|hole| !is_new(hole.since)) {
+                *hole = missing(hole.last);
+                is_denied = true;
+            }
+            let within = forged.iter().filter(|number| **number < top);
+            above.extend(within.map(|number| (*number, missing(*number))));
+            self.join(above);
+        }
+        if is_denied {
             self.deny(claimed, forged, round);
         }
         refuted
+    }
+
+    /// Adds holes, of which those that follow each other and are alike become one.
+    fn join(&mut self, holes: BTreeMap<u64, Hole>) {
+        let mut holes = holes.into_iter().peekable();
+        while let Some((first, mut hole)) = holes.next() {
+            let goes_on = |next: &(u64, Hole), hole: &Hole| {
+                next.0 == hole.last + 1 && (next.1.since, next.1.lost) == (hole.since, hole.lost)
+            };
+            while let Some((_, next)) = holes.next_if(|next| goes_on(next, &hole)) {
+                hole.last = next.last;
+            }
+            self.holes.insert(first, hole);
+        }
     }
 
     /// Whether something that only others have said to exist has been missing for more than

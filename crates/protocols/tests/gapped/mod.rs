@@ -2,13 +2,15 @@
 //! simulator.
 //!
 //! `closed_forms`: what can be computed of gossip. `conformance`: gossip's variants and settings.
-//! `limits`: tables and buffers that are too small. `newcomers`: who publishes as it starts.
-//! `shape`: almost all or almost none. `swarm`: random faults. `total`: one order on top of gossip.
+//! `liars`: a member that names messages that nobody sent. `limits`: tables and buffers that are
+//! too small. `newcomers`: who publishes as it starts. `shape`: almost all or almost none. `swarm`:
+//! random faults. `total`: one order on top of gossip.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod closed_forms;
 mod conformance;
+mod liars;
 mod limits;
 mod newcomers;
 mod shape;

@@ -131,7 +131,7 @@ impl<C> Instrumented for Insider<C> where Self: Ordered {}
 
 /// A group of `hosts`, none of which is started: `insider` makes the member of the host of this
 /// number, `honest` those of the others.
-fn group(
+pub(crate) fn group(
     config: ClusterConfig,
     host: usize,
     honest: Honest,

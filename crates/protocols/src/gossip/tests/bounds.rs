@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use groupcast_core::{
-    Event, Incarnation, Instrumented as _, MemberId, MessageId, NodeId, Protocol,
+    Event, Incarnation, Instrumented as _, MemberId, MessageId, NodeId, Protocol, Rng,
 };
 
 use super::super::round::RoundNumber;
@@ -373,8 +373,8 @@ fn others_are_believed_again_when_nobody_repeats_what_a_sender_has_denied() {
     assert_eq!(script.told('A'), ["B1", "B2"]);
 }
 
-/// The same where one member repeats it once in the time of a denial: the sender is asked, and what
-/// it answers is no denial of what others say.
+/// The same where one member repeats it in the time of a denial: the sender is asked, and what it
+/// answers is no denial of what others say.
 #[test]
 fn one_false_word_in_a_while_does_not_keep_others_from_being_believed() {
     let mut script = Script::new("AB", |_| GossipConfig::lan());
@@ -397,6 +397,18 @@ fn one_false_word_in_a_while_does_not_keep_others_from_being_believed() {
     assert_eq!(script.told('A'), ["B1", "B2"]);
 }
 
+/// Members in one tree, in which each has two neighbours: what comes of C goes on to D.
+fn in_a_tree(settings: GossipConfig) -> Script {
+    Script::new("ABCD", |_| GossipConfig {
+        dissemination: Dissemination::Trees {
+            trees: 1,
+            arity: 1,
+            seed: 1,
+        },
+        ..settings.clone()
+    })
+}
+
 /// Message `number` of B, as a neighbour in a tree passes it on.
 fn along_a_tree(number: u64) -> Message {
     Message::Data {
@@ -414,14 +426,7 @@ fn along_a_tree(number: u64) -> Message {
 #[test]
 fn false_words_do_not_keep_what_comes_along_a_tree_from_being_taken_at_once() {
     let is_taken = |told: &dyn Fn(u64) -> bool, last: u64, which: &str| {
-        let mut script = Script::new("ABCD", |_| GossipConfig {
-            dissemination: Dissemination::Trees {
-                trees: 1,
-                arity: 1,
-                seed: 1,
-            },
-            ..GossipConfig::lan()
-        });
+        let mut script = in_a_tree(GossipConfig::lan());
         script.submit('B', "1");
         for round in 0..=last {
             if told(round) {
@@ -450,6 +455,106 @@ fn false_words_do_not_keep_what_comes_along_a_tree_from_being_taken_at_once() {
             let told = |round| [0, second, third].contains(&round);
             is_taken(&told, third, "three times");
             is_taken(&told, third + 1, "three times");
+        }
+    }
+}
+
+/// In which order false words name numbers.
+#[derive(Clone, Copy, Debug)]
+enum Lies {
+    Rising,
+    Falling,
+    Random,
+    Same,
+}
+
+impl Lies {
+    const ALL: [Self; 4] = [Self::Rising, Self::Falling, Self::Random, Self::Same];
+    /// False words are told so long.
+    const ROUNDS: u64 = 90;
+
+    /// The number of the word that is told as the `index`th.
+    fn number(self, index: u64, rng: &mut Rng) -> u64 {
+        match self {
+            Self::Rising => 1_000 + index,
+            Self::Falling => 1_000 + 4 * Self::ROUNDS - index,
+            Self::Random => 1_000 + rng.below(1_000),
+            Self::Same => 1_000,
+        }
+    }
+}
+
+/// Liars name messages that B never sent, every so many rounds; B sends one of its own now and
+/// then. Returns how many that are forged were held at the most.
+fn held_beside(lies: Lies, liars: u64, every: u64, hears_gossip: bool, by_digest: bool) -> u64 {
+    let what = format!("{lies:?} of {liars}, every {every}, {hears_gossip}, {by_digest}");
+    let mut script = Script::new("AB", |_| GossipConfig::lan());
+    let mut rng = Rng::new(liars + every);
+    script.submit('B', "true");
+    script.arrives =
+        Box::new(move |from, _, what| hears_gossip || from != 'B' || !what.starts_with("gossip"));
+    let (mut told, mut most, mut sent) = (0, 0, 1);
+    for round in 0..Lies::ROUNDS {
+        if round.is_multiple_of(every) {
+            for liar in 0..liars {
+                let number = lies.number(told, &mut rng);
+                let from = ['C', 'D', 'E', 'F'][liar as usize];
+                let lie = match by_digest {
+                    true => digest(id('B'), number.saturating_sub(5), number),
+                    false => repair(message('B', number)),
+                };
+                script.forge(from, 'A', &lie);
+                told += 1;
+            }
+        }
+        script.said();
+        script.round_of_all();
+        let asked = script.said();
+        let asked = asked.iter().filter(|it| *it == "A -> B: prove").count();
+        assert!(asked <= 1, "{what}: {asked} times in round {round}");
+        most = most.max(reported(&mut script, "waiting"));
+        if round % 10 == 9 {
+            script.submit('B', "true");
+            sent += 1;
+            let expected: Vec<String> = (1..=sent).map(|number| format!("B{number}")).collect();
+            let events = script.events[&'A'].iter();
+            let delivered = events.filter_map(|event| match event {
+                Event::Deliver(it) => Some(format!("B{}", it.id.number)),
+                Event::Gap(gap) => Some(format!("gap {}..{}", gap.first, gap.last)),
+                _ => None,
+            });
+            assert!(delivered.eq(expected), "{what}, in round {round}");
+        }
+    }
+    let patience = u64::from(GossipConfig::lan().stable_threshold);
+    for _ in 0..patience {
+        script.round_of_all();
+    }
+    assert_eq!(reported(&mut script, "waiting"), 0, "{what}");
+    assert_eq!(script.told('A').len() as u64, sent, "{what}");
+    most
+}
+
+/// However many false words there are, and in whatever order: each is forgotten by itself, soon
+/// after the sender's next word, and nothing of the sender is given up for it.
+#[test]
+fn false_words_that_go_on_neither_silence_a_sender_nor_stay() {
+    let doubted = u64::from(GossipConfig::lan().stable_threshold) / 2;
+    for lies in Lies::ALL {
+        for (liars, every) in [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (4, 1), (4, 3)] {
+            for by_digest in [false, true] {
+                let most = held_beside(lies, liars, every, true, by_digest);
+                assert!(
+                    most <= 3 * liars,
+                    "{lies:?} of {liars}, every {every}: {most}"
+                );
+                // Then the sender is asked.
+                let most = held_beside(lies, liars, every, false, by_digest);
+                assert!(
+                    most <= (doubted + 6) * liars,
+                    "{lies:?} of {liars}, every {every}: {most} of one that is asked"
+                );
+            }
         }
     }
 }
@@ -502,13 +607,8 @@ fn many_forged_messages_that_their_sender_denies_do_not_come_back() {
 /// member.
 #[test]
 fn who_is_far_behind_asks_the_sender_at_once_and_passes_on_what_comes_next() {
-    let mut script = Script::new("ABCD", |_| GossipConfig {
+    let mut script = in_a_tree(GossipConfig {
         window_max: 64,
-        dissemination: Dissemination::Trees {
-            trees: 1,
-            arity: 1,
-            seed: 1,
-        },
         ..GossipConfig::lan()
     });
     script.submit('B', "1");
