@@ -1,6 +1,7 @@
 //! When it is served, for its user: the sender says that it is served after the others, or that
 //! nothing is sent to anybody for a while. Nothing else depends on it. The sender says it again as
-//! long as it holds; if the word that it does not is lost, the silence says so.
+//! long as it holds, and how long a word is to be kept; if the word that it is over is lost, the
+//! silence says so.
 
 use groupcast_core::Time;
 
@@ -23,8 +24,8 @@ pub(super) struct Waiting {
 struct Word {
     version: u32,
     served: Served,
-    /// When it was last said.
-    heard: Time,
+    /// When it is forgotten, unless it is said again.
+    until: Time,
 }
 
 impl Receiver {
@@ -39,16 +40,17 @@ impl Receiver {
         *word = Word {
             version: said.version,
             served: said.served,
-            heard: context.now,
+            until: context.now + said.holds,
         };
         self.tell_served(context);
     }
 
-    /// The sender is heard, and has not said for long that this receiver, or all, have to wait.
+    /// The sender is heard, and has not said for as long as its word holds that this receiver, or
+    /// all, have to wait.
     pub(super) fn forget_waiting(&mut self, context: &mut Context<'_>) {
         let waiting = &mut self.waiting;
         for word in [&mut waiting.own, &mut waiting.all] {
-            if context.now - word.heard >= context.config.vanish_after / 2 {
+            if context.now >= word.until {
                 word.served = Served::Now;
             }
         }

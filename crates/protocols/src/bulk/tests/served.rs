@@ -6,11 +6,11 @@ use std::time::Duration;
 use std::vec::Vec;
 
 use bytes::Bytes;
-use groupcast_core::Time;
+use groupcast_core::{Rng, Time};
 
-use super::net::{Net, file};
+use super::net::{Net, file, member};
 use crate::bulk::wire::{Message, ServedWhen};
-use crate::bulk::{BulkConfig, Notice, RateControl, Served, SlowPolicy, Wanted};
+use crate::bulk::{Bulk, BulkConfig, Notice, RateControl, Served, SlowPolicy, Wanted};
 
 const LENGTH: usize = 6_000_000;
 /// Bytes a second: it takes 3 s.
@@ -77,6 +77,45 @@ fn receivers_of_a_sender_that_pauses_are_told_so_and_that_it_goes_on() {
     for index in 1..4 {
         let both = [Served::Paused, Served::Now];
         assert_eq!(told(&net, index), both, "{index}");
+    }
+}
+
+/// A word is kept until it is said again, however often the sender says it, and whatever the
+/// receiver's own settings are.
+#[test]
+fn a_word_is_not_forgotten_before_it_is_said_again() {
+    for (announce_ms, vanish_ms) in [(1_300, 10_000), (50, 1_000)] {
+        let settings = BulkConfig {
+            announce_interval: Duration::from_millis(announce_ms),
+            present_within: Duration::from_millis(4 * announce_ms),
+            slow: SlowPolicy::Wait,
+            ..config()
+        };
+        let vanish_after = Duration::from_millis(vanish_ms);
+        let of_receiver = BulkConfig {
+            vanish_after,
+            rto_max: vanish_after / 4,
+            ..settings.clone()
+        };
+        let mut net = Net::new(3, &settings, LENGTH);
+        for index in 1..3 {
+            let rng = Rng::new(index as u64);
+            net.endpoints[index] =
+                Bulk::new(member(index), of_receiver.clone(), rng).expect("the settings fit");
+        }
+        net.send(file(LENGTH, Wanted::Count(2)));
+        let id = net.id.expect("it is sent");
+        net.must(MINUTE, |net| {
+            let progress = net.endpoints[0].progress(id);
+            progress.is_some_and(|it| it.position > 0)
+        });
+        set_rate(&mut net, None);
+        net.run(MINUTE);
+        for index in 1..3 {
+            assert_eq!(told(&net, index), [Served::Paused], "{announce_ms} ms");
+        }
+        set_rate(&mut net, Some(RATE));
+        net.must(MINUTE, Net::is_sent);
     }
 }
 

@@ -21,7 +21,7 @@
 //! | 14 composite | receiver | (Collectors) see [`Composite`] |
 //! | 15 attend | sender | to one receiver: version (4), attendance (1): 1 attends, 2 stands by, 3 looks in |
 //! | 16 join | sender | (XTP) to one receiver that has come late: the first packet of its first message (8), that message's number (varint) |
-//! | 18 served | sender | whom (1): 1 the receiver that it is sent to, 2 all; version (4), served (1): 1 now, 2 later, 3 not before the sender goes on |
+//! | 18 served | sender | whom (1): 1 the receiver that it is sent to, 2 all; version (4), served (1): 1 now, 2 later, 3 not before the sender goes on; for how many ms that holds, unless it is said again (4) |
 //! | 17 joined | receiver | (XTP) the number of its first message (varint) |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason, of 1 under List the subgroups that it was for (8) |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
@@ -39,6 +39,7 @@ mod tests;
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
@@ -99,13 +100,15 @@ pub(super) enum Attendance {
 }
 
 /// When receivers are served, for their users. A lower version than the last for the same ones says
-/// nothing. Receivers of earlier releases drop it.
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ServedWhen {
     /// It holds for all receivers, or for the one that it is sent to.
     pub(super) all: bool,
     pub(super) version: u32,
     pub(super) served: Served,
+    /// For how long, unless it is said again: whole milliseconds.
+    pub(super) holds: Duration,
 }
 
 /// Every receiver is to report, at once and to the sender.
@@ -258,6 +261,7 @@ impl Message {
                     3 => Served::Paused,
                     other => return Err(reader.invalid("served", u64::from(other))),
                 },
+                holds: Duration::from_millis(reader.u32("holds")?.into()),
             }),
             6 => Self::Finish(match reader.u8("how")? {
                 1 if reader.remaining() > 0 => Finish::Done(Some(subgroups(&mut reader)?)),
@@ -349,6 +353,7 @@ impl Message {
                     Served::Later => 2,
                     Served::Paused => 3,
                 });
+                writer.u32(u32::try_from(it.holds.as_millis()).unwrap_or(u32::MAX));
             }
             Self::Finish(finish) => {
                 writer.u8(6).u32(transfer);

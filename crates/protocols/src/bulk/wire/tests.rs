@@ -310,11 +310,13 @@ fn examples() -> Vec<Message> {
             all: false,
             version: 70_000,
             served: Served::Later,
+            holds: Duration::from_millis(4_950),
         }),
         Message::ServedWhen(ServedWhen {
             all: true,
             version: 1,
             served: Served::Paused,
+            holds: Duration::from_millis(u64::from(u32::MAX)),
         }),
         Message::Refuse(Refusal {
             reason: "no".into(),
@@ -343,8 +345,9 @@ fn the_layout_of_when_it_is_served_is_pinned() {
         all: true,
         version: 258,
         served: Served::Paused,
+        holds: Duration::from_millis(259),
     };
-    let golden = [18, 0, 0, 0, 9, 2, 0, 0, 1, 2, 3];
+    let golden = [18, 0, 0, 0, 9, 2, 0, 0, 1, 2, 3, 0, 0, 1, 3];
     assert_eq!(Message::ServedWhen(said).encode(9)[..], golden);
 }
 
