@@ -13,6 +13,7 @@ mod far;
 mod few;
 mod files;
 mod full_link;
+mod heard;
 mod joining;
 mod later;
 mod lists;
