@@ -30,9 +30,9 @@ pub struct XgmConfig {
     /// watches in a connection.
     pub hosts_max: usize,
     /// The most answers that this host gives a second, to all askers together, and at once after a
-    /// pause. Default 20. Too small: several censuses at once hinder each other. Too large: a
-    /// member that polls without end makes this host send as much. Besides, the host gives the
-    /// source of each connection as many.
+    /// pause; as many again to askers that have had none for a second. Default 20. Too small:
+    /// several censuses at once hinder each other. Too large: a member that polls without end makes
+    /// this host send as much. Besides, the host gives the source of each connection as many.
     pub answers_max: u32,
     /// The time after which a source asks all members of a connection that it monitors again; it
     /// asks silent members five times as often. Default 1 s. Too small: each member answers as

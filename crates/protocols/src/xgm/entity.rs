@@ -39,6 +39,44 @@ struct Pending {
     arrived: Time,
 }
 
+/// How many answers this host gives.
+#[derive(Debug)]
+struct Answering {
+    /// To all together.
+    allowance: Allowance,
+    /// As many again to those that have had none for a second: who polls without end, and uses up
+    /// the others, does not keep this host from answering anybody else.
+    first: Allowance,
+    /// Who has had one within the last second: at most twice as many as are given in that time.
+    answered: BTreeMap<MemberId, Time>,
+}
+
+impl Answering {
+    /// An asker that was answered this long ago has its first answer again.
+    const FORGOTTEN_AFTER: Duration = Duration::from_secs(1);
+
+    fn new(answers_max: u32) -> Self {
+        let allowance = Allowance::per_second(answers_max, answers_max);
+        Self {
+            allowance,
+            first: allowance,
+            answered: BTreeMap::new(),
+        }
+    }
+
+    /// Takes an answer to `asker`, if one is left for it.
+    fn takes(&mut self, now: Time, asker: MemberId) -> bool {
+        let is_recent = |at: &Time| now.since(*at) < Self::FORGOTTEN_AFTER;
+        let is_first = !self.answered.get(&asker).is_some_and(is_recent);
+        let takes = self.allowance.take(now) || is_first && self.first.take(now);
+        if takes {
+            self.answered.retain(|_, at| is_recent(at));
+            self.answered.insert(asker, now);
+        }
+        takes
+    }
+}
+
 /// The group management entity of a host.
 ///
 /// Drain order: that of [`Protocol`].
@@ -66,7 +104,7 @@ pub struct Xgm {
     censuses: u32,
     /// How many hosts the last complete census of the whole group found.
     size: Option<usize>,
-    allowance: Allowance,
+    answering: Answering,
     pending: Vec<Pending>,
     /// The connections that members of this host are in; below, those that this host is the source
     /// of.
@@ -91,7 +129,7 @@ impl Xgm {
             asking: None,
             censuses: 0,
             size: None,
-            allowance: Allowance::per_second(config.answers_max, config.answers_max),
+            answering: Answering::new(config.answers_max),
             pending: Vec::new(),
             ends: Ends::new(config.answers_max),
             monitors: BTreeMap::new(),
@@ -267,7 +305,7 @@ impl Xgm {
         if self.pending.iter().any(waits) {
             return;
         }
-        if !self.allowance.take(now) {
+        if !self.answering.takes(now, asker) {
             self.counters.unanswered += 1;
             return;
         }

@@ -33,9 +33,10 @@
 //! not an agreed view: members come and go meanwhile. Changes and variables have the reliability of
 //! a datagram (003 4.5.1): a host that misses one does not get it later. A member is always in a
 //! subgroup. Only the manager at the source of its connection changes a connected member's vector.
-//! A host gives at most [`XgmConfig::answers_max`] answers a second, whoever asks, and as many more
-//! to the source of each connection. A checkpoint's account is true: a member that is said to have
-//! the stream up to the place had it, and a member that is said to have left without it did not.
+//! A host gives at most [`XgmConfig::answers_max`] answers a second, whoever asks, as many more to
+//! askers that have had none for a second, and as many to the source of each connection. A
+//! checkpoint's account is true: a member that is said to have the stream up to the place had it,
+//! and a member that is said to have left without it did not.
 //!
 //! # Deviations
 //! - 003 polls a large group subgroup by subgroup. That fails where an application has put all

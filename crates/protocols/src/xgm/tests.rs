@@ -264,6 +264,41 @@ fn a_flood_of_polls_costs_a_bounded_number_of_answers() {
     assert_eq!(xgm.counters().polls, 100_000);
 }
 
+/// One member polls a thousand times a second, and another asks now and then.
+#[test]
+fn who_polls_without_end_does_not_keep_others_from_an_answer() {
+    let config = XgmConfig::default();
+    let mut xgm = Xgm::new(member(1), b"a", config, Rng::new(1));
+    xgm.join(Key(1)).expect("it is the first");
+    let poll = |xgm: &mut Xgm, now: Time, asker: u64, census: u32| {
+        let poll = Message::Poll(Poll {
+            census,
+            number: 1,
+            list: false,
+            asked: Subgroups::ALL,
+            first: 0,
+            last: u32::MAX,
+            spread: Duration::ZERO,
+            heard: Vec::new(),
+        });
+        xgm.handle_datagram(now, member(asker), poll.encode().into());
+        xgm.handle_timeout(now);
+        sent(xgm, now)
+    };
+    let (mut flooding, mut others) = (0, 0);
+    for census in 0..10_000 {
+        let now = Time::ZERO + Duration::from_millis(1) * census;
+        flooding += poll(&mut xgm, now, 2, census);
+        if census % 1_500 == 1_499 {
+            others += poll(&mut xgm, now, 3, census);
+            others += poll(&mut xgm, now, 4, census);
+        }
+    }
+    let rate = config.answers_max as usize;
+    assert!((rate * 9..=rate * 12).contains(&flooding), "{flooding}");
+    assert_eq!(others, 2 * 6, "each has its answer");
+}
+
 #[test]
 fn an_answer_to_another_census_changes_nothing() {
     let mut xgm = Xgm::new(member(1), b"a", XgmConfig::default(), Rng::new(1));
