@@ -3,7 +3,7 @@
 
 use groupcast_core::{Delivery, MemberId};
 
-use super::exchange::held_bytes;
+use super::held::held_bytes;
 
 /// The messages of one order, as they came, within a limit of bytes.
 #[derive(Debug, Default)]

@@ -83,6 +83,7 @@ mod fact;
 mod filters;
 mod greeting;
 mod guests;
+mod held;
 mod journal;
 mod making;
 mod moving;
