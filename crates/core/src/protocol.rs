@@ -75,6 +75,20 @@ pub trait Protocol {
         true
     }
 
+    /// Whether it wants to know what waits in its host now: the host is asked for
+    /// [`handle_host_queue`](Self::handle_host_queue) then.
+    fn wants_host_queue(&self, now: Time) -> bool {
+        let _ = now;
+        false
+    }
+
+    /// Of what this protocol and its like on the same socket have sent, so many bytes have not left
+    /// the host: what waits in the host's own queue. Called before
+    /// [`poll_transmit`](Self::poll_transmit), where the host can tell.
+    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        let _ = (now, bytes);
+    }
+
     /// Multicasts do not reach these members: from now on what is sent to the group goes to each of
     /// them as a copy of its own, besides the multicast. Called by a host that has multicast, at
     /// first and whenever they change.
@@ -200,6 +214,14 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
 
     fn listens(&self) -> bool {
         (**self).listens()
+    }
+
+    fn wants_host_queue(&self, now: Time) -> bool {
+        (**self).wants_host_queue(now)
+    }
+
+    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        (**self).handle_host_queue(now, bytes);
     }
 
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {

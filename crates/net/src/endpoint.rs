@@ -28,6 +28,7 @@ use crate::receive::{Receiver, Slabs};
 use crate::report::{RejectionLog, Stranger};
 use crate::send::Sender;
 use crate::socket::{BufferReport, Sockets, datagram_max};
+use crate::sys;
 use crate::wait::{Readiness, Waiter};
 
 /// Which senders' datagrams are kept: those of the addresses for which it returns true.
@@ -213,6 +214,11 @@ impl<P: Protocol> Endpoint<P> {
     /// the next turn.
     pub fn flush(&mut self, now: Time) {
         self.follow_membership(now);
+        if self.node.wants_host_queue(now)
+            && let Some(bytes) = sys::host_queue(self.control.socket.as_fd())
+        {
+            self.node.handle_host_queue(now, bytes);
+        }
         if self.sender.is_blocked() && !self.sender.drive(now, self.control.socket.as_fd()) {
             return;
         }

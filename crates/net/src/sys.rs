@@ -38,6 +38,17 @@ pub(crate) struct Received {
     pub(crate) stamp: Option<Duration>,
 }
 
+/// How many bytes of what was sent with this socket have not left the host; `None` where the system
+/// does not say. The kernel counts its buffers, which are about twice as large as what they hold:
+/// so it sizes send buffers, too.
+pub(crate) fn host_queue(socket: BorrowedFd<'_>) -> Option<u64> {
+    let mut bytes: c_int = 0;
+    // SAFETY: SIOCOUTQ (TIOCOUTQ) writes one `int`, to which the pointer is valid.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) } as isize)
+        .ok()?;
+    Some(u64::try_from(bytes).ok()? / 2)
+}
+
 /// Receives a datagram, or several of one sender that the kernel coalesced, and appends them to
 /// `buffer` within its capacity. What does not fit is lost.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Result<Received> {

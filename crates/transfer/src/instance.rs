@@ -130,6 +130,20 @@ impl Protocol for Instance {
         }
     }
 
+    fn wants_host_queue(&self, now: Time) -> bool {
+        match self {
+            Self::Bulk(bulk) => bulk.wants_host_queue(now),
+            Self::Xgm(_) | Self::Relay(_) => false,
+        }
+    }
+
+    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        match self {
+            Self::Bulk(bulk) => bulk.handle_host_queue(now, bytes),
+            Self::Xgm(_) | Self::Relay(_) => {}
+        }
+    }
+
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
         match self {
             Self::Bulk(bulk) => bulk.handle_copies(now, members),

@@ -561,6 +561,21 @@ impl<P: Protocol> Node<P> {
         each.min().flatten()
     }
 
+    /// Whether any instance wants to know what waits in the host now
+    /// ([`Protocol::wants_host_queue`]).
+    pub fn wants_host_queue(&self, now: Time) -> bool {
+        self.instances
+            .iter()
+            .any(|(_, it)| it.wants_host_queue(now))
+    }
+
+    /// Of what this node has sent, so many bytes have not left the host.
+    pub fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        for (_, instance) in &mut self.instances {
+            instance.handle_host_queue(now, bytes);
+        }
+    }
+
     /// Whether the host is to be in the multicast group: unless no instance needs it
     /// ([`Protocol::listens`]).
     pub fn listens(&self) -> bool {

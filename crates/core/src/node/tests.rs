@@ -79,6 +79,9 @@ struct Courier {
     /// Who gets copies, as it was told last, and who of them is to get none.
     told: Vec<MemberId>,
     leaves_out: Option<MemberId>,
+    /// Whether it wants to know what waits in its host, and what it was told.
+    wants_queue: bool,
+    queue: Option<u64>,
 }
 
 impl Protocol for Courier {
@@ -105,6 +108,14 @@ impl Protocol for Courier {
 
     fn poll_timeout(&self) -> Option<Time> {
         None
+    }
+
+    fn wants_host_queue(&self, _: Time) -> bool {
+        self.wants_queue
+    }
+
+    fn handle_host_queue(&mut self, _: Time, bytes: u64) {
+        self.queue = Some(bytes);
     }
 
     fn handle_copies(&mut self, _: Time, members: &[MemberId]) {
@@ -266,6 +277,17 @@ fn assert_only_forged(node: &mut Node<Courier>, before: NodeCounters, rejected: 
     assert_eq!(node.counters(), expected);
     let mut buf = node.transmit_buf(1);
     assert_eq!(node.poll_transmit(Time::ZERO, &mut buf), None, "no answer");
+}
+
+#[test]
+fn what_waits_in_the_host_is_asked_for_if_an_instance_wants_it() {
+    let mut nodes = Nodes::introduced(2);
+    let node = &mut nodes.0[0];
+    assert!(!node.wants_host_queue(Time::ZERO));
+    courier(node).wants_queue = true;
+    assert!(node.wants_host_queue(Time::ZERO));
+    node.handle_host_queue(Time::ZERO, 1400);
+    assert_eq!(courier(node).queue, Some(1400));
 }
 
 #[test]

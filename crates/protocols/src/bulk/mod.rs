@@ -689,6 +689,20 @@ impl Protocol for Bulk {
         !(stands_by && self.senders.is_empty())
     }
 
+    fn wants_host_queue(&self, now: Time) -> bool {
+        self.senders
+            .values()
+            .any(|sender| sender.wants_host_queue(now))
+    }
+
+    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        // What of it is whose, the host does not say.
+        let each = bytes / self.senders.len().max(1) as u64;
+        for sender in self.senders.values_mut() {
+            sender.handle_host_queue(now, each);
+        }
+    }
+
     fn handle_copies(&mut self, _: Time, members: &[MemberId]) {
         self.shared.without.clear();
         self.shared.without.extend_from_slice(members);

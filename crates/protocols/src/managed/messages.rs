@@ -341,6 +341,14 @@ impl Protocol for ManagedMessages {
         self.messages.listens()
     }
 
+    fn wants_host_queue(&self, now: Time) -> bool {
+        self.messages.wants_host_queue(now)
+    }
+
+    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        self.messages.handle_host_queue(now, bytes);
+    }
+
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
         self.messages.handle_copies(now, members);
     }

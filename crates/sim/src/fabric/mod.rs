@@ -249,6 +249,14 @@ impl Fabric {
         room
     }
 
+    /// When the links of a host will have taken all that it has sent.
+    pub(crate) fn left_by(&self, host: usize) -> Time {
+        let topology = &self.config.topology;
+        let ways = topology.ways_from(topology.hosts()[host]);
+        let each = ways.map(|(way, _)| self.links[way.index()].taken_by(topology.spec(way)));
+        each.max().unwrap_or(Time::ZERO)
+    }
+
     /// A packet begins its way at the vertex of its sender.
     fn depart(
         &mut self,

@@ -166,8 +166,43 @@ pub(crate) struct Clients {
     pub(crate) sending_until: Time,
 }
 
+/// What a process has sent and its host has not: known from when the process first asks for it.
+#[derive(Default, Debug)]
+pub(crate) struct HostQueue {
+    is_asked: bool,
+    /// When each datagram will have left, and its bytes.
+    leaving: VecDeque<(Time, usize)>,
+    bytes: usize,
+}
+
+impl HostQueue {
+    /// A datagram of so many bytes leaves at `at`.
+    pub(crate) fn note(&mut self, now: Time, at: Time, bytes: usize) {
+        if self.is_asked {
+            self.settle(now);
+            self.leaving.push_back((at, bytes));
+            self.bytes += bytes;
+        }
+    }
+
+    /// Bytes that have not left.
+    pub(crate) fn bytes(&mut self, now: Time) -> usize {
+        self.is_asked = true;
+        self.settle(now);
+        self.bytes
+    }
+
+    fn settle(&mut self, now: Time) {
+        while let Some((_, bytes)) = self.leaving.pop_front_if(|(at, _)| *at <= now) {
+            self.bytes -= bytes;
+        }
+    }
+}
+
 /// A host: its process, sockets, processor and clock.
 pub(crate) struct Host<P> {
+    /// What of its process's datagrams waits for its link.
+    pub(crate) queue: HostQueue,
     pub(crate) config: Rc<HostConfig>,
     pub(crate) status: Status,
     /// The process, also after it left or crashed, for inspection.
@@ -229,6 +264,7 @@ impl<P> Host<P> {
             rate: ClockRate::TRUE,
             data: SocketBuffer::default(),
             token: SocketBuffer::default(),
+            queue: HostQueue::default(),
             load: HostLoad::default(),
             busy_until: Time::ZERO,
             task: None,
@@ -360,6 +396,7 @@ impl<P> Host<P> {
         self.status = status;
         self.data.clear();
         self.token.clear();
+        self.queue = HostQueue::default();
         self.task = None;
         self.awake = false;
         self.received_in_turn = 0;
@@ -455,6 +492,18 @@ pub(crate) fn host_at(address: SocketAddr, hosts: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_has_left_waits_no_more_and_is_counted_for_who_asks() {
+        let mut queue = HostQueue::default();
+        let at = Time::from_millis;
+        queue.note(at(0), at(5), 100);
+        assert_eq!(queue.bytes(at(0)), 0, "nobody had asked");
+        queue.note(at(1), at(6), 100);
+        queue.note(at(1), at(8), 1000);
+        let waits = [1, 5, 6, 7, 8].map(|millis| queue.bytes(at(millis)));
+        assert_eq!(waits, [1100, 1100, 1000, 1000, 0]);
+    }
 
     #[test]
     fn addresses_and_hosts_belong_together() {

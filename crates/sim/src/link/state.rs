@@ -137,6 +137,11 @@ impl LinkState {
         (passage, self.backlog.room_at(now, &spec.queue))
     }
 
+    /// When the link will have taken all that was accepted.
+    pub(crate) fn taken_by(&self, spec: &LinkSpec) -> Time {
+        self.begins_at(spec)
+    }
+
     /// When all that was accepted will have left.
     pub fn free_at(&self) -> Time {
         self.free_at

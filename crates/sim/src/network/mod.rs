@@ -242,6 +242,11 @@ impl Network {
         })
     }
 
+    /// When a host will have sent all that left it.
+    pub(crate) fn left_by(&self, host: usize) -> Time {
+        self.egress[host].free_at
+    }
+
     /// Takes a datagram from the switch down to host `to`: none, one or two arrivals.
     pub(crate) fn deliver(
         &mut self,

@@ -108,6 +108,14 @@ impl Protocol for Stream {
         self.bulk.listens()
     }
 
+    fn wants_host_queue(&self, now: Time) -> bool {
+        self.bulk.wants_host_queue(now)
+    }
+
+    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        self.bulk.handle_host_queue(now, bytes);
+    }
+
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {
         self.bulk.handle_copies(now, members);
     }

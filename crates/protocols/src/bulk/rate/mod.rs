@@ -23,6 +23,10 @@
 //!   queue of a host whose sockets wait holds whatever they put into it. The rate falls below what
 //!   went through. If the queue stays all the same, others keep it full until something is lost, as
 //!   TCP does: the rate is restored, and for a while only loss counts.
+//! - A queue of this host's own link counts by itself, where the host says what waits there of what
+//!   was sent: it is known without a round trip to compare with, so it may be there from the first
+//!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit,
+//!   and what others keep there is no reason to fall for round trips.
 //! - After loss it falls as far as TCP's window, and grows by the step of TCP's, as far as a
 //!   twentieth of the rate.
 //! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
@@ -88,6 +92,35 @@ impl Idle {
     }
 }
 
+/// What waits in this host of what was sent, where the host tells.
+#[derive(Clone, Copy, Default, Debug)]
+struct HostQueue {
+    told: Option<Time>,
+    /// The least that waited in this epoch, in bytes.
+    least: Option<u64>,
+}
+
+impl HostQueue {
+    /// It is asked for so often.
+    const EVERY: Duration = Duration::from_millis(1);
+
+    fn is_wanted(&self, now: Time) -> bool {
+        self.told.is_none_or(|told| now >= told + Self::EVERY)
+    }
+
+    fn note(&mut self, now: Time, bytes: u64) {
+        self.told = Some(now);
+        self.least = Some(self.least.map_or(bytes, |least| least.min(bytes)));
+    }
+
+    /// How long the least took to leave at `rate` bytes a second: the queue that stayed all through
+    /// the epoch that ends.
+    fn take_queue(&mut self, rate: f64) -> Duration {
+        let least = self.least.take().unwrap_or(0);
+        Duration::try_from_secs_f64(least as f64 / rate.max(1.0)).unwrap_or(Duration::MAX)
+    }
+}
+
 /// What an epoch saw at a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Seen {
@@ -131,6 +164,8 @@ pub(super) struct Rate {
     epoch_began: Time,
     /// How long there was nothing to send in it.
     idle: Idle,
+    /// What waited in this host of what was sent.
+    host_queue: HostQueue,
     starting: bool,
     /// Whether this epoch still shows what the rate before it did.
     settling: bool,
@@ -224,6 +259,10 @@ impl Rate {
     /// TCP keeps some milliseconds of its own at its host, whatever others do.
     const OWN: u32 = 1024;
     const OWN_QUEUE: Duration = Duration::from_millis(5);
+    /// The rate falls if what was sent waits in this host for so long all through an epoch. TCP
+    /// keeps no more than two segments or a millisecond's worth in that queue: a longer one takes
+    /// its share away.
+    const OWN_STAYS: Duration = Duration::from_millis(1);
     /// For so many epochs without congestion that is then believed.
     const RIVALS: u32 = 64;
     /// After a loss to the others the queue falls by a third: they send as windows open. If it
@@ -303,6 +342,7 @@ impl Rate {
             epoch: Epoch::default(),
             epoch_began: now,
             idle: Idle::default(),
+            host_queue: HostQueue::default(),
             starting: true,
             settling: false,
             trial: None,
@@ -343,6 +383,18 @@ impl Rate {
     /// the host held something back.
     pub(super) fn note_idle(&mut self, now: Time, is_idle: bool) {
         self.idle.note(now, is_idle);
+    }
+
+    /// Whether it wants to know what waits in this host.
+    pub(super) fn wants_host_queue(&self, now: Time) -> bool {
+        self.yields && self.host_queue.is_wanted(now)
+    }
+
+    /// So many bytes wait in this host that were sent.
+    pub(super) fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        if self.yields {
+            self.host_queue.note(now, bytes);
+        }
     }
 
     /// From now on another control; `None`: nothing is sent. What an adaptive one has found is
@@ -595,6 +647,11 @@ impl Rate {
         self.fan_out_most = self.fan_out;
         let least = self.yields.then(|| Least::at(rate, leaves, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
+        let own = self.host_queue.take_queue(achieved);
+        if own > Self::OWN_STAYS {
+            self.own = Self::OWN;
+        }
+        let is_own = own > Self::OWN_STAYS.max(least.waits());
         let least = match self.own {
             0 => least,
             _ => least.tolerates(Self::OWN_QUEUE),
@@ -682,7 +739,11 @@ impl Rate {
         let patience = self.patience(length);
         let is_silent = found.unheard >= patience;
         let silent = (is_silent || found.is_awaited) && self.yields;
-        let took = used_up && !silent && found.is_clear() && found.counted.clear * 2 >= receivers;
+        let took = used_up
+            && !silent
+            && !is_own
+            && found.is_clear()
+            && found.counted.clear * 2 >= receivers;
         if let Some(step) = self.few.step(now, took) {
             self.settling = true;
             match step {
@@ -703,6 +764,11 @@ impl Rate {
             stays,
             ..
         } = found.limiting;
+        let (shortest, queue) = match is_own {
+            true => (own, own),
+            false => (shortest, queue),
+        };
+        let stays = stays || is_own;
         self.quiet = if stays { 0 } else { self.quiet + 1 };
         self.rivals = match self.quiet {
             0..Self::QUIET if queue >= self.peak / Self::PEAK => self.rivals.saturating_sub(1),

@@ -39,6 +39,11 @@ impl Least {
         }
     }
 
+    /// What packets wait for each other and for answers without a queue.
+    pub(super) fn waits(self) -> Duration {
+        self.stays
+    }
+
     /// No queue that is shorter than `wait` counts as one that stays.
     pub(super) fn tolerates(self, wait: Duration) -> Self {
         Self {

@@ -627,3 +627,120 @@ fn a_later_pass_has_what_each_copy_had_while_the_rate_was_found() {
     let each = pair.rate.regains;
     assert!((each / (last / 8.0) - 1.0).abs() < 0.1, "{each} of {last}");
 }
+
+/// The queue of this host's own link, which holds what is sent at rates that yield, and what TCP
+/// flows put there: each as much as goes through in a millisecond, and two segments of two packets
+/// at least, whatever its window (Linux's small queues).
+struct HostQueue<const N: usize> {
+    /// Bytes a second.
+    capacity: f64,
+    now: Time,
+    rates: [Rate; N],
+    /// When the epoch of each ends.
+    ends: [Time; N],
+    /// Bytes that wait: of each rate, and of TCP.
+    waits: [f64; N],
+    tcp_waits: f64,
+    /// Bytes that went through.
+    through: [f64; N],
+    tcp_through: f64,
+}
+
+impl<const N: usize> HostQueue<N> {
+    const PACKET: usize = 1400;
+    const STEP: Duration = Duration::from_micros(100);
+    /// What a TCP flow may have in the queue takes so long to go through.
+    const TCP: Duration = Duration::from_millis(1);
+    const WAY: Duration = Duration::from_millis(1);
+    /// What fits into the send buffer of a socket.
+    const BUFFER: f64 = 450e3;
+
+    fn new(capacity: f64) -> Self {
+        Self {
+            capacity,
+            now: Time::ZERO,
+            rates: core::array::from_fn(|_| Rate::new(RateControl::FAIR, Time::ZERO)),
+            ends: [Time::ZERO; N],
+            waits: [0.0; N],
+            tcp_waits: 0.0,
+            through: [0.0; N],
+            tcp_through: 0.0,
+        }
+    }
+
+    fn step(&mut self, flows: u32) {
+        self.now += Self::STEP;
+        let all = self.waits.iter().sum::<f64>() + self.tcp_waits;
+        let delay = Duration::from_secs_f64(all / self.capacity);
+        let served = (self.capacity * Self::STEP.as_secs_f64() / all.max(1.0)).min(1.0);
+        let tcp = self.tcp_waits * served;
+        self.tcp_through += tcp;
+        let each = tcp / f64::from(flows.max(1)) * Self::TCP.div_duration_f64(Self::STEP);
+        self.tcp_waits = f64::from(flows) * each.max(4.0 * Self::PACKET as f64);
+        for index in 0..N {
+            let (rate, waits) = (&mut self.rates[index], &mut self.waits[index]);
+            self.through[index] += *waits * served;
+            *waits *= 1.0 - served;
+            if rate.wants_host_queue(self.now) {
+                rate.handle_host_queue(self.now, *waits as u64);
+            }
+            let pace = rate.pace().expect("it is adaptive");
+            let sent = (pace * Self::STEP.as_secs_f64()).min(Self::BUFFER - *waits);
+            *waits += sent;
+            rate.spend(sent as usize);
+            rate.sample(Self::WAY + delay);
+            if self.now < self.ends[index] {
+                continue;
+            }
+            let seen = Seen {
+                sent: rate.used / Self::PACKET as u64,
+                lost: 0,
+            };
+            rate.end_epoch(self.now, Self::PACKET, seen);
+            let length = Duration::from_secs_f64(length_of(pace, Self::PACKET));
+            self.ends[index] = self.now + length.max((Self::WAY + delay) * 2);
+        }
+    }
+
+    /// Shares of the link beside so many TCP flows, after five seconds of them: of each rate, and
+    /// of TCP.
+    fn shares(&mut self, flows: u32) -> ([f64; N], f64) {
+        for step in 0..150_000 {
+            if step == 50_000 {
+                (self.through, self.tcp_through) = ([0.0; N], 0.0);
+            }
+            self.step(flows);
+        }
+        let link = self.capacity * 10.0;
+        (
+            self.through.map(|each| each / link),
+            self.tcp_through / link,
+        )
+    }
+}
+
+/// Goal: whatever TCP and transfers send from one host, each has at least half of what would be the
+/// same for all, and nothing is left unused. TCP does not fill that queue, so nothing is ever lost.
+/// At a gigabit TCP has less: a sixth of its share at least.
+#[test]
+fn beside_tcp_in_the_queue_of_this_host_all_have_a_share() {
+    fn try_with<const N: usize>(megabits: u32, flows: impl IntoIterator<Item = u32>) {
+        let mut queue = HostQueue::<N>::new(f64::from(megabits) * 1e6 / 8.0);
+        for flows in flows {
+            let (transfers, tcp) = queue.shares(flows);
+            let told = std::format!("{megabits} Mb/s, {flows} flows: {transfers:?} and {tcp}");
+            let fair = 1.0 / f64::from(N as u32 + flows);
+            for transfer in transfers {
+                let least = if flows == 0 { 0.9 } else { 0.5 };
+                assert!(transfer > least * fair, "{told}");
+            }
+            let least = if megabits < 1000 { 0.5 } else { 1.0 / 6.0 };
+            assert!(tcp >= least * f64::from(flows) * fair, "{told}");
+            assert!(transfers.iter().sum::<f64>() + tcp > 0.9, "{told}");
+        }
+    }
+    for megabits in [10, 100, 1000] {
+        try_with::<1>(megabits, [1, 0, 1, 2]);
+        try_with::<2>(megabits, [0, 1, 2]);
+    }
+}

@@ -21,6 +21,16 @@ use super::{Sender, State, Timer};
 pub(super) const SILENT_ASKED: u32 = 3;
 
 impl Sender {
+    /// Whether its rate wants to know what waits in this host.
+    pub(in crate::bulk) fn wants_host_queue(&self, now: Time) -> bool {
+        self.rate.wants_host_queue(now)
+    }
+
+    /// So many bytes wait in this host that it has sent.
+    pub(in crate::bulk) fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+        self.rate.handle_host_queue(now, bytes);
+    }
+
     /// Fills `buf` with the next packets that window, rate and the receivers' room let go.
     pub(in crate::bulk) fn poll_transmit(
         &mut self,
