@@ -138,7 +138,9 @@ pub(crate) struct Args {
     /// pauses a transfer, and SIGUSR2 ends that pause
     #[arg(long, value_name = "HH:MM=RATE", conflicts_with = "rate", value_parser = rates::entry)]
     rate_at: Vec<rates::Entry>,
-    /// What happens to a receiver that holds back all others [default: demote; with --paper: wait]
+    /// What happens to receivers that hold back all others for a second, at any rate: to a third
+    /// of all at most, and with drop also to one of two. With a fixed rate, what does not fit
+    /// through a slow link is sent again until then [default: demote; with --paper: wait]
     #[arg(long, value_enum)]
     slow: Option<Slow>,
     /// Print events, one JSON object a line

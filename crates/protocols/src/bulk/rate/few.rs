@@ -18,6 +18,8 @@ use groupcast_core::Time;
 pub(super) struct Few {
     /// How long they may; `None`: they may for ever.
     patience: Option<Duration>,
+    /// Whether one of two counts as few.
+    one_of_two: bool,
     /// Since when the rate has fallen for a few only, and how often.
     since: Option<Time>,
     falls: u32,
@@ -83,16 +85,23 @@ impl Few {
     const VAIN_WAIT: u32 = 8;
     const VAIN_DOUBLINGS: u32 = 5;
 
-    /// A few may hold the rate for so long.
-    pub(super) fn of(patience: Option<Duration>) -> Self {
+    /// A few may hold the rate for so long. They are at most a third of all, and also one of two
+    /// with `one_of_two`.
+    pub(super) fn of(patience: Option<Duration>, one_of_two: bool) -> Self {
         Self {
             patience,
+            one_of_two,
             ..Self::default()
         }
     }
 
-    pub(super) fn patience(&self) -> Option<Duration> {
-        self.patience
+    /// Nothing is known yet, and the same patience holds.
+    pub(super) fn anew(&self) -> Self {
+        Self::of(self.patience, self.one_of_two)
+    }
+
+    fn are_few(&self, number: u32, receivers: u32) -> bool {
+        number * 3 <= receivers || self.one_of_two && number <= 1 && receivers == 2
     }
 
     /// Whether the rate is raised without asking those that are blamed.
@@ -112,7 +121,7 @@ impl Few {
 
     /// The rate has fallen for what an epoch has shown of so many receivers.
     pub(super) fn fell(&mut self, now: Time, counted: Counted, receivers: u32) {
-        let are_few = counted.limiting > 0 && counted.limiting * 3 <= receivers;
+        let are_few = counted.limiting > 0 && self.are_few(counted.limiting, receivers);
         if are_few && counted.clear * 2 >= receivers {
             self.since.get_or_insert(now);
             self.falls += 1;
@@ -162,7 +171,7 @@ impl Few {
         counted: Counted,
         receivers: u32,
     ) -> Option<f64> {
-        if counted.blamed * 3 > receivers {
+        if !self.are_few(counted.blamed, receivers) {
             // One after the other: it is chance, or what all share.
             self.absolve();
         }
@@ -200,7 +209,7 @@ impl Few {
             proven: true,
             // Who is not left behind took it, too.
             verdict: Verdict::Absolved,
-            ..Self::of(self.patience)
+            ..self.anew()
         };
         Some(Step::Proven)
     }

@@ -361,9 +361,9 @@ impl Rate {
     }
 
     /// A few receivers may hold the rate for so long, if the others would take far more; `None`:
-    /// for ever.
-    pub(super) fn leave_behind_after(&mut self, patience: Option<Duration>) {
-        self.few = Few::of(patience);
+    /// for ever. With `one_of_two` that is so for one of two, too.
+    pub(super) fn leave_behind_after(&mut self, patience: Option<Duration>, one_of_two: bool) {
+        self.few = Few::of(patience, one_of_two);
     }
 
     /// Whether those whose paths are [blamed](Path::is_blamed), and
@@ -407,7 +407,7 @@ impl Rate {
         *self = Self {
             bound: self.bound,
             fan_out: self.fan_out,
-            few: Few::of(self.few.patience()),
+            few: self.few.anew(),
             epoch: self.epoch,
             // What is on its way was sent at another rate.
             settling: true,
@@ -449,7 +449,7 @@ impl Rate {
             starting: false,
             fan_out_found: Some(1.0),
             regains: each,
-            few: Few::of(self.few.patience()),
+            few: self.few.anew(),
             ..Self::new(RateControl::Window, now)
         };
     }

@@ -518,7 +518,7 @@ impl Several<7> {
         let mut several = Self::new();
         several
             .rate
-            .leave_behind_after(Some(Duration::from_secs(1)));
+            .leave_behind_after(Some(Duration::from_secs(1)), false);
         let mut bursts = 0;
         for _ in 0..4_000 {
             let mut shown = [CLEAN; 7];

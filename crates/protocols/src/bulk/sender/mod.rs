@@ -251,7 +251,8 @@ impl Sender {
             SlowPolicy::Drop => true,
             SlowPolicy::Wait => false,
         };
-        rate.leave_behind_after(may_leave.then_some(config.slow_after));
+        let patience_with_few = may_leave.then_some(config.slow_after);
+        rate.leave_behind_after(patience_with_few, config.slow == SlowPolicy::Drop);
         let named = transfer.receivers.size();
         let set_size = Self::set_size(named.unwrap_or_else(|| context.known.members().count()));
         timers.set(Timer::Begin, context.now + patience);

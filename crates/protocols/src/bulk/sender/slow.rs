@@ -66,7 +66,8 @@ impl Sender {
     /// They are at most a third of those that are waited for: if many held back the others, it
     /// would be the others that are fast. Those whose users are slow (a disk) may be half of all:
     /// it costs them nothing, since they take all the same what they have room for, and get the
-    /// rest in a later pass.
+    /// rest in a later pass. Of two receivers one is slow where slow ones are dropped: the user has
+    /// said that the other one is not to wait.
     pub(super) fn look_for_slow(&mut self, context: &mut Context<'_>) {
         let config = context.config;
         let is_early = context.now - self.stops.looked < config.slow_after / 16;
@@ -87,14 +88,18 @@ impl Sender {
         let count = self.gating().count();
         let mut losses: Vec<f64> = self.gating().map(|peer| peer.loss).collect();
         losses.sort_by(f64::total_cmp);
-        let median = losses.get(losses.len() / 2).copied().unwrap_or(0.0);
+        let one_of_two = config.slow == SlowPolicy::Drop && count == 2;
+        // What one of two loses is compared with what the other one does.
+        let middle = if one_of_two { 0 } else { losses.len() / 2 };
+        let median = losses.get(middle).copied().unwrap_or(0.0);
 
         let holds = |peer: &Peer| {
             let stops = held_back && (peer.next == base || peer.limit == limit);
             let loses = peer.sampled > 256 && peer.loss > LOSS_MIN.max(4.0 * median);
             peer.gates && (stops || loses)
         };
-        let few_hold = self.peers.values().filter(|peer| holds(peer)).count() * 3 <= count;
+        let hold = self.peers.values().filter(|peer| holds(peer)).count();
+        let few_hold = hold * 3 <= count || one_of_two && hold == 1;
         // Of what cannot be sent again, a receiver that is set aside gets nothing more. In a later
         // pass all are slow.
         let is_first = self.pass_number() == PassNumber::FIRST;

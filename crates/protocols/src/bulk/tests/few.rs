@@ -28,6 +28,10 @@ struct Links {
     flow_to_last: bool,
     /// Whether the first receiver is near, and the others far.
     near_and_far: bool,
+    /// How many receivers there are.
+    receivers: usize,
+    /// At which rate is sent.
+    rate: RateControl,
 }
 
 impl Default for Links {
@@ -37,6 +41,8 @@ impl Default for Links {
             last: 1000,
             flow_to_last: false,
             near_and_far: false,
+            receivers: RECEIVERS,
+            rate: RateControl::FAIR,
         }
     }
 }
@@ -58,32 +64,33 @@ fn world(
     let [near, far, last] = [Kind::Plain; 3].map(|kind| topology.add(kind));
     topology.connect(near, far, link(links.shared, 20 + 31 * seed));
     topology.connect(far, last, link(links.last, 20));
-    for host in 0..RECEIVERS + 3 {
+    let flow = FLOW.map(|end| end - RECEIVERS + links.receivers);
+    for host in 0..links.receivers + 3 {
         let router = match host {
-            RECEIVERS => last,
-            _ if host == FLOW[1] && links.flow_to_last => last,
-            _ if host == 0 || host == FLOW[0] => near,
+            _ if host == links.receivers => last,
+            _ if host == flow[1] && links.flow_to_last => last,
+            _ if host == 0 || host == flow[0] => near,
             _ => far,
         };
         let micros = match host {
-            2..RECEIVERS if links.near_and_far => 15_000,
+            2.. if host < RECEIVERS.min(links.receivers + 1) && links.near_and_far => 15_000,
             _ => 20,
         };
         place(&mut topology, router, link(1000, micros));
     }
     let mut config = ExperimentConfig::new(topology, inspect, seed);
-    config.without_multicast = FLOW.into();
-    config.acquainted = RECEIVERS;
+    config.without_multicast = flow.into();
+    config.acquainted = links.receivers;
     let bulk = BulkConfig {
-        rate: RateControl::FAIR,
+        rate: links.rate,
         slow,
         ..BulkConfig::lan()
     };
     let sent = Sent {
-        receivers: RECEIVERS,
+        receivers: links.receivers,
         length,
         begins: BEGINS,
-        flow: has_flow.then_some(FLOW),
+        flow: has_flow.then_some(flow),
     };
     fabric::world(config, bulk, &sent)
 }
@@ -148,6 +155,64 @@ fn one_slow_port_is_given_up_where_slow_receivers_are_dropped() {
     assert_eq!(demoted(&world), 0);
 }
 
+const FIFTY: RateControl = RateControl::Fixed {
+    bytes_per_second: 50_000_000 / 8,
+};
+
+/// Whether the rate is found or not: the one is given up, and the other one has it soon. Where slow
+/// ones are not dropped, both go on.
+#[test]
+fn of_two_the_slow_one_is_given_up_where_slow_receivers_are_dropped() {
+    const LENGTH: u32 = 6_000_000;
+    for (rate, within) in [(FIFTY, 4.0), (RateControl::FAIR, 5.0)] {
+        for seed in 0..2 {
+            let links = Links {
+                last: 4,
+                receivers: 2,
+                rate,
+                ..Links::default()
+            };
+            let mut dropping = world(&links, LENGTH, false, SlowPolicy::Drop, seed);
+            let until = BEGINS + Duration::from_secs(14);
+            let first = done(&mut dropping, 1..=1, LENGTH, until).expect("it gets it");
+            dropping.run_to(until);
+            let packets = packets(&dropping, 2);
+            std::eprintln!("{rate:?}, {seed}: {first:.2} s, the other has {packets} packets");
+            assert!(first < within, "{first}");
+            assert!(packets < u64::from(LENGTH) / 1400 / 2, "{packets}");
+        }
+    }
+}
+
+/// One of two is not given up for what both share, nor for its distance.
+#[test]
+fn of_two_that_share_what_is_slow_both_get_it() {
+    const LENGTH: u32 = 10_000_000;
+    for (rate, shared, near_and_far, flow) in [
+        (FIFTY, 20, false, false),
+        (FIFTY, 20, true, false),
+        (RateControl::FAIR, 20, false, false),
+        (RateControl::FAIR, 20, true, true),
+        (RateControl::FAIR, 20, false, true),
+        (RateControl::FAIR, 1000, true, false),
+    ] {
+        for seed in 0..2 {
+            let links = Links {
+                shared,
+                near_and_far,
+                receivers: 2,
+                rate,
+                ..Links::default()
+            };
+            let mut world = world(&links, LENGTH, flow, SlowPolicy::Drop, seed);
+            let until = BEGINS + Duration::from_secs(60);
+            let all = done(&mut world, 1..=2, LENGTH, until);
+            std::eprintln!("{rate:?}, {shared}, {near_and_far}, {flow}, {seed}: {all:.2?} s");
+            assert!(all.is_some(), "one was given up");
+        }
+    }
+}
+
 /// Megabits a second of the flow and of the second receiver, in eight seconds, and how many were
 /// demoted.
 fn beside_a_flow(links: &Links, slow: SlowPolicy, seed: u64) -> ([f64; 2], u64) {
@@ -174,6 +239,7 @@ fn what_all_share_is_followed() {
             last,
             flow_to_last,
             near_and_far,
+            ..Links::default()
         };
         for seed in 0..2 {
             let [(demoting, demoted), (waiting, _)] = [SlowPolicy::Demote, SlowPolicy::Wait]
