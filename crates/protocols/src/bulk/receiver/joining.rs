@@ -12,10 +12,16 @@ use super::super::wire::{Join, Message};
 use super::{Receiver, State, Timer};
 
 impl Receiver {
-    /// Whether it does not know yet with which message it begins.
+    /// Whether it does not know yet with which message it begins, or whether it is named.
     pub(super) fn awaits_place(&self) -> bool {
         let may_join = self.announce.messages == Some(Opening::AtAnyTime);
-        may_join && matches!(self.state, State::Registering(_))
+        let waits = may_join || self.announce.named;
+        waits && matches!(self.state, State::Registering(_))
+    }
+
+    /// Whether it does not know yet whether it is named, where only those that are get anything.
+    pub(super) fn may_be_unnamed(&self) -> bool {
+        self.announce.named && self.awaits_place()
     }
 
     /// The sender counts it in.

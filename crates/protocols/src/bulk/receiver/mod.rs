@@ -470,6 +470,12 @@ impl Receiver {
 
     fn handle_finish(&mut self, context: &mut Context<'_>, finish: Finish) {
         let id = self.id;
+        let is_done = matches!(finish, Finish::Done(_));
+        if is_done && self.may_be_unnamed() && !self.announce.confirm {
+            // It may have been counted by what it said when it registered.
+            self.enroll(context, "the sender is done");
+            self.hand_over(context);
+        }
         let has_replied = self.returning.as_ref().is_none_or(Returning::has_ended);
         let has_replied_all = self.returning.as_ref().is_some_and(Returning::is_done);
         let complete = self.state.store().is_some_and(Store::is_complete)
@@ -480,6 +486,11 @@ impl Receiver {
             _ if given_up => Notice::Failed {
                 id,
                 failure: Failure::GivenUp,
+            },
+            // All that are named have concluded.
+            Finish::Done(_) if self.may_be_unnamed() => Notice::Failed {
+                id,
+                failure: Failure::Excluded,
             },
             Finish::Done(_) if complete => Notice::Ended { id },
             Finish::Done(_) => Notice::Failed {

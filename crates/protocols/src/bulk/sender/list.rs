@@ -45,6 +45,11 @@ impl TransferList {
             excluded: BTreeSet::new(),
         }
     }
+
+    /// Whether the application has named who is served.
+    pub(super) fn is_named(&self) -> bool {
+        self.named.is_some()
+    }
 }
 
 fn by_node(listed: &[Listed]) -> BTreeMap<NodeId, Subgroups> {

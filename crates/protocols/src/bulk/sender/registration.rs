@@ -186,6 +186,7 @@ impl Sender {
             block: self.block.unwrap_or(0),
             length: self.transfer.length,
             nak_delay_us: multicast_naks,
+            named: self.list.is_named() && !self.is_unanswered(),
             subgroups: self.vector(),
             about: self.transfer.about.clone(),
         };

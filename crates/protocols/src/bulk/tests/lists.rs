@@ -12,10 +12,10 @@ use std::time::Duration;
 use super::endpoints::config;
 use super::multidriver::{at, rounds, with};
 use super::net::{Net, accepting, file, member};
-use crate::bulk::wire::Message;
+use crate::bulk::wire::{Finish, Message};
 use crate::bulk::{
-    BulkConfig, DeliverTo, Failure, ListError, Listed, Multidriver, Notice, Order, Outcome, Policy,
-    RateControl, SendError, Transfer, TransferId, Wanted, Xtp,
+    BulkConfig, Collectors, DeliverTo, Failure, ListError, Listed, Multidriver, Notice, Order,
+    Outcome, Policy, RateControl, SendError, Transfer, TransferId, Wanted, Xtp,
 };
 use crate::xgm::Subgroups;
 
@@ -369,6 +369,54 @@ fn who_is_not_on_the_list_is_told_and_who_is_on_it_and_matches_is_waited_for() {
             (absent, Outcome::Absent),
         ];
         assert_eq!(net.outcomes(), outcomes.into(), "{policy:?}");
+    }
+}
+
+/// The data may come before the answer to its registration, or instead of it.
+#[test]
+fn who_is_not_on_the_list_gets_nothing_whatever_it_hears_first() {
+    let policies = [
+        Policy::Ack,
+        Policy::Nak { poll: 8 },
+        Policy::Ring,
+        Policy::Tree { height: 2 },
+        Policy::Xtp(Xtp::for_window(32)),
+        Policy::Multidriver(Multidriver::for_window(32)),
+        Policy::List(Multidriver::for_window(32)),
+        Policy::Collectors(Collectors::for_window(32)),
+    ];
+    for policy in policies {
+        let settings = BulkConfig {
+            policy,
+            block: None,
+            ..config()
+        };
+        let mut net = Net::new(4, &settings, 1_000);
+        net.loses = Some(Box::new(|_, to, body| {
+            let message = Message::decode(body).map(|(_, message)| message);
+            to == 3 && matches!(message, Ok(Message::Finish(Finish::Excluded)))
+        }));
+        let list = [1, 2].map(|index| listed(index, Subgroups::ALL));
+        let transfer = Transfer {
+            confirm: true,
+            ..file(1_000, Wanted::Listed(list.into()))
+        };
+        let id = net.send(transfer);
+        net.must(Duration::from_secs(5), |net| {
+            net.has_stream(1, 0) && net.has_stream(2, 0)
+        });
+        for index in 1..4 {
+            let now = net.now;
+            net.endpoints[index].conclude(now, id, Ok(()));
+        }
+        net.must(Duration::from_secs(5), Net::is_sent);
+        net.run(Duration::from_millis(500));
+        let outcomes = [1, 2].map(|index| (member(index), Outcome::Complete));
+        assert_eq!(net.outcomes(), outcomes.into(), "{policy:?}");
+        let of_the_stream = |it: &Notice| matches!(it, Notice::Received { .. });
+        assert!(!net.notices[3].iter().any(of_the_stream), "{policy:?}");
+        assert!(!net.has_stream(3, 0), "{policy:?}");
+        assert!(is_told(&net, 3, id), "{policy:?}: {:?}", net.notices[3]);
     }
 }
 

@@ -41,6 +41,8 @@ pub(in crate::bulk) struct Announce {
     pub(in crate::bulk) length: Option<u64>,
     /// The longest delay of a multicast NAK, in microseconds.
     pub(in crate::bulk) nak_delay_us: Option<u64>,
+    /// It is for named receivers alone: whoever it does not list is not to have it.
+    pub(in crate::bulk) named: bool,
     /// It is for receivers in these; `None`: for all.
     pub(in crate::bulk) subgroups: Option<Subgroups>,
     pub(in crate::bulk) about: Bytes,
@@ -55,6 +57,9 @@ impl Announce {
 
     /// Policy codes with this bit can go back in the stream.
     const REWINDABLE: u8 = 32;
+
+    /// Policy codes with this bit are for named receivers.
+    const NAMED: u8 = 16;
 
     /// Whether it is for a receiver in these subgroups.
     pub(in crate::bulk) fn is_for(&self, own: Subgroups) -> bool {
@@ -132,7 +137,9 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         code & Announce::MESSAGES != 0,
     );
     let rewindable = code & Announce::REWINDABLE != 0;
-    let code = code & !(Announce::FOR_SOME | Announce::MESSAGES | Announce::REWINDABLE);
+    let named = code & Announce::NAMED != 0;
+    let bits = Announce::FOR_SOME | Announce::MESSAGES | Announce::REWINDABLE | Announce::NAMED;
+    let code = code & !bits;
     let parameter = reader.u32("parameter")?;
     let mut policy = match (code, parameter) {
         (1, _) => Policy::Ack,
@@ -220,6 +227,7 @@ pub(super) fn announce(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Announc
         block,
         length,
         nak_delay_us: (nak_delay_us > 0).then_some(nak_delay_us),
+        named,
         subgroups,
         about,
     })
@@ -297,7 +305,11 @@ pub(super) fn put_announce(writer: &mut Writer<'_>, announce: &Announce) {
         true => Announce::REWINDABLE,
         false => 0,
     };
-    writer.u8(code | for_some | messages | rewindable);
+    let named = match announce.named {
+        true => Announce::NAMED,
+        false => 0,
+    };
+    writer.u8(code | for_some | messages | rewindable | named);
     writer.u32(parameter).u8(flags);
     writer.u32(announce.packet).u16(announce.block);
     writer.varint(one_more(announce.length));

@@ -66,6 +66,7 @@ fn examples() -> Vec<Message> {
         block: 64,
         length: Some(0),
         nak_delay_us: None,
+        named: false,
         subgroups: None,
         about: Bytes::from_static(b"about"),
     };
@@ -100,6 +101,7 @@ fn examples() -> Vec<Message> {
             ..Multidriver::for_window(1)
         }),
         subgroups: Some(Subgroups(0b1001)),
+        named: true,
         rewindable: false,
         ..multidriver.clone()
     };
