@@ -25,8 +25,8 @@
 //!   TCP does: the rate is restored, and for a while only loss counts.
 //! - A queue of this host's own link counts by itself, where the host says what waits there of what
 //!   was sent: it is known without a round trip to compare with, so it may be there from the first
-//!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit,
-//!   and what others keep there is no reason to fall for round trips.
+//!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit.
+//!   What waits there is no queue of the network.
 //! - After loss it falls as far as TCP's window, and grows by the step of TCP's, as far as a
 //!   twentieth of the rate.
 //! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
@@ -648,10 +648,8 @@ impl Rate {
         let least = self.yields.then(|| Least::at(rate, leaves, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
         let own = self.host_queue.take_queue(achieved);
-        if own > Self::OWN_STAYS {
-            self.own = Self::OWN;
-        }
         let is_own = own > Self::OWN_STAYS.max(least.waits());
+        let least = least.beside(own);
         let least = match self.own {
             0 => least,
             _ => least.tolerates(Self::OWN_QUEUE),

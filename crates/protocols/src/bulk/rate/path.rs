@@ -39,6 +39,15 @@ impl Least {
         }
     }
 
+    /// What waits in this host for so long is no queue of the network.
+    pub(super) fn beside(self, own: Duration) -> Self {
+        Self {
+            queued: self.queued + own,
+            stays: self.stays + own,
+            ..self
+        }
+    }
+
     /// What packets wait for each other and for answers without a queue.
     pub(super) fn waits(self) -> Duration {
         self.stays
