@@ -176,11 +176,11 @@ pub(crate) struct HostQueue {
 }
 
 impl HostQueue {
-    /// A datagram of so many bytes leaves at `at`.
-    pub(crate) fn note(&mut self, now: Time, at: Time, bytes: usize) {
+    /// A datagram of so many bytes leaves, at the time that `at` says.
+    pub(crate) fn note(&mut self, now: Time, bytes: usize, at: impl FnOnce() -> Time) {
         if self.is_asked {
             self.settle(now);
-            self.leaving.push_back((at, bytes));
+            self.leaving.push_back((at(), bytes));
             self.bytes += bytes;
         }
     }
@@ -497,10 +497,10 @@ mod tests {
     fn what_has_left_waits_no_more_and_is_counted_for_who_asks() {
         let mut queue = HostQueue::default();
         let at = Time::from_millis;
-        queue.note(at(0), at(5), 100);
+        queue.note(at(0), 100, || at(5));
         assert_eq!(queue.bytes(at(0)), 0, "nobody had asked");
-        queue.note(at(1), at(6), 100);
-        queue.note(at(1), at(8), 1000);
+        queue.note(at(1), 100, || at(6));
+        queue.note(at(1), 1000, || at(8));
         let waits = [1, 5, 6, 7, 8].map(|millis| queue.bytes(at(millis)));
         assert_eq!(waits, [1100, 1100, 1000, 1000, 0]);
     }

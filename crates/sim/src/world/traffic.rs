@@ -89,14 +89,14 @@ impl<P: Instrumented> World<P> {
                 Some(room.unwrap_or(now))
             }
         };
-        let left_by = match &self.medium {
-            Medium::Switch(network) => network.left_by(datagram.from),
-            Medium::Fabric(fabric) => fabric.left_by(datagram.from),
-        };
         // A full send buffer stops the whole process: it has one thread.
         let host = &mut self.hosts[datagram.from];
         if room.is_some() {
-            host.queue.note(now, left_by, datagram.bytes.len());
+            let left_by = || match &self.medium {
+                Medium::Switch(network) => network.left_by(datagram.from),
+                Medium::Fabric(fabric) => fabric.left_by(datagram.from),
+            };
+            host.queue.note(now, datagram.bytes.len(), left_by);
         }
         host.busy_until = host.busy_until.max(room.unwrap_or(now));
         room.is_some()

@@ -131,7 +131,7 @@ impl Receiver {
     /// Gives the user what is there, and says when that was all.
     pub(super) fn hand_over(&mut self, context: &mut Context<'_>) {
         let is_complete = self.state.store().is_some_and(Store::is_complete);
-        if self.awaits_place() && !is_complete || self.may_be_unnamed() {
+        if self.awaits_place() && (!is_complete || self.announce.named) {
             return;
         }
         let id = self.id;

@@ -35,6 +35,19 @@ fn for_some(subgroups: &str, length: usize, receivers: Wanted) -> Transfer {
     }
 }
 
+/// Seven policies under which receivers answer.
+fn policies() -> [Policy; 7] {
+    [
+        Policy::Ack,
+        Policy::Nak { poll: 8 },
+        Policy::Ring,
+        Policy::Tree { height: 2 },
+        Policy::Xtp(Xtp::for_window(32)),
+        Policy::Multidriver(Multidriver::for_window(32)),
+        Policy::List(Multidriver::for_window(32)),
+    ]
+}
+
 /// How many datagrams go to the sender.
 fn heard(net: &mut Net) -> Rc<RefCell<u64>> {
     let heard = Rc::new(RefCell::new(0));
@@ -48,15 +61,7 @@ fn heard(net: &mut Net) -> Rc<RefCell<u64>> {
 
 #[test]
 fn who_is_in_none_of_the_subgroups_is_not_asked_and_says_nothing() {
-    for policy in [
-        Policy::Ack,
-        Policy::Nak { poll: 8 },
-        Policy::Ring,
-        Policy::Tree { height: 2 },
-        Policy::Xtp(Xtp::for_window(32)),
-        Policy::Multidriver(Multidriver::for_window(32)),
-        Policy::List(Multidriver::for_window(32)),
-    ] {
+    for policy in policies() {
         let settings = BulkConfig {
             policy,
             block: None,
@@ -375,17 +380,8 @@ fn who_is_not_on_the_list_is_told_and_who_is_on_it_and_matches_is_waited_for() {
 /// The data may come before the answer to its registration, or instead of it.
 #[test]
 fn who_is_not_on_the_list_gets_nothing_whatever_it_hears_first() {
-    let policies = [
-        Policy::Ack,
-        Policy::Nak { poll: 8 },
-        Policy::Ring,
-        Policy::Tree { height: 2 },
-        Policy::Xtp(Xtp::for_window(32)),
-        Policy::Multidriver(Multidriver::for_window(32)),
-        Policy::List(Multidriver::for_window(32)),
-        Policy::Collectors(Collectors::for_window(32)),
-    ];
-    for policy in policies {
+    let collectors = Policy::Collectors(Collectors::for_window(32));
+    for policy in policies().into_iter().chain([collectors]) {
         let settings = BulkConfig {
             policy,
             block: None,
