@@ -14,29 +14,25 @@ use rustix::io::Errno;
 use crate::Daemon;
 use crate::config::{BusAddress, Config};
 use crate::error::DaemonError;
+use crate::rings::history_path;
+use crate::spill;
 use crate::start::load_token;
 use crate::trace::Traces;
 
 impl Daemon {
     /// Whether this user's daemon could use the files and directories that `config` names: the
-    /// token, sockets, history, log, traces and the directory for slow clients. Opens some of them,
-    /// and writes and makes none; what a running daemon uses is not refused.
+    /// token, sockets, histories, log, traces and the directory for slow clients. Opens some of
+    /// them, writes none, and makes none that stays; what a running daemon uses is not refused.
     ///
     /// # Errors
     /// What [`start`](Self::start) would say; of the log, what [`log_to`](crate::log_to) would.
     pub fn check(config: &Config) -> Result<(), DaemonError> {
         load_token(config)?;
         if let Some(path) = &config.spill_dir {
-            is_directory_to_write(path).map_err(|source| DaemonError::Spill {
-                path: path.clone(),
-                source,
-            })?;
+            spill::can_hold_files(path)?;
         }
         if let Some(path) = &config.history {
-            can_go_on(path).map_err(|source| DaemonError::History {
-                path: path.clone(),
-                source,
-            })?;
+            can_write_histories(path, config)?;
         }
         config.bus_trace.as_deref().map(Traces::open).transpose()?;
         can_listen(&config.socket)?;
@@ -68,6 +64,24 @@ fn can_listen(path: &Path) -> Result<(), DaemonError> {
         // One that is there is replaced.
         _ => can_make(path).map_err(failed),
     }
+}
+
+/// Whether the history at `path` can be written, and those of the rings beside it.
+fn can_write_histories(path: &Path, config: &Config) -> Result<(), DaemonError> {
+    let failed = |path: &Path, source| DaemonError::History {
+        path: path.to_owned(),
+        source,
+    };
+    can_go_on(path).map_err(|source| failed(path, source))?;
+    for ring in &config.rings {
+        let of_ring = history_path(path, &ring.top);
+        can_go_on(&of_ring).map_err(|source| failed(&of_ring, source))?;
+    }
+    if config.engine.ring_pool.is_some() {
+        // What joins will call their rings is not known yet: a file beside it can be made.
+        can_make(path).map_err(|source| failed(path, source))?;
+    }
+    Ok(())
 }
 
 /// Whether a history can be begun at `path`, or goes on there.
@@ -115,10 +129,11 @@ fn is_directory_to_write(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::path::PathBuf;
 
     use super::*;
-    use crate::config::Options;
+    use crate::config::{Options, RingOptions};
 
     /// Sets options, given the path of each name.
     type Set<'a> = &'a dyn Fn(&mut Options, &dyn Fn(&str) -> PathBuf);
@@ -140,6 +155,14 @@ mod tests {
         }
     }
 
+    fn ring(top: &str) -> RingOptions {
+        RingOptions {
+            top: top.into(),
+            multicast: "239.192.79.2:4809".parse().unwrap(),
+            settings: BTreeMap::new(),
+        }
+    }
+
     #[test]
     fn what_a_start_would_refuse_is_said_and_nothing_is_made() {
         let directory = std::env::temp_dir().join(format!("gc-beforehand-{}", std::process::id()));
@@ -147,6 +170,7 @@ mod tests {
         fs::write(directory.join("file"), "something").unwrap();
         let history = "{\"event\":\"start\",\"schema\":4}\n";
         fs::write(directory.join("h.ndjson"), history).unwrap();
+        fs::write(directory.join("h.uiuc.ndjson"), "something").unwrap();
         let _listener = std::os::unix::net::UnixListener::bind(directory.join("is.sock")).unwrap();
         let said = |set: Set<'_>| said(&directory, set);
 
@@ -157,6 +181,7 @@ mod tests {
             options.bus_trace = Some(at(""));
             options.spill_dir = Some(at(""));
             options.history = Some(at("h.ndjson"));
+            options.rings = Some(vec![ring("wb.cb.uiuc")]);
             options.log_file = Some(at("new.log"));
         };
         assert_eq!(said(&good), "");
@@ -166,8 +191,20 @@ mod tests {
         };
         assert_eq!(said(&new), "");
 
-        let refused: [(Set<'_>, &str); 11] = [
+        let refused: [(Set<'_>, &str); 13] = [
             (&|it, at| it.spill_dir = Some(at("no")), "`spill_dir`"),
+            // The superuser may write to this directory, and it can hold no file.
+            (
+                &|it, _| it.spill_dir = Some("/proc/self".into()),
+                "cannot keep messages for slow clients in /proc/self",
+            ),
+            (
+                &|it, at| {
+                    it.history = Some(at("h.ndjson"));
+                    it.rings = Some(vec![ring("uiuc")]);
+                },
+                "h.uiuc.ndjson",
+            ),
             (&|it, at| it.spill_dir = Some(at("file")), "`spill_dir`"),
             (
                 &|it, at| {
@@ -218,7 +255,7 @@ mod tests {
         let entries = fs::read_dir(&directory).unwrap();
         let mut names: Vec<_> = entries.map(|it| it.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["file", "h.ndjson", "is.sock"]);
+        assert_eq!(names, ["file", "h.ndjson", "h.uiuc.ndjson", "is.sock"]);
         assert_eq!(
             fs::read_to_string(directory.join("file")).unwrap(),
             "something"

@@ -45,15 +45,9 @@ pub(crate) struct SpillDisk {
 impl SpillDisk {
     /// The disk in the directory at `path`. The thread has the priority of the one that calls this.
     pub(crate) fn open(path: &Path) -> Result<Self, DaemonError> {
-        let failed = |source: io::Error| DaemonError::Spill {
-            path: path.to_owned(),
-            source,
-        };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let directory = rustix::fs::open(path, flags, Mode::empty());
-        let directory = directory.map_err(|error| failed(error.into()))?;
         // What is wrong with the directory is said now, and not to the first slow client.
-        nameless(&directory).map_err(failed)?;
+        let directory = can_hold_files(path)?;
+        let failed = |source| failed(path, source);
         let (work, to_do) = channel();
         let (tell, done) = sync_channel(DONE_A_TURN);
         let (waker, wake) = pair().map_err(failed)?;
@@ -184,6 +178,22 @@ impl Disk {
             left = rest;
         }
         Ok(bytes.into())
+    }
+}
+
+/// The directory at `path`, in which a file was made, that is gone again.
+pub(crate) fn can_hold_files(path: &Path) -> Result<OwnedFd, DaemonError> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(path, flags, Mode::empty());
+    let directory = directory.map_err(|error| failed(path, error.into()))?;
+    nameless(&directory).map_err(|error| failed(path, error))?;
+    Ok(directory)
+}
+
+fn failed(path: &Path, source: io::Error) -> DaemonError {
+    DaemonError::Spill {
+        path: path.to_owned(),
+        source,
     }
 }
 
