@@ -49,7 +49,7 @@ pub(crate) struct Args {
     multicast: Option<SocketAddrV4>,
     #[arg(long, value_name = "IP:PORT", help = help("peer"))]
     peer: Vec<SocketAddrV4>,
-    #[arg(long, value_name = "PATH", help = help("socket"))]
+    #[arg(long, value_name = "PATH", value_parser = target::SocketPath, help = help("socket"))]
     socket: Option<PathBuf>,
     #[arg(long, value_name = "IP:PORT", help = help("client_listen"))]
     client_listen: Option<SocketAddr>,

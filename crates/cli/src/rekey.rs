@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::target::{Target, print};
+use crate::target::{SocketPath, Target, print};
 
 /// Change the cluster's key while its daemons run: once on each host.
 ///
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     file: PathBuf,
     /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of
     /// this host's]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = SocketPath)]
     socket: Option<PathBuf>,
     /// Print the daemon's answer, a refusal too, as one JSON object (docs/rekey.md)
     #[arg(long)]

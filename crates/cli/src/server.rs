@@ -23,6 +23,9 @@ impl FromStr for Server {
         if let Ok(address) = word.parse() {
             return Ok(Self::At(address));
         }
+        if let Some(path) = word.strip_prefix("unix:") {
+            return Err(format!("a Unix socket is named by --socket {path}"));
+        }
         let named = word
             .rsplit_once(':')
             .and_then(|(name, port)| Some((name, port.parse().ok()?)))
@@ -91,6 +94,8 @@ mod tests {
         assert_eq!("localhost:4811".parse(), Ok(named.clone()));
         assert_eq!(named.name(), Some("localhost"));
         assert_eq!(named.to_string(), "localhost:4811");
+        let unix: Result<Server, _> = "unix:/run/x".parse();
+        assert!(unix.unwrap_err().contains("--socket /run/x"));
         for word in [
             "localhost",
             ":4811",

@@ -1,10 +1,13 @@
 //! The daemon that a command talks to, and the common parts of the conversation.
 
+use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Options};
 use groupcast_net::{Key, KeyError};
 use serde_json::Value;
@@ -27,12 +30,39 @@ fn no_token(error: KeyError) -> Failure {
     }
 }
 
+/// The path of a daemon's socket; what is written as that of a bus is none.
+#[derive(Clone)]
+pub(crate) struct SocketPath;
+
+impl TypedValueParser for SocketPath {
+    type Value = PathBuf;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        option: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<PathBuf, clap::Error> {
+        let path = |word: &OsStr| match word.as_bytes().strip_prefix(b"unix:") {
+            Some(_) => Err("write the path alone, without `unix:`"),
+            None => Ok(PathBuf::from(word)),
+        };
+        let parser = OsStringValueParser::new().try_map(move |word| path(&word));
+        parser.parse_ref(command, option, value)
+    }
+}
+
 /// Which daemon to talk to.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Target {
     /// The daemon's Unix socket [default: $GROUPCAST_SOCKET, else that of this user's daemon, or of
     /// this host's]
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["server", "tls_ca"])]
+    #[arg(
+        long,
+        value_name = "PATH",
+        value_parser = SocketPath,
+        conflicts_with_all = ["server", "tls_ca"]
+    )]
     socket: Option<PathBuf>,
     /// The daemon's TCP address for clients, or a name of its host and the port
     #[arg(long, value_name = "IP:PORT")]

@@ -247,7 +247,7 @@ fn the_tool_says_where_there_is_no_bus_and_how_a_connection_ended() {
     let file = host.write("file", "help\n");
     for options in [&[][..], &["--file", &file]] {
         let ran = host.run(&bus_with(&socket, options));
-        ran.fails_with(1, &["no message bus", "--bus"]);
+        ran.fails_with(1, &["no message bus", "listens for other clients", "--bus"]);
         assert_eq!(ran.stdout, "");
     }
     let mut talk = host.command(&bus_with(&address(&host, "h1"), &[]));
@@ -530,6 +530,43 @@ fn a_trace_is_what_the_book_says_and_is_shown_by_domain_tag_and_client() {
     host.run(&["bus", "--server", "unix:x", "trace", &file])
         .fails_with(2, &["--server"]);
     host.run(&["bus"]).fails_with(2, &["--server"]);
+}
+
+#[test]
+fn an_address_without_its_option_is_answered_by_what_was_meant() {
+    let host = Host::new();
+    for address in ["unix:b1", "127.0.0.1:4812", "host-1:4812"] {
+        let help = format!("groupcast bus --server {address}");
+        host.run(&["bus", address])
+            .fails_with(2, &["without its option", &help]);
+    }
+    let file = host.write("commands", "help\n");
+    host.run(&["bus", &file])
+        .fails_with(2, &["--file", "unix:", "groupcast bus trace"]);
+    host.run(&["bus", "trac", &file])
+        .fails_with(2, &["did you mean `groupcast bus trace`?"]);
+    host.run(&["bus", "talk"])
+        .fails_with(2, &["no `talk`", "--server IP:PORT"]);
+}
+
+#[test]
+fn other_commands_say_that_they_have_met_a_bus() {
+    let host = Host::new();
+    let port = free_port();
+    let server = format!("127.0.0.1:{port}");
+    let unix = address(&host, "h1");
+    let options = ["--insecure", "--bus", &server, "--bus", &unix];
+    let _daemon = host.daemon("h1", &options);
+    let path = host.path("h1.bus");
+    for (option, place, shown) in [("--server", &server, &server), ("--socket", &path, &unix)] {
+        let help = format!("`groupcast bus --server {shown}`");
+        host.run(&["pub", "g", option, place])
+            .fails_with(1, &["is the message bus of a daemon", &help, "--socket"]);
+    }
+    host.run(&["sub", "g", "--server", &unix])
+        .fails_with(2, &[&format!("--socket {path}")]);
+    host.run(&["status", "--socket", &unix])
+        .fails_with(2, &["without `unix:`"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use groupcast_core::Service;
 use groupcast_session::WhenSlow;
 use groupcast_session::client::{Answer, ClientEvent, Connection, RequestError};
-use groupcast_session::frame::{AccessToken, ClientKind, Disconnect};
+use groupcast_session::frame::{AccessToken, ClientKind, Disconnect, FrameError};
 use groupcast_session::names::lowest_top;
 
 use crate::address::Address;
@@ -368,6 +368,11 @@ impl Client {
     }
 }
 
+/// Whether a daemon's message bus begins so: with its greeting, or with why it lets nobody in.
+fn is_bus(begin: [u8; 4]) -> bool {
+    matches!(&begin, b"bus " | b"clos")
+}
+
 impl Client {
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
@@ -410,6 +415,14 @@ impl Client {
                 });
             }
             self.read().map_err(|error| match error {
+                ClientError::Protocol(FrameError::Magic { found }) if is_bus(found) => {
+                    let server = match &address {
+                        Address::Unix(path) => format!("unix:{}", path.display()),
+                        other => other.to_string(),
+                    };
+                    let address = address.to_string();
+                    ConnectError::Bus { address, server }
+                }
                 ClientError::Protocol(error) => ConnectError::Protocol {
                     address: address.to_string(),
                     error,

@@ -69,6 +69,17 @@ pub enum ConnectError {
         /// How long the client waited.
         waited: Duration,
     },
+    /// What answers is a daemon's message bus, which is for other programs.
+    #[error(
+        "what answers at {address} is the message bus of a daemon, to which `groupcast bus --server {server}` talks: name the \
+         daemon's socket with --socket, or its client_listen with --server"
+    )]
+    Bus {
+        /// The socket or address of the bus.
+        address: String,
+        /// The same, as `groupcast bus --server` takes it.
+        server: String,
+    },
     /// The answer is not that of a daemon of this version.
     #[error(
         "what answers at {address} is no groupcast daemon of this version: {error}; if it is one that speaks TLS, name its \

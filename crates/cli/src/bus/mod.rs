@@ -10,12 +10,14 @@ mod terminal;
 mod trace;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal as _, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use groupcast_core::settings::suggest::nearest;
 use groupcast_core::text::printable;
+use groupcast_session::frame::MAGIC;
 
 use self::lines::Line;
 use self::place::Place;
@@ -35,8 +37,15 @@ use crate::tls::TlsArgs;
 pub(crate) struct Args {
     #[command(subcommand)]
     what: Option<What>,
+    /// Words without an option, which are refused with what may be meant
+    #[arg(hide = true, value_name = "WORD")]
+    words: Vec<String>,
     /// The address of the daemon's bus: that of its --bus
-    #[arg(long, value_name = "IP:PORT|NAME:PORT|unix:PATH", required = true)]
+    #[arg(
+        long,
+        value_name = "IP:PORT|NAME:PORT|unix:PATH",
+        required_unless_present = "words"
+    )]
     server: Option<Place>,
     #[command(flatten)]
     tls: TlsArgs,
@@ -63,6 +72,9 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(What::Trace(args)) = args.what {
         return trace::show(&args);
     }
+    if let [word, ..] = &args.words[..] {
+        return Err(astray(word));
+    }
     let Some(server) = &args.server else {
         return Err(Failure::usage("--server names no address"));
     };
@@ -75,6 +87,31 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         None if terminal::is_there() => terminal::talk(socket),
         None => talk(socket),
     }
+}
+
+/// The failure for a word that belongs to no option.
+fn astray(word: &str) -> Failure {
+    if word == "trace" {
+        let failure =
+            Failure::usage("`groupcast bus trace` takes no --server and no other option of `bus`");
+        return failure.help("`groupcast bus trace FILE…`");
+    }
+    if word.parse::<Place>().is_ok() {
+        let failure = Failure::usage(format!("the address {word} stands without its option"));
+        return failure.help(format!("`groupcast bus --server {word}`"));
+    }
+    if Path::new(word).exists() {
+        return Failure::usage(format!("the path {word} stands without its option")).help(format!(
+            "`groupcast bus --server unix:{word}` talks to a socket, \
+             `--server ADDRESS --file {word}` sends the commands of a file, \
+             `groupcast bus trace {word}` shows a trace"
+        ));
+    }
+    let failure = Failure::usage(format!("`groupcast bus` knows no `{word}`"));
+    failure.help(match nearest(word, ["trace"]) {
+        Some(near) => format!("did you mean `groupcast bus {near}`?"),
+        None => "name the bus with --server IP:PORT, NAME:PORT or unix:PATH".into(),
+    })
 }
 
 /// Connects to the bus; by TLS, a thread stands between.
@@ -156,6 +193,13 @@ fn reader(mut socket: Socket) -> Result<impl BufRead, Failure> {
     let read = socket.read_exact(&mut begin);
     socket.read_within(None).map_err(broken)?;
     let is_bus = read.is_ok() && matches!(&begin, b"bus " | b"clos");
+    if read.is_ok() && begin == MAGIC {
+        let text =
+            "what listens there is no message bus, but where a daemon listens for other clients";
+        return Err(Failure::failed(text).help(
+            "name an address of the daemon's --bus; `groupcast pub` and `sub` talk to this one",
+        ));
+    }
     if !is_bus {
         let text = match read {
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
