@@ -257,7 +257,11 @@ impl Bus {
     /// Connects once and reads the greeting.
     fn attach(&mut self, deadline: Deadline) -> Result<(), Error> {
         let socket = Socket::connect(&self.address, deadline);
-        self.socket = Some(socket.map_err(|error| broken("cannot connect to the bus", &error))?);
+        let failed = |error| {
+            let what = format!("cannot connect to the bus at {}", self.address);
+            broken(&what, &error)
+        };
+        self.socket = Some(socket.map_err(failed)?);
         self.input.clear();
         (self.read, self.needed, self.searched, self.lines_kept) = (0, 0, 0, 0);
         self.output.clear();
@@ -409,6 +413,10 @@ impl Bus {
     /// Reads a line, with the bytes of a delivery; whether it had come whole.
     fn take_one(&mut self) -> Result<bool, Error> {
         let rest = &self.input[self.read..];
+        if self.name.is_empty() && !may_greet(rest) {
+            // Whoever speaks another protocol may say nothing more, and no end of a line.
+            return Err(no_bus(rest));
+        }
         let from = self.searched.saturating_sub(self.read);
         let found = rest[from..].iter().position(|byte| *byte == b'\n');
         let Some(end) = found.map(|at| from + at) else {
@@ -471,8 +479,7 @@ impl Bus {
             words.first().map(String::as_str),
             words.get(1).filter(|_| word == "bus"),
         ) else {
-            let text = "what listens there is no bus of version 1";
-            return Err(Error::new(Code::Address, text));
+            return Err(no_bus(word.as_bytes()));
         };
         self.name = format!("{name}\0");
         Ok(())
@@ -519,6 +526,21 @@ impl Bus {
         }
         Ok(())
     }
+}
+
+/// Whether a bus may begin so.
+fn may_greet(begin: &[u8]) -> bool {
+    let is_begin = |of: &[u8]| begin.iter().zip(of).all(|(one, other)| one == other);
+    is_begin(b"bus ") || is_begin(b"closed ")
+}
+
+/// That another program listens there, whose first bytes these are.
+fn no_bus(begin: &[u8]) -> Error {
+    let text = match begin.starts_with(b"gcst") {
+        true => "what listens there is no bus, but where the daemon listens for other clients",
+        false => "what listens there is no bus of version 1",
+    };
+    Error::new(Code::Address, text)
 }
 
 fn stopped() -> Error {

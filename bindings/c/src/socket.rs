@@ -1,5 +1,6 @@
 //! A socket to the bus, whichever kind it is, that never waits longer than it is told.
 
+use std::fmt;
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
@@ -35,6 +36,15 @@ impl Address {
             let text = format!("`{text}` is no address of a bus: use IP:PORT or unix:PATH");
             Error::new(Code::Address, text)
         })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => address.fmt(f),
+        }
     }
 }
 

@@ -108,6 +108,24 @@ fn an_attempt_that_nobody_greets_is_given_up_for_another() {
 }
 
 #[test]
+fn who_begins_as_no_bus_does_is_not_waited_for() {
+    for (begin, said) in [("gcst", "other clients"), ("SSH-", "no bus of version 1")] {
+        let (address, player) = bus(1, move |_, stream| {
+            say(&stream, begin);
+            hear_end(&stream);
+        });
+        let error = Bus::connect(&address, LONG).unwrap_err();
+        assert_eq!(error.code, Code::Address);
+        assert!(error.text.contains(said), "{error:?}");
+        player.join().unwrap();
+    }
+    let nobody = "unix:/nowhere/bus";
+    let error = Bus::connect(nobody, LONG).unwrap_err();
+    assert_eq!(error.code, Code::Connection);
+    assert!(error.text.contains(nobody), "{error:?}");
+}
+
+#[test]
 fn an_end_for_good_ends_connecting_again() {
     let (address, player) = bus(2, |number, stream| match number {
         0 => say(&stream, "bus 1 c1@h1\n"),

@@ -137,16 +137,7 @@ class Bus:
     """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``."""
 
     def __init__(self, address: str, timeout: float | None = 30.0) -> None:
-        if address.startswith("unix:"):
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.settimeout(timeout)
-            self._socket.connect(address[5:])
-        else:
-            host, _, port = address.rpartition(":")
-            if not host or not (port.isascii() and port.isdigit()):
-                raise ValueError(f"{address!r} is no address of a bus: IP:PORT or unix:PATH")
-            self._socket = socket.create_connection((host.strip("[]"), int(port)), timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = _connect(address, timeout)
         # Calls wait in ``_wait`` and nowhere else: what a signal interrupts there has moved nothing.
         self._socket.setblocking(False)
         self._timeout = timeout
@@ -157,16 +148,21 @@ class Bus:
         self._answered = 0
         #: What came or goes is in part where it was and in part where it belongs; see ``_whole``.
         self._torn = False
+        #: Why the bus has ended the connection.
+        self._end: Closed | None = None
         self._events: deque[Event] = deque()
         #: The bytes of the deliveries among them.
         self._kept = 0
         #: The private name; empty until the greeting.
         self.name = ""
         try:
-            word, _, name = self._line().partition(" ")
-            if word != "bus":
-                raise Closed("other", f"this is no bus: {word} {name}")
-            self.name = words(name)[1]
+            while len(self._buffer) < 4:
+                self._fill()
+            if self._buffer[:4] == b"gcst":
+                raise Closed("other", f"{address} is no bus, but where the daemon listens for other clients")
+            if self._buffer[:4] not in (b"bus ", b"clos"):
+                raise Closed("other", f"{address} is no bus")
+            self.name = words(self._line())[2]
         except BaseException:
             self._socket.close()
             raise
@@ -199,6 +195,8 @@ class Bus:
         else:
             raise TypeError(f"a message is bytes, a text or a list, and no {type(message).__name__}")
         names = [domains] if isinstance(domains, str) else domains
+        if not names:
+            raise ValueError("a message goes to one domain at least")
         head = f"msg {quote(tag)} {','.join(quote(name) for name in names)} {mark} {len(data)}\n"
         self._ask(head.encode() + data + b"\n")
 
@@ -216,7 +214,7 @@ class Bus:
 
     def service(self, word: str) -> None:
         """The service of the messages that follow."""
-        self._command(f"service {word}")
+        self._command(f"service {quote(word)}")
 
     def views(self, on: bool) -> None:
         """Whether changes of the domains come as ``View``."""
@@ -264,6 +262,8 @@ class Bus:
 
     def close(self) -> None:
         """Leave, once all that was sent is carried out. A message that was sent in part is sent whole first."""
+        if self._socket.fileno() < 0:
+            return
         try:
             self._begin(b"quit\n")
             self._flush()
@@ -323,6 +323,8 @@ class Bus:
 
     def _wait(self, events: int) -> int:
         """Waits for one of the events at the socket, for the time-out at most; which they are."""
+        if self._socket.fileno() < 0:
+            raise Closed("bye", "this program has closed the connection")
         with _Selector() as selector:
             selector.register(self._socket, events)
             for _, ready in selector.select(self._timeout):
@@ -331,6 +333,16 @@ class Bus:
 
     def _flush(self) -> None:
         """Sends all, and reads meanwhile: the bus may wait for that. A time-out leaves the rest to the next call."""
+        try:
+            self._send_unsent()
+        except Closed as ended:
+            # Why stands in the bus's last line, if that has come.
+            with contextlib.suppress(OSError):
+                while True:
+                    self._read()
+            raise self._end or ended from None
+
+    def _send_unsent(self) -> None:
         while self._unsent:
             ready = self._wait(selectors.EVENT_READ | selectors.EVENT_WRITE)
             if ready & selectors.EVENT_READ:
@@ -378,7 +390,8 @@ class Bus:
                 self._kept += kept
         if word == "closed":
             code, _, text = rest.partition(" ")
-            raise Closed(code, text)
+            self._end = Closed(code, text)
+            raise self._end
         # What a newer bus says of itself is for newer programs.
         return line if is_reply or not self.name or not word else None
 
@@ -392,7 +405,31 @@ class Bus:
             more = self._socket.recv(1 << 16)
             self._buffer += more
             if not more:
-                raise Closed("other", "the connection ended without a word")
+                raise self._end or Closed("other", "the connection ended without a word")
+
+
+def _connect(address: str, timeout: float | None) -> socket.socket:
+    try:
+        if not address.startswith("unix:"):
+            host, _, port = address.rpartition(":")
+            if not host or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+                raise ValueError(f"{address!r} is no address of a bus: IP:PORT or unix:PATH")
+            connected = socket.create_connection((host.strip("[]"), int(port)), timeout)
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connected
+        connected = socket.socket(socket.AF_UNIX)
+        try:
+            connected.settimeout(timeout)
+            connected.connect(address[5:])
+        except BaseException:
+            connected.close()
+            raise
+        return connected
+    except OSError as error:
+        # The system does not say to what it could not connect.
+        if error.filename is None:
+            error.filename = address
+        raise
 
 
 def _message(head: str, data: bytes) -> Message:

@@ -195,6 +195,51 @@ def gone() -> None:
     listener.close()
 
 
+def mistakes(first: str, second: str) -> None:
+    """What a user does wrongly: where there is no bus, to nobody, too long, and a word that is two lines."""
+    for address, error, said in (
+        ("unix:/nowhere/bus", FileNotFoundError, "unix:/nowhere/bus"),
+        ("127.0.0.1:99999", ValueError, "no address of a bus"),
+        (first.removesuffix(".bus") + ".sock", Closed, "is no bus, but where the daemon listens for other clients"),
+    ):
+        try:
+            Bus(address)
+        except error as raised:
+            assert said in str(raised), raised
+        else:
+            raise AssertionError(f"{address} was a bus")
+    with Bus(second) as bus:
+        bus.close()
+    for late in (bus.poll, bus.info):
+        try:
+            late()
+        except Closed as closed:
+            assert closed.code == "bye", closed
+        else:
+            raise AssertionError("it goes on behind its end")
+    with Bus(second) as bus:
+        try:
+            bus.send("t", [], "5")
+        except ValueError as raised:
+            assert "one domain at least" in str(raised), raised
+        else:
+            raise AssertionError("it went to nobody")
+        try:
+            bus.service("safe\nquit")
+        except BusError as raised:
+            assert raised.code == "usage", raised
+        else:
+            raise AssertionError("two commands are a service")
+        too_long = bytes(int(bus.info()["message-max"]) + 1)
+        for message in (too_long, "behind the end"):
+            try:
+                bus.send("t", "d", message)
+            except Closed as closed:
+                assert closed.code == "length-too-long", closed
+            else:
+                raise AssertionError("it was taken")
+
+
 def main() -> None:
     for value in (EVERYTHING, [], Dotted((Symbol("a"),), [1])):
         assert loads(dumps(value)) == value, value
@@ -221,6 +266,7 @@ def main() -> None:
     slow()
     interrupted()
     gone()
+    mistakes(sys.argv[1], sys.argv[2])
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
         bo.views(True)
