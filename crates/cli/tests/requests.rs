@@ -88,7 +88,7 @@ fn every_member_replies_what_its_command_prints_with_its_exit_code() {
     let members = Members::new();
     let _one = members.shell("one", "tr a-z A-Z");
     let _two = members.shell("two", "cat > /dev/null");
-    let all = members.ask(b"who\nis there", &["--max", "2"]);
+    let all = members.ask(b"who\nis there", &["-", "--max", "2"]);
     let mut printed: Vec<&str> = all.stdout.lines().collect();
     printed.sort_unstable();
     assert_eq!(printed, ["one: WHO\\nIS THERE", "two: "]);

@@ -10,7 +10,7 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -203,6 +203,24 @@ fn a_host_without_multicast_that_does_not_answer_is_named_and_one_that_is_killed
     for problem in [&absent, "far: not heard any more", "recv --listen"] {
         assert!(sent.stderr.contains(problem), "{problem}: {}", sent.stderr);
     }
+}
+
+#[test]
+fn a_name_that_is_there_twice_is_one_and_a_status_replaces_files_only() {
+    let group = Group::new();
+    fs::write(group.path("file"), "content").unwrap();
+    for option in ["--require", "--to"] {
+        let sent = group.send(&["file", option, "nobody,nobody", "--wait", "1", "--json"]);
+        assert_eq!(sent.code, 3, "{}", sent.stderr);
+        let settled = sent.stdout.lines().filter(|line| line.contains("settled"));
+        assert_eq!(settled.count(), 1, "{option}: {}", sent.stdout);
+    }
+    let made = Command::new("mkfifo").arg(group.path("pipe")).status();
+    assert!(made.unwrap().success());
+    let sent = group.send(&["file", "--status", "pipe"]);
+    sent.fails_with(1, &["cannot write the status to pipe", "is no file"]);
+    let kind = fs::metadata(group.path("pipe")).unwrap().file_type();
+    assert!(kind.is_fifo(), "{kind:?}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::transfer::{Network, Peer, explain, peer, stop_flag};
 /// stderr names them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The file that is the request [default: the standard input]; at most 1 MiB
+    /// The file that is the request, `-` or nothing for the standard input; at most 1 MiB
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -174,7 +174,7 @@ impl Args {
 
 /// The request: a file, or the standard input.
 fn read(file: Option<&Path>) -> Result<Vec<u8>, Failure> {
-    let source: Box<dyn Read> = match file {
+    let source: Box<dyn Read> = match file.filter(|path| *path != Path::new("-")) {
         Some(path) => {
             let file = File::open(path).map_err(|error| {
                 Failure::failed(format!("cannot read {}: {error}", path.display()))

@@ -3,6 +3,7 @@
 
 mod paper;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd as _;
@@ -450,16 +451,23 @@ impl Args {
             return super::list_file::read(path, receivers_max).map(Audience::Listed);
         }
         if !self.to.is_empty() {
-            let names = self.to.iter().cloned();
+            let names = each_once(&self.to).into_iter();
             let listed = names.map(|name| (name, Subgroups::ALL)).collect();
             return Ok(Audience::Listed(listed));
         }
         Ok(match self.receivers {
             Some(count) => Audience::Count(count.into()),
             None if self.require.is_empty() => Audience::Anybody,
-            None => Audience::Required(self.require.clone()),
+            None => Audience::Required(each_once(&self.require)),
         })
     }
+}
+
+/// The names without those that stand there before.
+fn each_once(names: &[String]) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let names = names.iter().filter(|name| seen.insert(*name));
+    names.cloned().collect()
 }
 
 /// What `patterns` leave out.

@@ -142,8 +142,14 @@ impl StatusFile {
     /// Begins the file at `path`: what an earlier command left there does not hold any more.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If it cannot be written, or is something that is no file, as `/dev/null`: to be replaced
+    /// would be its end.
     pub(super) fn begin(path: &Path) -> io::Result<Self> {
+        let there = fs::symlink_metadata(path).map(|metadata| metadata.file_type());
+        if there.is_ok_and(|it| !it.is_file() && !it.is_symlink() && !it.is_dir()) {
+            let text = "what is there is no file, and a status replaces what is there";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
         let mut content = Content::default();
         content.set(&json!({"state": "reading"}));
         replace(path, &content.clone().into_text()?)?;
