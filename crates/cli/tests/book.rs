@@ -31,7 +31,15 @@ fn root() -> PathBuf {
 /// README, book and what else stands beside them, with their paths from the root.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut paths: Vec<PathBuf> = Vec::new();
-    for folder in ["", "docs", "docs/adr"] {
+    let folders = [
+        "",
+        "docs",
+        "docs/adr",
+        "bindings/python/groupcast_bus",
+        "bindings/python/groupcast_lab",
+        "examples/bus/applications",
+    ];
+    for folder in folders {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let name = PathBuf::from(entry.unwrap().file_name());
             if name.extension().is_some_and(|extension| extension == "md") {
@@ -250,6 +258,11 @@ fn every_file_that_is_named_exists() {
             let file = link.split('#').next().unwrap_or_default();
             if !file.is_empty() && !file.contains("://") && !folder.join(file).exists() {
                 missing.push(format!("{}: {link}", path.display()));
+            }
+        }
+        for file in between(&page, "\"examples/", '"') {
+            if !root().join("examples").join(file).exists() {
+                missing.push(format!("{}: \"examples/{file}\"", path.display()));
             }
         }
         for quoted in page
