@@ -26,9 +26,11 @@ __all__ = [
     "Event",
     "Full",
     "Gap",
+    "Left",
     "Message",
     "Quoted",
     "Symbol",
+    "TraceEnded",
     "View",
     "dumps",
     "loads",
@@ -126,8 +128,25 @@ class Gap:
     last: int
 
 
+@dataclass(frozen=True)
+class Left:
+    """This client is no longer in a domain: the daemon's rules have changed. ``code`` is the bus's word for why."""
+
+    domain: str
+    code: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TraceEnded:
+    """The trace of that name could not be written any more, after ``trace``."""
+
+    name: str
+    text: str
+
+
 #: What comes in of itself.
-Event = Message | View | Gap
+Event = Message | View | Gap | Left | TraceEnded
 #: What is sent as it is, and what is sent as a list.
 Data = bytes | bytearray | memoryview
 Items = list[Any] | tuple[Any, ...] | Dotted
@@ -158,9 +177,10 @@ class Bus:
         try:
             while len(self._buffer) < 4:
                 self._fill()
-            if self._buffer[:4] == b"gcst":
+            begin = bytes(self._buffer[:4])
+            if begin == b"gcst":
                 raise Closed("other", f"{address} is no bus, but where the daemon listens for other clients")
-            if self._buffer[:4] not in (b"bus ", b"clos"):
+            if begin not in (b"bus ", b"clos"):
                 raise Closed("other", f"{address} is no bus")
             self.name = words(self._line())[2]
         except BaseException:
@@ -224,6 +244,10 @@ class Bus:
         """Whether messages name their sender."""
         self._command(f"from {'on' if on else 'off'}")
 
+    def trace(self, name: str | None) -> None:
+        """Have this connection written down in the daemon's directory for traces, under this name; None ends it."""
+        self._command(f"tracefile {'off' if name is None else quote(name)}")
+
     def info(self) -> dict[str, str]:
         """What this connection is and has chosen."""
         found = re.findall(r'([^ ="]+)=("(?:[^"\\]|\\.)*"|[^ "]*)', self._command("info"))
@@ -235,7 +259,7 @@ class Bus:
         return [words(self._line()) for _ in range(count)]
 
     def receive(self, timeout: float | None = None) -> Event:
-        """The next message, view or gap; waits for it, for ``timeout`` seconds at most if that is given."""
+        """The next message or other event; waits for it, for ``timeout`` seconds at most if that is given."""
         before = self._timeout
         try:
             self._timeout = timeout
@@ -250,7 +274,7 @@ class Bus:
         return event
 
     def poll(self) -> Event | None:
-        """The next message, view or gap that has come, if there is one; never waits."""
+        """The next message or other event that has come, if there is one; never waits."""
         try:
             return self.receive(0)
         except BlockingIOError:
@@ -381,6 +405,12 @@ class Bus:
         elif word == "gap":
             domain, daemon, first, last = words(rest)
             event = Gap(domain, daemon, int(first), int(last))
+        elif word == "left":
+            domain, code, text = _split(rest, 3)
+            event = Left(domain, code, text)
+        elif word == "trace-ended":
+            name, text = _split(rest, 2)
+            event = TraceEnded(name, text)
         is_reply = bool(self.name) and word in ("ok", "error")
         with self._whole():
             del self._buffer[: end + 1]
@@ -457,6 +487,18 @@ _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t"}
 def words(text: str) -> list[str]:
     """The words of a line, quotes taken off."""
     return [unquote(item) for item in re.findall(r'"(?:[^"\\]|\\.)*"|[^ "]+', text)]
+
+
+def _split(text: str, count: int) -> list[str]:
+    """So many words of a line, of which the last is the rest of it as it is."""
+    found: list[str] = []
+    while len(found) < count - 1:
+        word = _ITEM.match(text)
+        if word is None:
+            raise ValueError(f"too few words: {text!r}")
+        found.append(unquote(word[0]))
+        text = text[word.end() + 1 :]
+    return [*found, text]
 
 
 def items(text: str) -> list[list[str]]:

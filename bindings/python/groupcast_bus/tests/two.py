@@ -11,7 +11,22 @@ import time
 from collections.abc import Callable
 
 import groupcast_bus
-from groupcast_bus import Bus, BusError, Character, Closed, Dotted, Full, Message, Quoted, Symbol, View, dumps, loads
+from groupcast_bus import (
+    Bus,
+    BusError,
+    Character,
+    Closed,
+    Dotted,
+    Full,
+    Left,
+    Message,
+    Quoted,
+    Symbol,
+    TraceEnded,
+    View,
+    dumps,
+    loads,
+)
 
 EVERYTHING = [
     Symbol("plus"),
@@ -37,6 +52,10 @@ def full() -> None:
     def play() -> None:
         with listener.accept()[0] as peer, peer.makefile("rb") as lines:
             peer.sendall(b"bus 1 c1@h1\n")
+            assert lines.readline() == b"tracefile a_1\n"
+            peer.sendall(b'left "a b" forbidden the rules say "no"\nok\ntrace-ended a_1 the disk is full\n')
+            assert lines.readline() == b"tracefile off\n"
+            peer.sendall(b"ok\n")
             assert lines.readline() == b"views on\n"
             for _ in range(20):
                 peer.sendall(b"msg t d raw 100000\n%b\n" % bytes(100000))
@@ -50,6 +69,10 @@ def full() -> None:
     player.start()
     host, port = listener.getsockname()
     with Bus(f"{host}:{port}", timeout=10) as bus:
+        bus.trace("a_1")
+        bus.trace(None)
+        assert bus.receive() == Left("a b", "forbidden", 'the rules say "no"')
+        assert bus.receive() == TraceEnded("a_1", "the disk is full")
         for _ in range(2):
             try:
                 bus.views(True)
