@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import os
 import re
 import selectors
 import socket
@@ -153,7 +154,7 @@ Items = list[Any] | tuple[Any, ...] | Dotted
 
 
 class Bus:
-    """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``."""
+    """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``, or over an open socket, ``fd:NUMBER``."""
 
     def __init__(self, address: str, timeout: float | None = 30.0) -> None:
         self._socket = _connect(address, timeout)
@@ -183,6 +184,9 @@ class Bus:
             if begin not in (b"bus ", b"clos"):
                 raise Closed("other", f"{address} is no bus")
             self.name = words(self._line())[2]
+        except TimeoutError:
+            self._socket.close()
+            raise TimeoutError(f"{address} says nothing: it is no bus, or one that speaks TLS, or hangs") from None
         except BaseException:
             self._socket.close()
             raise
@@ -440,10 +444,12 @@ class Bus:
 
 def _connect(address: str, timeout: float | None) -> socket.socket:
     try:
+        if address.startswith("fd:") and address[3:].isascii() and address[3:].isdigit():
+            return socket.socket(fileno=os.dup(int(address[3:])))
         if not address.startswith("unix:"):
             host, _, port = address.rpartition(":")
             if not host or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-                raise ValueError(f"{address!r} is no address of a bus: IP:PORT or unix:PATH")
+                raise ValueError(f"{address!r} is no address of a bus: IP:PORT, unix:PATH or fd:NUMBER")
             connected = socket.create_connection((host.strip("[]"), int(port)), timeout)
             connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             return connected

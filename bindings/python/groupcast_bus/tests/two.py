@@ -231,6 +231,12 @@ def mistakes(first: str, second: str) -> None:
             assert said in str(raised), raised
         else:
             raise AssertionError(f"{address} was a bus")
+    mine, other = socket.socketpair()
+    with mine, other:
+        other.sendall(b"bus 1 c1@h1\nok\nok\nclosed bye good-bye\n")
+        with Bus(f"fd:{mine.fileno()}", timeout=10) as bus:
+            bus.views(True)
+            assert bus.name == "c1@h1"
     with Bus(second) as bus:
         bus.close()
     for late in (bus.poll, bus.info):
