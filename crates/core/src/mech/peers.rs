@@ -5,9 +5,9 @@
 //!   member that is in no configuration of ours is let in on evidence only; else a link that works
 //!   one way would break and form the configuration again and again.
 //! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon; a
-//!   member that was well for a while is spared that once. If a member was excluded because it had
-//!   given us up, it ends when that one hears us again. If it was excluded on the word of another
-//!   member alone, the witness, it ends when that one is gone.
+//!   member that was well for a while is spared that once, and the same failure counts once. If a
+//!   member was excluded because it had given us up, it ends when that one hears us again. If it
+//!   was excluded on the word of another member alone, the witness, it ends when that one is gone.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes
 //!   of one name do is in [`namesakes`](super::namesakes).
 //!
@@ -57,6 +57,8 @@ pub struct Peers {
     /// When a member was last heard.
     heard: BTreeMap<MemberId, Time>,
     quarantine: Delays,
+    /// The last configuration that all agreed on, if none was installed since and somebody says so.
+    agreed: Vec<MemberId>,
     /// Those on whose word somebody is in quarantine: when anything was last heard of them.
     witnesses: BTreeMap<MemberId, Time>,
     /// Strangers that say that they hear others of us: since when, and when they last did.
@@ -102,7 +104,17 @@ impl Peers {
     /// not. A member that was well for a while is spared a longer quarantine once. Where nobody
     /// says who is well, nobody is spared.
     pub fn note_well(&mut self, now: Time, members: &[MemberId]) {
+        self.agreed.clear();
         self.quarantine.note_well(now, members);
+    }
+
+    /// All agree on a configuration of `members`. Those that are excluded from it again and again
+    /// have failed once, until it is installed or all agree on another one.
+    pub fn note_agreed(&mut self, members: &[MemberId]) {
+        if self.agreed != members {
+            self.agreed = members.to_vec();
+            self.quarantine.note_another();
+        }
     }
 
     /// The counter of the next configuration that this member forms: higher than any that was seen,
@@ -170,7 +182,8 @@ impl Peers {
     }
 
     /// `member` was excluded: it is not let in for so long. What follows within the shortest
-    /// quarantine counts as once. Whether a quarantine begins.
+    /// quarantine counts as once, and so does what follows while all [agree](Self::note_agreed) on
+    /// the same. Whether a quarantine begins.
     pub fn quarantine(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
         // Another member may have let it in before this one would have.
         let begun = self.quarantine.begun(now, member);
@@ -178,6 +191,9 @@ impl Peers {
         let begins = again && self.quarantine.begin(now, member, lengths);
         if begins {
             self.heard.remove(&member);
+            if !self.agreed.is_empty() {
+                self.quarantine.mark_same(member);
+            }
         }
         begins
     }
@@ -359,6 +375,8 @@ struct Delay {
     spared: bool,
     /// Since when the member is well: in each configuration.
     well: Option<Time>,
+    /// What follows now is the same failure.
+    same: bool,
     /// It only answers what the member has done.
     answers: bool,
     /// On whose word alone it began.
@@ -379,6 +397,7 @@ impl Delay {
             length,
             spared: false,
             well: None,
+            same: false,
             answers: false,
             witness: None,
         }
@@ -389,11 +408,18 @@ impl Delay {
     /// A member that was well for a while may not be to blame for what others went through with it:
     /// it waits for as long as before. It is spared so once for each length, and this one is
     /// remembered for as long as ever, so a link that fails again and again gains little by lasting
-    /// longer now and then.
+    /// longer now and then. What is the same failure once more makes it no longer, and does not
+    /// spare it.
     fn next(&self, now: Time, lengths: Lengths) -> Self {
         let Lengths { min, max, growth } = lengths;
         if now.since(self.until) >= self.length * Self::REMEMBERED {
             return Self::first(now, min);
+        }
+        if self.same {
+            return Self {
+                spared: self.spared,
+                ..Self::first(now, self.length)
+            };
         }
         let well = self.well.map_or(Duration::ZERO, |since| now.since(since));
         if self.spared || well < min * Self::SOON {
@@ -429,7 +455,22 @@ impl Delays {
     fn note_well(&mut self, now: Time, members: &[MemberId]) {
         for (member, delay) in &mut self.delays {
             let since = delay.well.unwrap_or(now);
+            delay.same = false;
             delay.well = members.contains(member).then_some(since);
+        }
+    }
+
+    /// What follows now is another failure, of whomever.
+    fn note_another(&mut self) {
+        for delay in self.delays.values_mut() {
+            delay.same = false;
+        }
+    }
+
+    /// What follows is the same failure of `member` for now.
+    fn mark_same(&mut self, member: MemberId) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.same = true;
         }
     }
 
@@ -641,6 +682,31 @@ mod tests {
         );
         assert_eq!(of(&[0, 0, 38_399])[3], 4_800);
         assert_eq!(of(&[0, 0, 38_400])[3], 300, "it is forgotten");
+    }
+
+    /// Until a configuration is installed, or all agree on another one.
+    #[test]
+    fn a_failure_counts_once_however_often_all_agree_on_the_same() {
+        let (excluded, other) = (member(1), member(2));
+        let mut peers = Peers::default();
+        let mut length = |millis: u64, agreed: &[MemberId], installed: bool| {
+            let now = Time::from_millis(millis);
+            if installed {
+                peers.note_well(now, &[other]);
+            }
+            peers.note_agreed(agreed);
+            assert!(peers.quarantine(now, excluded, LENGTHS));
+            peers.quarantine.delays[&excluded].length.as_millis()
+        };
+        let (one, two) = ([other], [other, member(3)]);
+        assert_eq!(length(0, &one, false), 300);
+        assert_eq!(length(300, &one, false), 300, "the same once more");
+        assert_eq!(length(700, &one, false), 300);
+        assert_eq!(length(1_100, &two, false), 1_200, "another one fails, too");
+        assert_eq!(length(1_500, &two, false), 1_200);
+        assert_eq!(length(1_900, &two, true), 4_800, "it was installed");
+        assert_eq!(length(7_000, &two, false), 4_800);
+        assert_eq!(length(60_000, &two, false), 300, "it is forgotten");
     }
 
     /// It is well for a moment only when it comes back, and was away for an hour before.

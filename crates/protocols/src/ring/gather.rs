@@ -576,6 +576,8 @@ impl Ring {
     pub(super) fn quarantine_excluded(&mut self, now: Time) {
         let lengths = self.config.quarantines();
         let gather = self.state.expect_gather();
+        let members: Vec<MemberId> = gather.members().collect();
+        self.peers.note_agreed(&members);
         let mut unheard = Vec::new();
         let left = |it| self.goodbyes.contains(it) || gather.told_left.contains(it);
         for excluded in gather.fail.iter().filter(|it| !left(*it)) {

@@ -2,6 +2,8 @@
 //! Method: one fault at a time, for a minute; how many configurations the others install, what they
 //! deliver meanwhile, and how long they take to come together after it.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use groupcast_core::{MessageId, Service, SocketClass};
@@ -108,6 +110,60 @@ fn a_member_that_was_well_for_a_while_waits_no_longer_for_one_more_short_pause()
     }
     let last = Duration::from_millis(4_000);
     assert!(longest > last, "none had to wait: {longest:?}");
+}
+
+/// Commit tokens of the ring without a host are lost for a while, and all agree on the same again
+/// and again. That counted as another failure of the host, which stops for just so long that no
+/// probe ends its quarantine: that was four times as long, 19 s.
+#[test]
+fn a_failure_counts_once_when_commit_tokens_are_lost() {
+    const COMMIT: u8 = 11;
+    const PART: u8 = 14;
+    /// The counter of the ring, behind the kind and the hop.
+    const RING: std::ops::Range<usize> = 9..17;
+    const LOSES: [usize; 4] = [0, 2, 3, 4];
+    let mut longest = Duration::ZERO;
+    for pause in (300..450).step_by(10) {
+        let mut cluster = formed(5, pause);
+        let one = Cluster::all_in_one_configuration;
+        for _ in 0..2 {
+            cluster.pause(1);
+            cluster.run_for(Duration::from_millis(800));
+            cluster.resume(1);
+            cluster.must("one ring", one, Duration::from_secs(8));
+            cluster.run_for(Duration::from_millis(200));
+        }
+        // In each attempt from another host, so that none is left out for not acknowledging.
+        let attempts = Rc::new(RefCell::new(Vec::new()));
+        let seen = Rc::clone(&attempts);
+        cluster.drop_all(move |info| {
+            let mut seen = seen.borrow_mut();
+            let kind = info.body().first().copied();
+            if kind == Some(COMMIT) {
+                let ring = info.body()[RING].to_vec();
+                if !seen.contains(&ring) {
+                    seen.push(ring);
+                }
+            }
+            // What is sent again goes in parts now and then.
+            let is_one = kind.is_some_and(|kind| [COMMIT, PART].contains(&kind));
+            let attempt = seen.len().checked_sub(1);
+            is_one && attempt.and_then(|it| LOSES.get(it)) == Some(&info.from)
+        });
+        cluster.pause(1);
+        let four = |cluster: &Cluster<Ring>| {
+            let ring = cluster.current_configuration(0);
+            ring.is_some_and(|ring| ring.members.len() == 4)
+        };
+        cluster.run_for(Duration::from_millis(pause));
+        cluster.resume(1);
+        let end = cluster.now();
+        cluster.must("a ring of four", four, Duration::from_secs(4));
+        cluster.must("one ring", one, Duration::from_secs(60));
+        longest = longest.max(cluster.now() - end);
+        cluster.check();
+    }
+    assert!(longest < Duration::from_secs(8), "{longest:?}");
 }
 
 /// Nothing from one member reaches the next one of the ring, and all others hear both.
