@@ -41,11 +41,12 @@ pub(super) struct Asking {
     request: CensusRequest,
     config: XgmConfig,
     began: Time,
-    due: Time,
+    /// When the last poll went, if one has.
+    polled: Option<Time>,
     /// Where the next slice begins.
     cursor: u64,
     width: u64,
-    interval: Duration,
+    trips: Trips,
     /// How many polls there were, and when the last [`SENT_MAX`] were sent, by their numbers.
     polls: u32,
     sent: VecDeque<(u16, Time)>,
@@ -56,7 +57,40 @@ pub(super) struct Asking {
     news: Time,
     is_silent: bool,
     silent_passes: u32,
+    /// All hosts were asked once.
+    has_asked_all: bool,
     is_cut: bool,
+}
+
+/// The longest round trips that answers have shown.
+#[derive(Default, Debug)]
+struct Trips {
+    /// And of which host it is.
+    longest: Option<(MemberId, Duration)>,
+    /// The longest of another host.
+    next: Option<Duration>,
+}
+
+impl Trips {
+    fn note(&mut self, from: MemberId, trip: Duration) {
+        match self.longest {
+            Some((host, longest)) if host == from => {
+                self.longest = Some((from, longest.max(trip)));
+            }
+            Some((_, longest)) if trip <= longest => self.next = self.next.max(Some(trip)),
+            before => {
+                self.next = before.map(|(_, longest)| longest);
+                self.longest = Some((from, trip));
+            }
+        }
+    }
+
+    /// What two hosts have shown. One alone is believed once `all` were asked: a false word, that
+    /// an answer was on its way for long, would make the census ask hardly anybody in its time.
+    fn believed(&self, all: bool) -> Duration {
+        let alone = self.longest.filter(|_| all).map(|(_, trip)| trip);
+        self.next.or(alone).unwrap_or_default()
+    }
 }
 
 impl Asking {
@@ -73,10 +107,10 @@ impl Asking {
             request,
             config,
             began: now,
-            due: now,
+            polled: None,
             cursor: POSITIONS,
             width: WIDTH_FIRST,
-            interval: config.interval,
+            trips: Trips::default(),
             polls: 0,
             sent: VecDeque::new(),
             answers: 0,
@@ -84,6 +118,7 @@ impl Asking {
             news: now,
             is_silent: false,
             silent_passes: 0,
+            has_asked_all: false,
             is_cut: false,
         }
     }
@@ -98,12 +133,22 @@ impl Asking {
 
     /// When [`next_poll`](Self::next_poll) is due.
     pub(super) fn due(&self) -> Time {
-        self.due.min(self.began + self.request.timeout)
+        // After silent passes few hosts can be missing: polls follow more slowly.
+        let patience = 1 << self.silent_passes.min(3);
+        let next = self.polled.map(|at| at + self.interval() * patience);
+        let end = self.began + self.request.timeout;
+        next.unwrap_or(self.began).min(end)
+    }
+
+    /// The time from one poll to the next: at least twice the round trip.
+    fn interval(&self) -> Duration {
+        let wanted = self.trips.believed(self.has_asked_all) * 2 + self.spread();
+        self.config.interval.max(wanted.min(INTERVAL_MAX))
     }
 
     /// Notes the answer of a host. The last answer of a host counts.
     pub(super) fn hear(&mut self, now: Time, from: MemberId, answer: &Answer) {
-        self.measure(now, answer);
+        self.measure(now, from, answer);
         let host = CensusHost {
             member: from,
             name: answer.list.as_ref().map(|list| list.name.clone()),
@@ -130,17 +175,16 @@ impl Asking {
         self.hosts.insert(place, host);
     }
 
-    /// Makes the interval at least twice the round trip that `answer` shows.
-    fn measure(&mut self, now: Time, answer: &Answer) {
+    /// Notes the round trip that `answer` shows.
+    fn measure(&mut self, now: Time, from: MemberId, answer: &Answer) {
         let poll = self
             .sent
             .iter()
             .rev()
             .find(|(poll, _)| *poll == answer.poll);
         if let Some((_, sent)) = poll {
-            let round_trip = (now - *sent).saturating_sub(answer.held);
-            let wanted = (round_trip * 2 + self.spread()).min(INTERVAL_MAX);
-            self.interval = self.interval.max(wanted);
+            let trip = (now - *sent).saturating_sub(answer.held);
+            self.trips.note(from, trip);
         }
     }
 
@@ -157,6 +201,7 @@ impl Asking {
         self.widen();
         if self.cursor >= POSITIONS {
             if self.polls > 1 {
+                self.has_asked_all = true;
                 self.end_pass();
             }
             let is_quiet = now - self.news >= self.config.quiet;
@@ -220,9 +265,7 @@ impl Asking {
         if self.sent.len() > SENT_MAX {
             self.sent.pop_front();
         }
-        // After silent passes few hosts can be missing: polls follow more slowly.
-        let patience = 1 << self.silent_passes.min(3);
-        self.due = now + self.interval * patience;
+        self.polled = Some(now);
         Poll {
             census: self.number,
             number,
@@ -295,7 +338,77 @@ mod tests {
         };
         asking.hear(now, from, &answer);
         let round_trip = config.interval * 20;
-        assert!(asking.interval >= round_trip * 2, "{:?}", asking.interval);
+        let interval = asking.interval();
+        assert!(interval >= round_trip * 2, "{interval:?}");
         assert_eq!(asking.result(now, true).polls, POLLS);
+    }
+
+    /// Answers of 100 hosts, of which the first one says each time that its answer was on its way
+    /// for as long as can be.
+    #[test]
+    fn one_host_does_not_slow_a_census_down_by_what_it_says_of_its_answer() {
+        let config = XgmConfig::default();
+        let host = |node: u64| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        };
+        let run = |lies: bool| {
+            let asker = Incarnation(1_000);
+            let mut now = Time::ZERO;
+            let mut asking = Asking::new(asker, 1, CensusRequest::default(), config, now);
+            let mut first = None;
+            loop {
+                now = asking.due();
+                let poll = match asking.next_poll(now) {
+                    Ok(poll) => poll,
+                    Err(census) => return census,
+                };
+                first.get_or_insert(poll.number);
+                for node in 0..100 {
+                    let lies = lies && node == 0;
+                    let slice = poll.first..=poll.last;
+                    let place = position(asker, 1, host(node).incarnation);
+                    if !lies && !slice.contains(&place) {
+                        continue;
+                    }
+                    let answer = Answer {
+                        census: 1,
+                        poll: first.filter(|_| lies).unwrap_or(poll.number),
+                        held: Duration::ZERO,
+                        union: Subgroups::ALL,
+                        members: 1,
+                        list: None,
+                    };
+                    let heard = now + Duration::from_millis(if lies { 0 } else { 1 });
+                    asking.hear(heard, host(node), &answer);
+                }
+            }
+        };
+        for lies in [false, true] {
+            let census = run(lies);
+            assert_eq!((census.hosts, census.complete), (100, true), "{census:?}");
+            assert!(census.took < Duration::from_secs(1), "{census:?}");
+        }
+    }
+
+    /// Of two hosts whose round trips are long the shorter one counts, and of one alone its own.
+    #[test]
+    fn a_long_round_trip_is_believed_when_two_show_it_or_nobody_else_is_there() {
+        let host = |node: u64| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        };
+        let at = Duration::from_millis;
+        let mut trips = Trips::default();
+        trips.note(host(1), at(300));
+        assert_eq!(trips.believed(false), Duration::ZERO);
+        assert_eq!(trips.believed(true), at(300));
+        trips.note(host(1), at(200));
+        trips.note(host(2), at(5));
+        assert_eq!(trips.believed(true), at(5));
+        trips.note(host(3), at(400));
+        assert_eq!(trips.believed(false), at(300));
+        trips.note(host(2), at(250));
+        assert_eq!(trips.believed(false), at(300));
     }
 }
