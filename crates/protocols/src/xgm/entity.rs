@@ -18,8 +18,9 @@ use super::members::Members;
 use super::monitor::Monitor;
 use super::types::{
     CensusError, CensusHost, CensusRequest, Change, ChangeVerb, Counters, Key, MemberError,
-    NAME_MAX, Scope, VariableError, XgmEvent,
+    NAME_MAX, VariableError, XgmEvent,
 };
+use super::variables::Variables;
 use super::wire::{Answer, Listed, Message, Poll};
 
 /// The longest time that an answer waits, whatever the poll says.
@@ -99,7 +100,7 @@ pub struct Xgm {
     pub(super) config: XgmConfig,
     pub(super) rng: Rng,
     pub(super) members: Members,
-    pub(super) variables: BTreeMap<(Scope, Bytes), Bytes>,
+    pub(super) variables: Variables,
     asking: Option<Asking>,
     censuses: u32,
     /// How many hosts the last complete census of the whole group found.
@@ -125,7 +126,7 @@ impl Xgm {
             config,
             rng,
             members: Members::default(),
-            variables: BTreeMap::new(),
+            variables: Variables::default(),
             asking: None,
             censuses: 0,
             size: None,

@@ -227,6 +227,37 @@ fn member(node: u64) -> MemberId {
     }
 }
 
+/// One member sets as many as there may be, and is gone; then others set theirs, and this host.
+#[test]
+fn one_member_does_not_keep_the_variables_of_others_out() {
+    let mut xgm = Xgm::new(member(1), b"a", XgmConfig::default(), Rng::new(1));
+    let set = |xgm: &mut Xgm, by: u64, name: u64| {
+        let message = Message::Set {
+            scope: Scope::Group,
+            name: name.to_be_bytes().to_vec().into(),
+            value: Bytes::from_static(b"v"),
+        };
+        xgm.handle_datagram(Time::ZERO, member(by), message.encode().into());
+    };
+    let has = |xgm: &Xgm, name: u64| xgm.variable(Scope::Group, &name.to_be_bytes()).is_some();
+    for name in 0..1_000 {
+        set(&mut xgm, 2, name);
+    }
+    assert!(has(&xgm, 63) && !has(&xgm, 64), "its first ones stay");
+    set(&mut xgm, 3, 1_001);
+    assert!(has(&xgm, 1_001) && has(&xgm, 62) && !has(&xgm, 63));
+    xgm.set(Scope::Group, &1_002_u64.to_be_bytes(), b"v")
+        .expect("another gives one up");
+    assert!(has(&xgm, 1_001) && has(&xgm, 1_002) && !has(&xgm, 62));
+    // Nobody has more than it may as soon as others have as many.
+    for name in 2_000..3_000 {
+        set(&mut xgm, 4, name);
+    }
+    let kept = |names: Range<u64>| names.filter(|name| has(&xgm, *name)).count();
+    assert_eq!((kept(0..1_000), kept(2_000..3_000)), (31, 31));
+    assert_eq!(kept(1_001..1_003), 2);
+}
+
 fn sent(xgm: &mut Xgm, now: Time) -> usize {
     let mut buf = TransmitBuf::new(1, 0, 0);
     let sent = core::iter::from_fn(|| {

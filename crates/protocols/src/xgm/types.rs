@@ -15,7 +15,8 @@ pub const MEMBERS_MAX: usize = 64;
 pub const NAME_MAX: usize = 255;
 /// The longest value of a variable, in bytes.
 pub const VALUE_MAX: usize = 1_024;
-/// The most variables that an entity keeps; it takes no further names.
+/// The most variables that an entity keeps. Another member's takes the place of one of the member
+/// that has set most.
 pub const VARIABLES_MAX: usize = 64;
 
 /// The key that tells the members of one host from each other (003 4.5.1: member-id).

@@ -1,4 +1,9 @@
 //! Variables of the group, of subgroups and of members (003 4.5.1: state).
+//!
+//! A host keeps [`VARIABLES_MAX`]. One manager may have them all as long as nobody else sets any;
+//! when there is no room for another's, that member gives one up which has set most of them.
+
+use alloc::collections::BTreeMap;
 
 use bytes::Bytes;
 use groupcast_core::{Destination, MemberId};
@@ -7,14 +12,73 @@ use super::entity::Xgm;
 use super::wire::Message;
 use super::{Key, NAME_MAX, Scope, Subgroups, VALUE_MAX, VARIABLES_MAX, VariableError, XgmEvent};
 
+/// The variables that a host keeps.
+#[derive(Default, Debug)]
+pub(super) struct Variables {
+    variables: BTreeMap<(Scope, Bytes), Variable>,
+    /// How many times one was set here.
+    sets: u64,
+}
+
+#[derive(Debug)]
+struct Variable {
+    value: Bytes,
+    /// Who set it last.
+    by: MemberId,
+    /// Which of all sets that was.
+    set: u64,
+}
+
+impl Variables {
+    fn get(&self, scope: Scope, name: &[u8]) -> Option<&Bytes> {
+        let mut variables = self.variables.iter();
+        let found = variables.find(|((of, called), _)| *of == scope && called == name);
+        found.map(|(_, variable)| &variable.value)
+    }
+
+    /// Whether `by` may set this one; and the one that is given up for it, if one must be: the last
+    /// one of whoever has most, where that is at least two more than `by` has.
+    fn room(&self, by: MemberId, name: &(Scope, Bytes)) -> Option<Option<(Scope, Bytes)>> {
+        if self.variables.contains_key(name) || self.variables.len() < VARIABLES_MAX {
+            return Some(None);
+        }
+        let mut counts: BTreeMap<MemberId, usize> = BTreeMap::new();
+        for variable in self.variables.values() {
+            *counts.entry(variable.by).or_default() += 1;
+        }
+        let own = counts.get(&by).copied().unwrap_or(0);
+        let (most, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        if count < own + 2 {
+            return None;
+        }
+        let of_it = self.variables.iter().filter(|(_, it)| it.by == most);
+        let last = of_it.max_by_key(|(_, it)| it.set);
+        last.map(|(name, _)| Some(name.clone()))
+    }
+
+    /// False if there is no room.
+    fn set(&mut self, by: MemberId, name: (Scope, Bytes), value: Bytes) -> bool {
+        let Some(given_up) = self.room(by, &name) else {
+            return false;
+        };
+        if let Some(given_up) = given_up {
+            self.variables.remove(&given_up);
+        }
+        self.sets += 1;
+        let set = self.sets;
+        self.variables.insert(name, Variable { value, by, set });
+        true
+    }
+}
+
 impl Xgm {
     /// Sets a variable. A variable of the group or of subgroups is set at every host that it
     /// concerns, this one included, with the reliability of a datagram; one of a member at this
     /// host alone.
     ///
     /// # Errors
-    /// If the name or value is too long, the scope is no subgroup, there are too many variables, or
-    /// too much waits to be sent.
+    /// If the name or value is too long, the scope is no subgroup, there are too many variables and
+    /// none of the others has set two more of them than this host, or too much waits to be sent.
     pub fn set(&mut self, scope: Scope, name: &[u8], value: &[u8]) -> Result<(), VariableError> {
         self.set_at(None, scope, name, value)
     }
@@ -48,8 +112,9 @@ impl Xgm {
         }
         let name = Bytes::copy_from_slice(name);
         let value = Bytes::copy_from_slice(value);
-        if host.is_none() && self.is_kept_here(scope) && !self.has_room_for(scope, &name) {
-            return Err(VariableError::TooMany);
+        if host.is_none() && self.is_kept_here(scope) {
+            let room = self.variables.room(self.local, &(scope, name.clone()));
+            room.ok_or(VariableError::TooMany)?;
         }
         let destination = match (host, scope) {
             (Some(host), _) => Some(Destination::Member(host)),
@@ -68,9 +133,7 @@ impl Xgm {
 
     /// The value of a variable, as this host knows it.
     pub fn variable(&self, scope: Scope, name: &[u8]) -> Option<&Bytes> {
-        let mut variables = self.variables.iter();
-        let found = variables.find(|((of, called), _)| *of == scope && called == name);
-        found.map(|(_, value)| value)
+        self.variables.get(scope, name)
     }
 
     fn is_kept_here(&self, scope: Scope) -> bool {
@@ -81,16 +144,12 @@ impl Xgm {
         }
     }
 
-    fn has_room_for(&self, scope: Scope, name: &Bytes) -> bool {
-        let is_known = self.variables.contains_key(&(scope, name.clone()));
-        is_known || self.variables.len() < VARIABLES_MAX
-    }
-
     pub(super) fn handle_set(&mut self, by: MemberId, scope: Scope, name: Bytes, value: Bytes) {
-        if !self.is_kept_here(scope) || !self.has_room_for(scope, &name) {
+        let is_set = self.is_kept_here(scope)
+            && self.variables.set(by, (scope, name.clone()), value.clone());
+        if !is_set {
             return;
         }
-        self.variables.insert((scope, name.clone()), value.clone());
         self.tell(XgmEvent::Set {
             scope,
             name,
