@@ -215,6 +215,16 @@ fn a_name_that_is_there_twice_is_one_and_a_status_replaces_files_only() {
         let settled = sent.stdout.lines().filter(|line| line.contains("settled"));
         assert_eq!(settled.count(), 1, "{option}: {}", sent.stdout);
     }
+    // The key is looked at before files are.
+    let line = [
+        "send",
+        "no-file",
+        "--group",
+        &group.address,
+        "--key",
+        "no-key",
+    ];
+    group.host.run(&line).fails_with(1, &["no key file no-key"]);
     let made = Command::new("mkfifo").arg(group.path("pipe")).status();
     assert!(made.unwrap().success());
     let sent = group.send(&["file", "--status", "pipe"]);

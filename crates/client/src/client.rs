@@ -373,6 +373,11 @@ fn is_bus(begin: [u8; 4]) -> bool {
     matches!(&begin, b"bus " | b"clos")
 }
 
+/// Whether it is how TLS refuses what is none: an alert, of whatever version.
+fn is_tls(begin: [u8; 4]) -> bool {
+    matches!(begin, [0x15, 0x03, ..])
+}
+
 impl Client {
     pub(crate) fn connection(&mut self) -> &mut Connection {
         &mut self.connection
@@ -422,6 +427,10 @@ impl Client {
                     };
                     let address = address.to_string();
                     ConnectError::Bus { address, server }
+                }
+                ClientError::Protocol(FrameError::Magic { found }) if is_tls(found) => {
+                    let address = address.to_string();
+                    ConnectError::NeedsTls { address }
                 }
                 ClientError::Protocol(error) => ConnectError::Protocol {
                     address: address.to_string(),

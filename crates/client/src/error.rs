@@ -80,11 +80,17 @@ pub enum ConnectError {
         /// The same, as `groupcast bus --server` takes it.
         server: String,
     },
-    /// The answer is not that of a daemon of this version.
+    /// The daemon speaks TLS, and this client does not.
     #[error(
-        "what answers at {address} is no groupcast daemon of this version: {error}; if it is one that speaks TLS, name its \
-         authority with --tls-ca, and where it asks for certificates of clients, --tls-certificate and --tls-key"
+        "what answers at {address} speaks TLS: name its authority with --tls-ca, and where it asks for certificates of \
+         clients, --tls-certificate and --tls-key"
     )]
+    NeedsTls {
+        /// The daemon's address.
+        address: String,
+    },
+    /// The answer is not that of a daemon of this version.
+    #[error("what answers at {address} is no groupcast daemon of this version: {error}")]
     Protocol {
         /// The daemon's socket or address.
         address: String,

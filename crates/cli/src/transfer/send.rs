@@ -258,25 +258,30 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
         );
     }
     let audience = args.audience(bulk.receivers_max)?;
-    let (cargo, label) = cargo(&args.paths, &args.exclude)?;
-    let is_pipe = match &cargo {
-        Cargo::Files(scan) if args.dry_run => return dry_run(scan, args.json),
-        Cargo::Files(_) => false,
-        Cargo::Pipe(_) => true,
-    };
-    if is_pipe && (args.dry_run || !args.exclude.is_empty()) {
-        return Err(Failure::usage(
-            "nobody knows what comes out of a pipe: --dry-run and --exclude are for files",
-        ));
+    let rate = bulk.rate;
+    let fit_packet = args.packet.is_none() && !args.paper;
+    let mut link = None;
+    if !args.dry_run {
+        // Without a key nothing is sent: the files, which may be many, are not listed for that.
+        link = Some(args.network.link_with(&args.peer, bulk, fit_packet)?);
     }
+    let (cargo, label) = cargo(&args.paths, &args.exclude)?;
+    let is_pipe = matches!(cargo, Cargo::Pipe(_));
+    let link = match (&cargo, link) {
+        (Cargo::Files(scan), None) => return dry_run(scan, args.json),
+        (Cargo::Files(_), Some(link)) => link,
+        (Cargo::Pipe(_), Some(link)) if args.exclude.is_empty() => link,
+        (Cargo::Pipe(_), _) => {
+            return Err(Failure::usage(
+                "nobody knows what comes out of a pipe: --dry-run and --exclude are for files",
+            ));
+        }
+    };
     if is_pipe && args.together {
         return Err(Failure::usage(
             "a pipe has no place that it could wait for: --together is for files",
         ));
     }
-    let rate = bulk.rate;
-    let fit_packet = args.packet.is_none() && !args.paper;
-    let link = args.network.link_with(&args.peer, bulk, fit_packet)?;
     if let Some(problem) = status.as_mut().and_then(|status| status.announce(&label)) {
         tell(problem);
     }
