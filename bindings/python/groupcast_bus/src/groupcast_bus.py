@@ -445,7 +445,12 @@ class Bus:
 def _connect(address: str, timeout: float | None) -> socket.socket:
     try:
         if address.startswith("fd:") and address[3:].isascii() and address[3:].isdigit():
-            return socket.socket(fileno=os.dup(int(address[3:])))
+            number = os.dup(int(address[3:]))
+            try:
+                return socket.socket(fileno=number)
+            except BaseException:
+                os.close(number)
+                raise
         if not address.startswith("unix:"):
             host, _, port = address.rpartition(":")
             if not host or not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
