@@ -291,6 +291,32 @@ impl Cluster {
         self.publish_as(host, "pub", &all)
     }
 
+    /// Publishes the lines of the file `text`, which are `published`, at the first of two hosts and
+    /// 500 safe messages at the second, until all are accepted. Fails unless subscribers on
+    /// `hosts`, which are returned, have all of both, each within `limit`, and in one order.
+    pub fn carry_two(
+        &mut self,
+        hosts: &[usize],
+        [first, second]: [usize; 2],
+        published: &[&[u8]],
+        limit: Duration,
+    ) -> Outcome<Vec<Subscription>> {
+        let mut subscriptions = self.subscribe_all(hosts)?;
+        let others = ["--service", "safe", "--size", "300", "--count", "500"];
+        let beside = self.publish_as(second, "other", &others)?;
+        let publisher = self.publish(first, "text", &[])?;
+        self.finish(publisher, limit)?;
+        self.finish(beside, limit)?;
+        for subscription in &mut subscriptions {
+            subscription.await_messages("pub", published.len(), limit)?;
+            subscription.await_messages("other", 500, limit)?;
+        }
+        let names: Vec<String> = subscriptions.iter().map(|it| it.name.clone()).collect();
+        let stayed: Vec<&str> = names.iter().map(String::as_str).collect();
+        judge_streams(&subscriptions, &stayed, published)?;
+        Ok(subscriptions)
+    }
+
     /// Starts `groupcast pub` under another name and with other options.
     pub fn publish_as(&mut self, host: usize, name: &str, options: &[&str]) -> Outcome<Process> {
         let label = self.label(name, host);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use groupcast_bench::Link;
-use groupcast_suite::live::cluster::{Cluster, MULTICAST, PORT, RING, RMP, judge_streams};
+use groupcast_suite::live::cluster::{Cluster, MULTICAST, PORT, RING, RMP};
 use groupcast_suite::live::text::{messages, text};
 use groupcast_suite::live::{Outcome, live, until};
 
@@ -34,20 +34,8 @@ fn one_order(protocol: &str) -> Outcome {
         cluster.write_text("text", &text)?;
         start(&mut cluster)?;
 
-        let all = [1, 2, 3, 4, 5];
-        let mut subscriptions = cluster.subscribe_all(&all)?;
-        let others = ["--service", "safe", "--size", "300", "--count", "500"];
-        let beside = cluster.publish_as(5, "other", &others)?;
-        let publisher = cluster.publish(2, "text", &[])?;
-        cluster.finish(publisher, LIMIT)?;
-        cluster.finish(beside, LIMIT)?;
-        for subscription in &mut subscriptions {
-            subscription.await_messages("pub", published.len(), LIMIT)?;
-            subscription.await_messages("other", 500, LIMIT)?;
-        }
-        let stayed = all.map(|host| format!("sub@host-{host}"));
-        let stayed: Vec<&str> = stayed.iter().map(String::as_str).collect();
-        judge_streams(&subscriptions, &stayed, &published)?;
+        // Who subscribes stays to the end.
+        let _subscriptions = cluster.carry_two(&[1, 2, 3, 4, 5], [2, 5], &published, LIMIT)?;
         those_without_get_copies(&mut cluster)?;
         the_dead_get_none(&mut cluster)?;
         cluster.check_histories()

@@ -4,27 +4,16 @@
 
 use std::time::Duration;
 
-use groupcast_bench::{Link, Process};
-use groupcast_suite::live::cluster::Cluster;
-use groupcast_suite::live::{Outcome, live, until};
+use groupcast_bench::Link;
+use groupcast_suite::live::files::{Site, await_event};
+use groupcast_suite::live::{Outcome, live};
 use serde_json::Value;
 
-const GROUP: &str = "239.79.1.2:4820";
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// `groupcast COMMAND` on a host, in the group of the test.
-fn launch(cluster: &Cluster, host: usize, command: &str, options: &[&str]) -> Outcome<Process> {
-    let (key, address) = (cluster.path("cluster.key"), cluster.bed.address(host));
-    let name = format!("host-{host}");
-    let mut line = cluster.command(host, &[command, "--group", GROUP, "--key", &key]);
-    line.args(["--interface", &address.to_string(), "--name", &name]);
-    line.args(options);
-    Ok(cluster.bed.launch(&format!("{command}-{host}"), line)?)
-}
-
 /// What a census prints with these options, and its exit code.
-fn census(cluster: &Cluster, options: &[&str]) -> Outcome<(Vec<Value>, Option<i32>)> {
-    let mut process = launch(cluster, 1, "census", options)?;
+fn census(site: &mut Site, options: &[&str]) -> Outcome<(Vec<Value>, Option<i32>)> {
+    let mut process = site.launch(1, "census", options)?;
     let Some(status) = process.wait(LIMIT)? else {
         return Err("the census does not end".into());
     };
@@ -34,10 +23,9 @@ fn census(cluster: &Cluster, options: &[&str]) -> Outcome<(Vec<Value>, Option<i3
 }
 
 /// Fails unless all receivers of the census are these: names with subgroups.
-fn expect(cluster: &Cluster, options: &[&str], hosts: &[(&str, &[u8])]) -> Outcome {
-    let mut all = vec!["--json", "--list"];
-    all.extend(options);
-    let (lines, code) = census(cluster, &all)?;
+fn expect(site: &mut Site, options: &[&str], hosts: &[(&str, &[u8])]) -> Outcome {
+    let all = [&["--list"], options].concat();
+    let (lines, code) = census(site, &all)?;
     let found: Vec<Value> = lines
         .iter()
         .filter(|line| line["event"] == "host")
@@ -60,15 +48,12 @@ fn expect(cluster: &Cluster, options: &[&str], hosts: &[(&str, &[u8])]) -> Outco
 }
 
 fn counted() -> Outcome {
-    let mut cluster = Cluster::new(4, Link::Gbit1)?;
+    let mut site = Site::new(4, Link::Gbit1)?;
     let mut receivers = Vec::new();
     for (host, subgroups) in [(2, "0,3"), (3, "1"), (4, "1-2")] {
-        let out = cluster.path(&format!("out-{host}"));
-        let options = ["--out", &out, "--json", "--subgroup", subgroups];
-        let receiver = launch(&cluster, host, "recv", &options)?;
-        until(LIMIT, "a receiver listens", || {
-            Ok(receiver.stdout()?.contains("listening").then_some(()))
-        })?;
+        let out = site.out(host).display().to_string();
+        let receiver = site.launch(host, "recv", &["--out", &out, "--subgroup", subgroups])?;
+        await_event(&receiver, "listening")?;
         receivers.push(receiver);
     }
     let (two, three, four): (_, _, (_, &[u8])) = (
@@ -76,15 +61,15 @@ fn counted() -> Outcome {
         ("host-3", &[1u8] as &[u8]),
         ("host-4", &[1, 2]),
     );
-    expect(&cluster, &[], &[two, three, four])?;
-    expect(&cluster, &["--subgroup", "1"], &[three, four])?;
-    expect(&cluster, &["--subgroup", "4-63"], &[])?;
+    expect(&mut site, &[], &[two, three, four])?;
+    expect(&mut site, &["--subgroup", "1"], &[three, four])?;
+    expect(&mut site, &["--subgroup", "4-63"], &[])?;
     receivers[2].kill()?;
-    expect(&cluster, &[], &[two, three])?;
+    expect(&mut site, &[], &[two, three])?;
     receivers[0].kill()?;
     receivers[1].kill()?;
-    expect(&cluster, &[], &[])?;
-    cluster.pass();
+    expect(&mut site, &[], &[])?;
+    site.cluster.pass();
     Ok(())
 }
 

@@ -93,20 +93,7 @@ fn five_daemons_with_rmp_are_one_order() -> Outcome {
         let published = messages(&text);
         let mut cluster = Cluster::running_with(5, Link::Unlimited, RMP)?;
         cluster.write_text("text", &text)?;
-        let all = [1, 2, 3, 4, 5];
-        let mut subscriptions = cluster.subscribe_all(&all)?;
-        let others = ["--service", "safe", "--size", "300", "--count", "500"];
-        let beside = cluster.publish_as(4, "other", &others)?;
-        let publisher = cluster.publish(2, "text", &[])?;
-        cluster.finish(publisher, LIMIT)?;
-        cluster.finish(beside, LIMIT)?;
-        for subscription in &mut subscriptions {
-            subscription.await_messages("pub", published.len(), LIMIT)?;
-            subscription.await_messages("other", 500, LIMIT)?;
-        }
-        let stayed = all.map(|host| format!("sub@host-{host}"));
-        let stayed: Vec<&str> = stayed.iter().map(String::as_str).collect();
-        judge_streams(&subscriptions, &stayed, &published)?;
+        let subscriptions = cluster.carry_two(&[1, 2, 3, 4, 5], [2, 4], &published, LIMIT)?;
         let line = subscriptions[0].process.stdout()?;
         if !line.contains("\"order\":\"rmp\"") {
             return Err("the lines of `sub --json` do not name the order".into());

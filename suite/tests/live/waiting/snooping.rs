@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use groupcast_bench::{Link, Process};
 use groupcast_suite::live::cluster::Cluster;
+use groupcast_suite::live::files::Site;
 use groupcast_suite::live::{Outcome, live, until};
 use serde_json::Value;
 
-const GROUP: &str = "239.79.1.8:4820";
 const LIMIT: Duration = Duration::from_secs(60);
 const LEN: usize = 64 << 20;
 const LOSSY: usize = 5;
@@ -26,14 +26,6 @@ const HOSTS: usize = 5;
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
 /// A port is quiet that was sent no more than so many bytes in so long: 100 Mb/s are 2.5 MB.
 const QUIET: (u64, Duration) = (50_000, Duration::from_millis(200));
-
-fn launch(cluster: &Cluster, host: usize, command: &str, options: &[&str]) -> Outcome<Process> {
-    let key = cluster.path("cluster.key");
-    let name = format!("host-{host}");
-    let mut line = cluster.command(host, &[command, "--group", GROUP, "--key", &key, "--json"]);
-    line.args(["--name", &name]).args(options);
-    Ok(cluster.bed.launch(&format!("{command}-{host}"), line)?)
-}
 
 /// How many reports of progress a sender has printed, and the last.
 fn progress(sender: &Process) -> Outcome<(usize, Value)> {
@@ -59,26 +51,21 @@ fn sent(cluster: &Cluster) -> Outcome<(u64, u64)> {
 }
 
 fn run() -> Outcome {
-    let mut cluster = Cluster::new(HOSTS, Link::Gbit1)?;
-    cluster.bed.follow_memberships()?;
-    cluster.bed.lose(LOSSY, 300)?;
+    let mut site = Site::new(HOSTS, Link::Gbit1)?;
+    site.cluster.bed.follow_memberships()?;
+    site.cluster.bed.lose(LOSSY, 300)?;
     let bytes: Vec<u8> = (0..LEN)
         .map(|at| ((at * at + at / 251) % 251) as u8)
         .collect();
-    let image = cluster.path("image");
+    let image = site.cluster.path("image");
     fs::write(&image, &bytes)?;
     let mut receivers = Vec::new();
     for host in 2..=HOSTS {
-        let out = cluster.path(&format!("out-{host}"));
-        let receiver = launch(&cluster, host, "recv", &["--out", &out])?;
-        until(LIMIT, "a receiver listens", || {
-            Ok(receiver.stdout()?.contains("listening").then_some(()))
-        })?;
-        receivers.push(receiver);
+        receivers.push(site.receiver(host)?);
     }
     sleep(Duration::from_secs(2));
 
-    let idle = sent(&cluster)?;
+    let idle = sent(&site.cluster)?;
     let options = [
         &image,
         "--require",
@@ -86,18 +73,18 @@ fn run() -> Outcome {
         "--rate",
         "100",
     ];
-    let mut sender = launch(&cluster, 1, "send", &options)?;
+    let mut sender = site.launch(1, "send", &options)?;
     until(LIMIT, "the lossy one is served later", || {
         Ok((!waits_for_lossy(&progress(&sender)?.1)).then_some(()))
     })?;
-    let listened = sent(&cluster)?.1 - idle.1;
+    let listened = sent(&site.cluster)?.1 - idle.1;
     until(LEAVES_WITHIN, "the port is quiet", || {
         let (most, time) = QUIET;
-        let before = sent(&cluster)?.1;
+        let before = sent(&site.cluster)?.1;
         sleep(time);
-        Ok((sent(&cluster)?.1 - before <= most).then_some(()))
+        Ok((sent(&site.cluster)?.1 - before <= most).then_some(()))
     })?;
-    let from = sent(&cluster)?;
+    let from = sent(&site.cluster)?;
     let (mut reports, mut latest, mut to) = (progress(&sender)?.0, from, from);
     let end = Instant::now() + LIMIT;
     loop {
@@ -109,7 +96,7 @@ fn run() -> Outcome {
             // The pass went on after these were read.
             (reports, to) = (count, latest);
         }
-        latest = sent(&cluster)?;
+        latest = sent(&site.cluster)?;
         if Instant::now() > end {
             return Err(format!("the first pass does not end: {report}").into());
         }
@@ -120,7 +107,7 @@ fn run() -> Outcome {
         Some(status) if status.success() => {}
         status => return Err(format!("{status:?}: {}", sender.stderr()?).into()),
     }
-    let served = sent(&cluster)?.1 - to.1;
+    let served = sent(&site.cluster)?.1 - to.1;
     println!("{listened} B before, {lossy} B while others had {others} B, {served} B in its pass");
     assert!(listened > 2 << 20, "it heard the group before: {listened}");
     assert!(others > 8 << 20, "there is something to look at: {others}");
@@ -129,10 +116,10 @@ fn run() -> Outcome {
         "{lossy} B while others had {others} B"
     );
     for host in 2..=HOSTS {
-        let has = fs::read(cluster.path(&format!("out-{host}/image")))?;
+        let has = fs::read(site.out(host).join("image"))?;
         assert!(has == bytes, "host {host} has something else");
     }
-    cluster.pass();
+    site.cluster.pass();
     Ok(())
 }
 
