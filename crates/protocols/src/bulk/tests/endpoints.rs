@@ -12,8 +12,8 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 use super::net::{Net, accepting, file, member};
 use crate::bulk::wire::Message;
 use crate::bulk::{
-    Acceptance, Bulk, BulkConfig, Counters, Failure, Notice, Order, Outcome, Policy, RateControl,
-    SendError, SlowPolicy, Transfer, Wanted,
+    Acceptance, Bulk, BulkConfig, Counters, Failure, Multidriver, Notice, Order, Outcome, Policy,
+    RateControl, SendError, SlowPolicy, Transfer, Wanted,
 };
 
 /// Small packets and short time-outs, for transfers of a few packets.
@@ -29,6 +29,27 @@ pub(super) fn config() -> BulkConfig {
         slow_after: Duration::from_millis(200),
         ..BulkConfig::lan()
     }
+}
+
+/// The same under another policy, without parity.
+pub(super) fn under(policy: Policy) -> BulkConfig {
+    BulkConfig {
+        policy,
+        block: None,
+        ..config()
+    }
+}
+
+/// The policies that know their receivers while data goes out.
+pub(super) fn knowing() -> [Policy; 6] {
+    [
+        Policy::Ack,
+        Policy::Nak { poll: 8 },
+        Policy::Ring,
+        Policy::Tree { height: 2 },
+        Policy::Multidriver(Multidriver::for_window(32)),
+        Policy::List(Multidriver::for_window(32)),
+    ]
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::endpoints::config;
+use super::endpoints::{config, knowing, under};
 use super::multidriver::{at, rounds, with};
 use super::net::{Net, accepting, file, member};
 use crate::bulk::wire::{Finish, Message};
@@ -35,17 +35,10 @@ fn for_some(subgroups: &str, length: usize, receivers: Wanted) -> Transfer {
     }
 }
 
-/// Seven policies under which receivers answer.
-fn policies() -> [Policy; 7] {
-    [
-        Policy::Ack,
-        Policy::Nak { poll: 8 },
-        Policy::Ring,
-        Policy::Tree { height: 2 },
-        Policy::Xtp(Xtp::for_window(32)),
-        Policy::Multidriver(Multidriver::for_window(32)),
-        Policy::List(Multidriver::for_window(32)),
-    ]
+/// The policies under which receivers answer.
+fn policies() -> impl Iterator<Item = Policy> {
+    let xtp = Policy::Xtp(Xtp::for_window(32));
+    knowing().into_iter().chain([xtp])
 }
 
 /// How many datagrams go to the sender.
@@ -62,11 +55,7 @@ fn heard(net: &mut Net) -> Rc<RefCell<u64>> {
 #[test]
 fn who_is_in_none_of_the_subgroups_is_not_asked_and_says_nothing() {
     for policy in policies() {
-        let settings = BulkConfig {
-            policy,
-            block: None,
-            ..config()
-        };
+        let settings = under(policy);
         let mut net = in_their_own(5, &settings, 50_000);
         let id = net.send(for_some("1,3,8-11", 50_000, Wanted::Open));
         net.must(Duration::from_secs(10), Net::is_sent);
@@ -347,10 +336,8 @@ fn who_is_not_on_the_list_is_told_and_who_is_on_it_and_matches_is_waited_for() {
         Policy::List(Multidriver::for_window(32)),
     ] {
         let settings = BulkConfig {
-            policy,
-            block: None,
             register_within: Duration::from_millis(500),
-            ..config()
+            ..under(policy)
         };
         let mut net = in_their_own(5, &settings, 10_000);
         let list = std::vec![
@@ -381,12 +368,8 @@ fn who_is_not_on_the_list_is_told_and_who_is_on_it_and_matches_is_waited_for() {
 #[test]
 fn who_is_not_on_the_list_gets_nothing_whatever_it_hears_first() {
     let collectors = Policy::Collectors(Collectors::for_window(32));
-    for policy in policies().into_iter().chain([collectors]) {
-        let settings = BulkConfig {
-            policy,
-            block: None,
-            ..config()
-        };
+    for policy in policies().chain([collectors]) {
+        let settings = under(policy);
         let mut net = Net::new(4, &settings, 1_000);
         net.loses = Some(Box::new(|_, to, body| {
             let message = Message::decode(body).map(|(_, message)| message);

@@ -10,7 +10,7 @@ use std::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::{NodeId, Rng};
 
-use super::endpoints::config;
+use super::endpoints::{knowing, under};
 use super::net::{Net, accepting, file, member};
 use crate::bulk::{
     BulkConfig, DeliverTo, Failure, Listed, Multidriver, Notice, Order, Outcome, Policy,
@@ -20,27 +20,13 @@ use crate::xgm::Subgroups;
 
 const LENGTH: usize = 60_000;
 
-/// The policies that know their receivers while data goes out.
-fn policies() -> [Policy; 6] {
-    [
-        Policy::Ack,
-        Policy::Nak { poll: 8 },
-        Policy::Ring,
-        Policy::Tree { height: 2 },
-        Policy::Multidriver(Multidriver::for_window(32)),
-        Policy::List(Multidriver::for_window(32)),
-    ]
-}
-
 /// A megabyte a second.
 fn settings(policy: Policy) -> BulkConfig {
     BulkConfig {
-        policy,
-        block: None,
         rate: RateControl::Fixed {
             bytes_per_second: 1_000_000,
         },
-        ..config()
+        ..under(policy)
     }
 }
 
@@ -116,7 +102,7 @@ fn whoever_is_waited_for_and_goes_ends_it_for_all() {
         (between, "3 receivers, and only 2 are left"),
         (Wanted::Open, "has gone: host-2"),
     ];
-    for policy in policies() {
+    for policy in knowing() {
         for (wanted, why) in &audiences {
             let mut net = sending(3, policy, wanted.clone());
             cut(&mut net, &[2]);
@@ -147,7 +133,7 @@ fn under_xtp_who_has_gone_is_found_at_the_end() {
 
 #[test]
 fn who_is_not_required_may_go() {
-    for policy in policies() {
+    for policy in knowing() {
         for (wanted, gone) in [(nodes(&[1, 3]), 2), (Wanted::Between { min: 2, max: 3 }, 3)] {
             let mut net = sending(3, policy, wanted);
             cut(&mut net, &[gone]);
@@ -267,7 +253,7 @@ const MARK: u8 = 12;
 fn keeps_the_rule(seed: u64, strict: bool) -> bool {
     let mut rng = Rng::new(seed).fork("strict");
     let receivers = rng.range(2..6) as usize;
-    let policy = policies()[rng.below(6) as usize];
+    let policy = knowing()[rng.below(6) as usize];
     let required: Vec<usize> = (1..=receivers).filter(|_| rng.chance(0.6)).collect();
     let wanted = match required.is_empty() {
         true => Wanted::Count(receivers),
