@@ -5,30 +5,21 @@
 //! passed. It is named in the summary, since it is a fault all the same: of the test, or of the
 //! code.
 
-use std::process::Command;
-use std::time::Duration;
-
-use crate::exec::{self, Finished};
+use crate::exec::Finished;
 
 /// With more tests than this that failed it is no chance, and none is run again.
 const AGAIN_MAX: usize = 5;
 
-/// Runs `cargo ARGS -- TEST_ARGS`, and those tests once more that failed.
-pub(crate) fn run(
-    cargo: impl Fn() -> Command,
-    test_args: &[&str],
-    time_max: Duration,
+/// What `first` says, and `again` of the tests that failed in it, whose names it gets; with a note
+/// of what passed then.
+pub(crate) fn try_again(
+    first: Finished,
+    again: impl FnOnce(&[String]) -> Finished,
 ) -> (Finished, String) {
-    let mut all = cargo();
-    all.arg("--").args(test_args);
-    let first = exec::run(all, time_max);
     if first.failed.is_empty() || first.failed.len() > AGAIN_MAX {
         return (first, String::new());
     }
-    let mut failed = cargo();
-    failed.arg("--").args(test_args).arg("--exact");
-    failed.args(&first.failed);
-    let again = exec::run(failed, time_max);
+    let again = again(&first.failed);
     judge(first, &again)
 }
 

@@ -1,9 +1,10 @@
 //! Running a command: its output streams through while the closing lines of test runners are
-//! counted, and it is ended when it exceeds its time.
+//! counted, and it is ended when it exceeds its time. What commands print that run beside each
+//! other is shown of one after the other.
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
@@ -31,6 +32,7 @@ const THROWN_AWAY: &[(&str, &str)] = &[
 ];
 
 /// What a command did.
+#[derive(Default)]
 pub(crate) struct Finished {
     /// Why it failed, if it did.
     pub(crate) error: Option<String>,
@@ -45,6 +47,14 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
+    /// A command that could not be run, or not to its end.
+    fn failed(error: String) -> Self {
+        Self {
+            error: Some(error),
+            ..Self::default()
+        }
+    }
+
     /// What this command and `other` did together.
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.error = match (self.error, other.error) {
@@ -55,6 +65,29 @@ impl Finished {
         self.skipped.extend(other.skipped);
         self.failed.extend(other.failed);
         self.crashed += other.crashed;
+        self
+    }
+
+    /// Counts what a test runner says in `line`.
+    fn read(&mut self, line: &str) {
+        self.tally += Tally::of_line(line);
+        let skipped = line.strip_prefix("skipped: ");
+        self.skipped.extend(skipped.map(str::to_owned));
+        self.failed.extend(failed_test(line).map(str::to_owned));
+        if begins_runner(line) {
+            self.crashed += 1;
+        } else if line.starts_with("test result: ") {
+            self.crashed = self.crashed.saturating_sub(1);
+        }
+    }
+
+    /// How the command `line` ended.
+    fn ended(mut self, line: &str, ended: Result<ExitStatus, String>) -> Self {
+        self.error = match ended {
+            Ok(status) if status.success() => None,
+            Ok(status) => Some(format!("`{line}`: {status}")),
+            Err(error) => Some(format!("`{line}`: {error}")),
+        };
         self
     }
 }
@@ -117,25 +150,55 @@ pub(crate) fn run(mut command: Command, time_max: Duration) -> Finished {
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut child = match spawned {
         Ok(child) => child,
-        Err(error) => {
-            return Finished {
-                error: Some(format!("cannot run `{line}`: {error}")),
-                tally: Tally::NONE,
-                skipped: Vec::new(),
-                failed: Vec::new(),
-                crashed: 0,
-            };
-        }
+        Err(error) => return Finished::failed(format!("cannot run `{line}`: {error}")),
     };
-    let lines = stream(&mut child);
+    let output = child.stdout.take().expect("its output is piped");
+    let lines = stream(output, |line| print!("{line}"));
     let ended = wait(&mut child, time_max);
-    let mut finished = collect(&lines);
-    finished.error = match ended {
-        Ok(status) if status.success() => None,
-        Ok(status) => Some(format!("`{line}`: {status}")),
-        Err(error) => Some(format!("`{line}`: {error}")),
+    let mut finished = Finished::default();
+    drain(&lines, |line| finished.read(&line));
+    finished.ended(&line, ended)
+}
+
+/// Runs `command` like [`run`], beside others: what it printed is printed in one piece, behind
+/// `title` and how long it took, and its errors behind that.
+pub(crate) fn run_beside(title: &str, mut command: Command, time_max: Duration) -> Finished {
+    let line = shown(&command);
+    let begun = Instant::now();
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = match command.stderr(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(error) => return Finished::failed(format!("cannot run `{line}`: {error}")),
     };
-    finished
+    let lines = stream(child.stdout.take().expect("it is piped"), |_| ());
+    let errors = stream(child.stderr.take().expect("it is piped"), |_| ());
+    let ended = wait(&mut child, time_max);
+    let mut finished = Finished::default();
+    let seconds = begun.elapsed().as_secs_f64();
+    let mut text = vec![format!("-- {title}, {seconds:.1} s\n$ {line}")];
+    drain(&lines, |line| {
+        finished.read(&line);
+        text.push(line);
+    });
+    drain(&errors, |line| text.push(line));
+    println!("{}\n", text.join("\n"));
+    finished.ended(&line, ended)
+}
+
+/// Runs `command`, for at most `time_max`; the lines that it prints. Its errors pass through.
+pub(crate) fn lines(mut command: Command, time_max: Duration) -> Result<Vec<String>, String> {
+    let line = shown(&command);
+    let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+    let mut child = spawned.map_err(|error| format!("cannot run `{line}`: {error}"))?;
+    let output = child.stdout.take().expect("its output is piped");
+    let lines = stream(output, |_| ());
+    let ended = wait(&mut child, time_max);
+    let mut all = Vec::new();
+    drain(&lines, |line| all.push(line));
+    match Finished::default().ended(&line, ended).error {
+        None => Ok(all),
+        Some(error) => Err(error),
+    }
 }
 
 /// Runs `command` with this task's own input and output, and passes its failure on.
@@ -164,19 +227,21 @@ pub(crate) fn output(mut command: Command) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Prints what `child` prints, and passes it on.
-fn stream(child: &mut Child) -> mpsc::Receiver<String> {
-    let stdout = child.stdout.take().expect("its output is piped");
+/// Passes on the lines of `output`, each of which `show` has had.
+fn stream(
+    output: impl Read + Send + 'static,
+    show: impl Fn(&str) + Send + 'static,
+) -> mpsc::Receiver<String> {
     let (printed, lines) = mpsc::channel();
     thread::spawn(move || {
-        let mut output = BufReader::new(stdout);
+        let mut output = BufReader::new(output);
         let mut bytes = Vec::new();
         while output
             .read_until(b'\n', &mut bytes)
             .is_ok_and(|read| read > 0)
         {
             let line = String::from_utf8_lossy(&bytes);
-            print!("{line}");
+            show(&line);
             if printed.send(line.trim_end().to_owned()).is_err() {
                 return;
             }
@@ -186,29 +251,13 @@ fn stream(child: &mut Child) -> mpsc::Receiver<String> {
     lines
 }
 
-/// What test runners say in `lines`, until the output ends.
-fn collect(lines: &mpsc::Receiver<String>) -> Finished {
+/// Hands on the `lines` of a command that has ended.
+fn drain(lines: &mpsc::Receiver<String>, mut line: impl FnMut(String)) {
     let deadline = Instant::now() + DRAIN_MAX;
-    let mut sum = Finished {
-        error: None,
-        tally: Tally::NONE,
-        skipped: Vec::new(),
-        failed: Vec::new(),
-        crashed: 0,
-    };
     let left = || deadline.saturating_duration_since(Instant::now());
-    while let Ok(line) = lines.recv_timeout(left()) {
-        sum.tally += Tally::of_line(&line);
-        let skipped = line.strip_prefix("skipped: ");
-        sum.skipped.extend(skipped.map(str::to_owned));
-        sum.failed.extend(failed_test(&line).map(str::to_owned));
-        if begins_runner(&line) {
-            sum.crashed += 1;
-        } else if line.starts_with("test result: ") {
-            sum.crashed = sum.crashed.saturating_sub(1);
-        }
+    while let Ok(next) = lines.recv_timeout(left()) {
+        line(next);
     }
-    sum
 }
 
 /// Whether `line` is the first that libtest prints: `running 3 tests`.
@@ -299,6 +348,24 @@ mod tests {
         assert_eq!(finished.failed, ["a::c"]);
         assert_eq!(finished.crashed, 0);
         assert!(finished.error.expect("it exits with 3").contains("3"));
+    }
+
+    #[test]
+    fn what_is_run_beside_others_is_counted_too() {
+        let script = "echo 'running 1 test'; echo half a line | tr -d '\\n' >&2; \
+             echo 'test a::b ... FAILED'; exit 3";
+        let finished = run_beside("a script", command("sh", ["-c", script]), LONG);
+        assert_eq!(finished.failed, ["a::b"]);
+        assert_eq!(finished.crashed, 1);
+        assert!(finished.error.expect("it exits with 3").contains("3"));
+        let ended = run_beside(
+            "a script",
+            command("sh", ["-c", "sleep 60; true"]),
+            Duration::from_millis(300),
+        );
+        assert!(ended.error.expect("it was ended").contains("ended after"));
+        let missing = run_beside("nothing", command("no-such-program-here", ["x"]), LONG);
+        assert!(missing.error.expect("it cannot run").contains("no-such"));
     }
 
     #[test]

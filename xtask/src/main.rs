@@ -13,6 +13,7 @@ mod families;
 mod fuzz;
 mod no_std;
 mod outcome;
+mod programs;
 mod python;
 mod setup;
 mod swarm;
@@ -28,7 +29,7 @@ Usage: cargo xtask TASK [OPTIONS]
 
   test                 install what is needed and run every test that a change must pass
     --only STEP,...      only these steps      --skip STEP,...   all but these
-    --list               name the steps        --swarm-seconds N (default 190)
+    --list               name the steps        --swarm-seconds N (default 150)
   arrows               check which crate names which, that core and protocols stay no_std, and that the
                        registry lists every protocol
   behaviour            compare what the protocols do with what was recorded: trace hashes of seeds, captures of

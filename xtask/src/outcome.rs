@@ -155,9 +155,8 @@ mod tests {
         let crashed = Finished {
             error: Some("signal 6".into()),
             tally: Tally::ONE_PASSED,
-            skipped: Vec::new(),
-            failed: Vec::new(),
             crashed: 1,
+            ..Finished::default()
         };
         let outcome = of_runner(crashed, String::new());
         assert!(outcome.state == State::Failed);

@@ -7,10 +7,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::exec::{self, cargo};
+use crate::again::try_again;
+use crate::exec::{self, Finished, cargo};
 use crate::outcome::{Outcome, StepReport, of_runner, summarise};
 use crate::tally::Tally;
-use crate::{Failure, again, fuzz, python, setup, swarm};
+use crate::{Failure, fuzz, programs, python, setup, swarm};
 
 /// How long the swarms of all protocols run at most, unless told otherwise. With the other steps it
 /// stays below 30 minutes on two cores.
@@ -97,15 +98,6 @@ const STEPS: &[Step] = &[
     },
 ];
 
-/// Without examples, which the step `lint` compiles: each is linked with half of the workspace.
-const TESTS: &[&str] = &[
-    "test",
-    "--workspace",
-    "--no-fail-fast",
-    "--lib",
-    "--bins",
-    "--tests",
-];
 /// Doc tests are built and run by themselves.
 const DOC_TESTS: &[&str] = &["test", "--workspace", "--no-fail-fast", "--doc"];
 
@@ -254,14 +246,22 @@ fn deny() -> Outcome {
 }
 
 fn tests() -> Outcome {
-    // Twice as many as processors: the tests of whole programs wait more than half of their time.
-    let threads = 2 * exec::processors();
-    let all = || {
-        let mut all = cargo(TESTS);
-        all.env("RUST_TEST_THREADS", threads.to_string());
-        all
+    let programs = match programs::built(COMMAND_TIME_MAX) {
+        Ok(programs) => programs,
+        Err(error) => return Outcome::failed(error),
     };
-    let (tests, note) = again::run(all, &[], COMMAND_TIME_MAX);
+    let each = programs::run(&programs, COMMAND_TIME_MAX);
+    let failed: Vec<Vec<String>> = each.iter().map(|it| it.failed.clone()).collect();
+    let all = each.into_iter().reduce(Finished::and).unwrap_or_default();
+    let (tests, note) = try_again(all, |_| {
+        let mut again = Finished::default();
+        for (program, failed) in programs.iter().zip(&failed) {
+            if !failed.is_empty() {
+                again = again.and(program.again(failed, COMMAND_TIME_MAX));
+            }
+        }
+        again
+    });
     let docs = exec::run(cargo(DOC_TESTS), COMMAND_TIME_MAX);
     of_runner(tests.and(docs), note)
 }
@@ -332,7 +332,16 @@ fn live() -> Outcome {
     if let Err(error) = release() {
         return Outcome::failed(error);
     }
-    let run = |which| again::run(|| cargo(LIVE), which, COMMAND_TIME_MAX);
+    let run = |which: &[&str]| {
+        let live = |more: &[String]| {
+            let mut live = cargo(LIVE);
+            live.arg("--").args(which).args(more);
+            exec::run(live, COMMAND_TIME_MAX)
+        };
+        try_again(live(&[]), |failed| {
+            live(&[&["--exact".to_owned()], failed].concat())
+        })
+    };
     let ((alone, note), (waiting, more)) = (run(LIVE_ALONE), run(LIVE_WAITING));
     let notes = [note, more];
     let notes = notes.into_iter().filter(|note| !note.is_empty());
