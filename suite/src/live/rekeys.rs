@@ -13,8 +13,8 @@ use super::{Outcome, until};
 
 const HOSTS: usize = 5;
 /// Bytes of the text that goes through meanwhile, for each change, and lines a second: a change
-/// takes less than half of the time that its part of the text does.
-const TEXT: usize = 5 << 20;
+/// takes a tenth of the time that its part of the text does.
+const TEXT: usize = 2 << 20;
 const RATE: &str = "4000";
 /// The same where the rest of the ring is taken by others.
 const TEXT_BESIDE: usize = 1 << 20;

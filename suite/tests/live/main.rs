@@ -1,24 +1,14 @@
 //! Live tests: the program as its users run it, on hosts of a test bed. One behaviour a file.
 //!
 //! They are ignored unless asked for. Those of [`waiting`] run beside each other; all others run
-//! one at a time, because they measure times or use the processors. `cargo xtask test --only live`
-//! runs all, and `cargo test -p groupcast-suite --test live -- --ignored --test-threads=1 transfer`
-//! those of one file.
+//! one at a time, because they measure times or count what a busy machine adds to. `cargo xtask
+//! test --only live` runs all, and `cargo test -p groupcast-suite --test live -- --ignored
+//! --test-threads=1 transfer` those of one file.
 
 mod bench;
-mod bus;
-mod capture;
-mod copies;
-mod failover;
-mod farewell;
-mod file_copies;
+mod copies_rate;
 mod forged;
 mod idle;
-mod mesh;
-mod mtu;
-mod paper;
 mod rekey;
 mod requests;
-mod spill;
-mod transfer;
 mod waiting;
