@@ -5,7 +5,7 @@
 //!
 //! 1. the endpoint sends and waits;
 //! 2. clients are read within a bound, so that their messages go with a token that has come;
-//! 3. the endpoint reads the network, and the events of the order, the bimodal groups and the rings
+//! 3. the endpoints read the network, and the events of the order, the bimodal groups and the rings
 //!    go to the engine, as far as it has time for them in this turn ([`backlog`](crate::backlog)
 //!    says when the network waits for those that are left);
 //! 4. new clients are accepted, and clients are read on;
@@ -406,12 +406,16 @@ impl Daemon {
         order.is_some_and(|order| order.member.status().members.len() == 1)
     }
 
-    /// Reads the network, and begins the engine's turn. A token that has come goes on before that;
-    /// where too much waits, the network is read as soon as it does not.
+    /// Reads the network, that of the rings too, and begins the engine's turn. A token that has
+    /// come goes on before that; where too much waits, the network is read as soon as it does not.
     fn read_network(&mut self, now: Time) -> Result<(), DaemonError> {
         let reads_first = self.backlog.may_read();
         if reads_first {
             self.read()?;
+        }
+        for ring in self.rings.iter_mut().flatten() {
+            ring.read()
+                .map_err(DaemonError::system("read the network of a ring"))?;
         }
         self.engine.begin_turn(now, self.work);
         self.take_events()?;

@@ -383,11 +383,29 @@ impl Ring {
         }
     }
 
-    /// One turn, without waiting: reads the sockets and runs timers, if any are due. Each event for
-    /// clients goes to `sink`, in order; the second argument of `sink` writes further lines into
-    /// the ring's history at that place. Those for which there is no time, as `has_time` and then
-    /// `sink` say, wait for a later turn, unless this stay ends. Returns the events for the daemon
-    /// itself.
+    /// Reads the sockets and runs timers, without waiting, if any are due and not too much waits: a
+    /// token that has come goes on. What came is for the next [`turn`](Self::turn).
+    pub(crate) fn read(&mut self) -> io::Result<()> {
+        let open = match &mut self.stay {
+            Stay::Out(_) => return Ok(()),
+            Stay::In(open, _) | Stay::Leaving(open, ..) => open,
+        };
+        let is_due = self.is_ready || open.endpoint.due_within().is_zero();
+        if is_due && self.backlog.may_read() {
+            self.is_ready = false;
+            // The daemon's own endpoint waited for it, and counts gaps.
+            open.endpoint.waited_elsewhere();
+            let before = open.endpoint.bytes_read();
+            open.endpoint.turn(Some(Duration::ZERO), &mut self.ready)?;
+            self.backlog.read(open.endpoint.bytes_read() - before);
+        }
+        Ok(())
+    }
+
+    /// One turn, without waiting: [reads](Self::read), and each event for clients goes to `sink`,
+    /// in order; the second argument of `sink` writes further lines into the ring's history at that
+    /// place. Those for which there is no time, as `has_time` and then `sink` say, wait for a later
+    /// turn, unless this stay ends. Returns the events for the daemon itself.
     pub(crate) fn turn(
         &mut self,
         now: Time,
@@ -395,53 +413,15 @@ impl Ring {
         mut sink: impl FnMut(Event, &mut dyn FnMut(&Observation)) -> bool,
     ) -> io::Result<Vec<RingNews>> {
         let mut news = Vec::new();
-        let (for_clients, mut ends) = match &self.stay {
-            Stay::Out(_) => return Ok(news),
-            Stay::In(..) => (true, false),
-            Stay::Leaving(_, end, for_clients) => (*for_clients, now >= *end),
-        };
-        let mut ready = std::mem::take(&mut self.ready);
-        let mut is_ready = std::mem::take(&mut self.is_ready);
-        let mut backlog = std::mem::take(&mut self.backlog);
+        self.read()?;
+        let was_behind = self.backlog.is_behind();
+        self.take_events(now, &mut has_time, &mut sink, &mut news);
+        // Where too much waited, the sockets are read as soon as it does not.
+        if was_behind && self.is_ready {
+            self.read()?;
+            self.take_events(now, &mut has_time, &mut sink, &mut news);
+        }
         if let Some(open) = self.open_mut() {
-            let local = open.endpoint.node().local();
-            // Where too much waits, the sockets are read as soon as it does not.
-            for _ in 0..2 {
-                let is_due = is_ready || open.endpoint.due_within().is_zero();
-                if is_due && backlog.may_read() {
-                    is_ready = false;
-                    // The daemon's own endpoint waited for it, and counts gaps.
-                    open.endpoint.waited_elsewhere();
-                    let before = open.endpoint.bytes_read();
-                    open.endpoint.turn(Some(Duration::ZERO), &mut ready)?;
-                    backlog.read(open.endpoint.bytes_read() - before);
-                }
-                let was_behind = backlog.is_behind();
-                while (has_time || ends)
-                    && let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event()
-                {
-                    backlog.take(local, &event);
-                    if let Some(history) = &open.history {
-                        history.observe_long(&event);
-                    }
-                    match &event {
-                        Event::Left => open.has_left = true,
-                        Event::NameInUse { holder } => {
-                            news.push(RingNews::NameInUse(*holder));
-                            ends = true;
-                        }
-                        _ if for_clients => {
-                            let node = open.endpoint.node_mut();
-                            has_time = sink(event, &mut |observation| node.observe(observation));
-                        }
-                        _ => {}
-                    }
-                }
-                backlog.taken(has_time || ends);
-                if !was_behind || !is_ready {
-                    break;
-                }
-            }
             while let Some((_, transition)) = open.endpoint.node_mut().poll_transition() {
                 news.push(RingNews::Transition(transition));
             }
@@ -449,9 +429,6 @@ impl Ring {
                 history.tend(now);
             }
         }
-        self.ready = ready;
-        self.is_ready |= is_ready;
-        self.backlog = backlog;
         if let Stay::Leaving(open, end, _) = &mut self.stay
             && (open.has_left || now >= *end)
         {
@@ -462,6 +439,43 @@ impl Ring {
             news.push(RingNews::Left);
         }
         Ok(news)
+    }
+
+    /// Hands over what came, as far as there is time for it.
+    fn take_events(
+        &mut self,
+        now: Time,
+        has_time: &mut bool,
+        sink: &mut impl FnMut(Event, &mut dyn FnMut(&Observation)) -> bool,
+        news: &mut Vec<RingNews>,
+    ) {
+        let (open, for_clients, mut ends) = match &mut self.stay {
+            Stay::Out(_) => return,
+            Stay::In(open, _) => (open, true, false),
+            Stay::Leaving(open, end, for_clients) => (open, *for_clients, now >= *end),
+        };
+        let local = open.endpoint.node().local();
+        while (*has_time || ends)
+            && let Some((_, RingEvent(event))) = open.endpoint.node_mut().poll_event()
+        {
+            self.backlog.take(local, &event);
+            if let Some(history) = &open.history {
+                history.observe_long(&event);
+            }
+            match &event {
+                Event::Left => open.has_left = true,
+                Event::NameInUse { holder } => {
+                    news.push(RingNews::NameInUse(*holder));
+                    ends = true;
+                }
+                _ if for_clients => {
+                    let node = open.endpoint.node_mut();
+                    *has_time = sink(event, &mut |observation| node.observe(observation));
+                }
+                _ => {}
+            }
+        }
+        self.backlog.taken(*has_time || ends);
     }
 
     /// Writes an observation into its history.

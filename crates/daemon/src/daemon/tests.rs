@@ -165,10 +165,14 @@ fn take_waiting(daemon: &mut Daemon) -> usize {
 }
 
 /// Daemon `name` on a thread of its own.
-fn other(name: &'static str, multicast: SocketAddrV4) -> (StopHandle, JoinHandle<()>) {
+fn other(
+    name: &'static str,
+    multicast: SocketAddrV4,
+    more: Options,
+) -> (StopHandle, JoinHandle<()>) {
     let (give, take) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let daemon = Daemon::start(config(name, multicast, Options::default())).unwrap();
+        let daemon = Daemon::start(config(name, multicast, more)).unwrap();
         give.send(daemon.stop_handle()).unwrap();
         daemon.run().unwrap();
     });
@@ -181,7 +185,7 @@ fn a_token_does_not_wait_for_clients() {
     const CLIENTS: usize = 40;
     const MESSAGES: u64 = 30;
     let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 101), free_port());
-    let (stop, thread) = other("token-other", multicast);
+    let (stop, thread) = other("token-other", multicast, Options::default());
     let mut daemon = Daemon::start(config("token", multicast, Options::default())).unwrap();
     turn_until(&mut daemon, "two daemons", |it| members(it) == 2);
     let mut clients = crowd(&mut daemon, "token", CLIENTS, &["g"]);
@@ -222,6 +226,47 @@ fn a_token_does_not_wait_for_clients() {
     thread.join().unwrap();
 }
 
+/// Of a ring that the daemon has in common with another.
+#[test]
+fn a_token_of_a_ring_goes_on_before_the_engine_has_its_turn() {
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 105), free_port());
+    let ring = RingOptions {
+        top: "wb.cb".into(),
+        multicast: SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 106), free_port()),
+        settings: std::collections::BTreeMap::new(),
+    };
+    let options = Options {
+        rings: Some(vec![ring]),
+        ..Options::default()
+    };
+    let (stop, thread) = other("early-other", multicast, options.clone());
+    let mut daemon = Daemon::start(config("early", multicast, options)).unwrap();
+    let clients = ["early", "early-other"].map(|name| {
+        let mut client = Client::connect(&socket_of(name));
+        client.join("page.wb.cb");
+        client
+    });
+    let stay = |daemon: &Daemon| daemon.rings[0].as_ref().and_then(Ring::status);
+    turn_until(&mut daemon, "both in the ring", |it| {
+        stay(it).is_some_and(|it| it.group.members.len() == 2)
+    });
+    let accepted = |daemon: &Daemon| stay(daemon).unwrap().node.accepted;
+    let begun = Instant::now();
+    let before = accepted(&daemon);
+    while accepted(&daemon) < before + 3 {
+        assert!(begun.elapsed() < LIMIT, "the ring is not read");
+        // The beginning of a turn.
+        let wait = Some(Duration::from_millis(5));
+        daemon.endpoint.await_work(wait, &mut daemon.ready).unwrap();
+        daemon.ready.clear();
+        daemon.rings[0].as_mut().unwrap().wake();
+        daemon.read_network(daemon.endpoint.now()).unwrap();
+    }
+    drop(clients);
+    stop.stop();
+    thread.join().unwrap();
+}
+
 /// The other daemon has nobody to give messages to.
 #[test]
 fn a_daemon_that_is_behind_does_not_read_without_end() {
@@ -229,7 +274,7 @@ fn a_daemon_that_is_behind_does_not_read_without_end() {
     const MESSAGES: u64 = 400;
     const PUBLISHERS: usize = 10;
     let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 102), free_port());
-    let (stop, thread) = other("flood-other", multicast);
+    let (stop, thread) = other("flood-other", multicast, Options::default());
     let mut daemon = Daemon::start(config("flood", multicast, Options::default())).unwrap();
     turn_until(&mut daemon, "two daemons", |it| members(it) == 2);
     let clients = crowd(&mut daemon, "flood", 20, &["g"]);
@@ -334,13 +379,7 @@ fn messages_of_a_bimodal_group_that_has_room_again_are_not_slept_on() {
         bimodal_groups: Some(vec!["ticks".into()]),
         ..Options::default()
     };
-    let (give, take) = std::sync::mpsc::channel();
-    let other = std::thread::spawn(move || {
-        let daemon = Daemon::start(config("room-other", multicast, groups())).unwrap();
-        give.send(daemon.stop_handle()).unwrap();
-        daemon.run().unwrap();
-    });
-    let stop = take.recv().unwrap();
+    let (stop, other) = other("room-other", multicast, groups());
     let mut config = config("room", multicast, groups());
     config.bimodal.queue_max = config.bimodal.message_max;
     let mut daemon = Daemon::start(config).unwrap();
