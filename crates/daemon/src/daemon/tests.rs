@@ -384,7 +384,8 @@ fn messages_of_a_bimodal_group_that_has_room_again_are_not_slept_on() {
     let mut daemon = Daemon::start(config).unwrap();
     let mut client = Client::connect(&socket_of("room"));
     turn_until(&mut daemon, "two daemons", |it| members(it) == 2);
-    // More than the queue takes are read after those that may go first.
+    // Six are read before the network and may be gone with a datagram that comes then. Of the
+    // others, which are read behind it, there are more than the queue takes.
     for number in 1..=14 {
         client.publish(number, Service::Bimodal, "ticks", &[0; 10_000]);
     }
