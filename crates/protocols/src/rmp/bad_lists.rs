@@ -12,7 +12,7 @@ use super::config::RmpConfig;
 use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Stamp};
 use super::order::{Heard, Order};
-use super::wire::{Ack, Announcement, List, ListAck, Message, Start};
+use super::wire::{Ack, Announcement, List, ListAck, Listed, Message, Start};
 
 /// The order of member 2 of four; member 0 has the token.
 fn order() -> Order {
@@ -139,6 +139,17 @@ fn a_list_orders_no_packets_and_names_no_more_than_there_are_indices() {
     let mut long = joins();
     long.list.roster = (0..129).map(member).collect();
     refuse(long);
+    let mut many = joins();
+    many.ack.packets = vec![
+        super::numbers::Packets {
+            origin: 0,
+            first: Number(1),
+            count: 1,
+        };
+        129
+    ];
+    let bytes = Message::Ack(many.ack).encode();
+    assert!(Message::decode(&bytes).is_err(), "more than an ACK orders");
 }
 
 #[test]
@@ -158,4 +169,56 @@ fn a_list_of_longer_datagrams_than_the_newcomer_sends_does_not_let_it_in() {
         rmp.handle_datagram(now, member(0), Message::List(list).encode());
         assert_eq!(rmp.state.name(), state, "{body_max}");
     }
+}
+
+/// A newcomer cannot know what was before. A list of the last version would have made it fail at
+/// the next word about one; whom a list names twice its user would have been told twice.
+#[test]
+fn a_list_that_no_group_makes_does_not_let_a_newcomer_in() {
+    let now = Time::from_millis(1);
+    let changes: [(&str, Change); 5] = [
+        ("a version that packets do not bear", |it| {
+            it.list.version = 64;
+        }),
+        ("the last version", |it| it.list.version = u8::MAX),
+        ("no version", |it| it.list.version = 0),
+        ("a member twice in the ring", |it| {
+            it.list.ring = vec![0, 4, 1, 1, 3];
+        }),
+        ("a member with two indices", |it| {
+            it.list.roster[3] = member(1);
+        }),
+    ];
+    for (what, change) in changes {
+        let lan = RmpConfig::lan();
+        let mut rmp = Rmp::new(lan, member(7), Rng::new(1), now).expect("it is valid");
+        let group = Announcement {
+            config: config(1),
+            members: (0..4).map(member).collect(),
+            heard: vec![member(7)],
+        };
+        assert!(rmp.join_by_list(now, &group));
+        let mut list = joins();
+        change(&mut list);
+        rmp.handle_datagram(now, member(0), Message::List(list).encode());
+        let listed = Message::Listed(Listed {
+            tag: order().tag,
+            version: 1,
+            cut: Number(0),
+            asks: true,
+        });
+        rmp.handle_datagram(now, member(0), listed.encode());
+        assert_eq!(rmp.state.name(), "joining", "{what}");
+    }
+}
+
+#[test]
+fn there_is_no_list_behind_the_last_version() {
+    let mut order = order();
+    order.lists.version = 63;
+    let mut list = joins();
+    list.list.version = 64;
+    assert_eq!(order.take_list(&list), Heard::Malformed);
+    order.lists.version = u8::MAX;
+    assert_eq!(order.take_list(&list), Heard::Malformed);
 }

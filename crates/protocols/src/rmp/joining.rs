@@ -16,6 +16,7 @@ use groupcast_core::mech::window::SeqWindow;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::RmpConfig;
+use super::lists::VERSION_MAX;
 use super::numbers::{Marks, Number};
 use super::order::{Order, Site, Slot, Top};
 use super::polling::Polling;
@@ -251,6 +252,11 @@ impl Rmp {
     }
 }
 
+/// Whether no item is there twice.
+fn is_set<T: Ord>(items: &[T]) -> bool {
+    items.iter().collect::<BTreeSet<_>>().len() == items.len()
+}
+
 impl Joining {
     /// Whether `list` lets `local` in, and is of a group that this member wants to join.
     fn is_named(&self, heard: &ListAck, local: MemberId, from: MemberId) -> bool {
@@ -264,6 +270,9 @@ impl Joining {
             && usize::from(ack.next) == index
             && list.ring.contains(&(index as u8))
             && list.ring.iter().all(|it| usize::from(*it) <= index)
+            && (1..=VERSION_MAX).contains(&list.version)
+            && is_set(&list.ring)
+            && is_set(&list.roster)
             && list.starts.len() == index
             && list.floor < heard.at()
             && heard.at().above(list.floor) < 1 << 16

@@ -271,7 +271,9 @@ impl Order {
     fn fits(&self, heard: &ListAck) -> bool {
         let (ack, list) = (&heard.ack, &heard.list);
         let free = self.places.get(heard.at().0).is_none();
-        let next = self.lists.change.is_none() && list.version == self.lists.version + 1;
+        let next = self.lists.change.is_none()
+            && self.lists.version < VERSION_MAX
+            && list.version == self.lists.version + 1;
         let members = self.roster.len();
         if !free
             || !next

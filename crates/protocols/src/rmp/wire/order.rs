@@ -6,6 +6,7 @@ use bytes::Bytes;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
+use super::membership::count_to;
 use super::{Kind, Message, marks, put_marks, put_six, six, tag};
 use crate::rmp::numbers::{Marks, Number, Packets, Positions, Stamp, Tag};
 
@@ -13,6 +14,9 @@ use crate::rmp::numbers::{Marks, Number, Packets, Positions, Stamp, Tag};
 pub(in crate::rmp) const DATA_HEADER: usize = 29;
 /// The most runs of one list of a NACK.
 pub(in crate::rmp) const NACK_RUNS_MAX: usize = 64;
+/// The most runs of packets of an ACK: as many as it orders packets. What they are compared with
+/// takes time by their square.
+const RUNS_MAX: usize = 128;
 
 const FLAG_AGAIN: u8 = 1;
 const FLAG_WHOLE: u8 = 1;
@@ -178,7 +182,7 @@ pub(super) fn put_nack(writer: &mut Writer<'_>, nack: &Nack) {
 }
 
 fn packets(reader: &mut Reader<'_>) -> Result<Vec<Packets>, DecodeError> {
-    let count = reader.count("packets", 8)?;
+    let count = count_to(reader, "packets", 8, RUNS_MAX)?;
     (0..count)
         .map(|_| {
             Ok(Packets {
