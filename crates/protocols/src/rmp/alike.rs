@@ -20,6 +20,7 @@ impl Hash for Rmp {
             claims,
             polls_told,
             answered,
+            pollers,
             brittle,
             askers,
             namesakes,
@@ -35,8 +36,8 @@ impl Hash for Rmp {
         } = self;
         (local, rng, phase, timers, peers, probes, claims).hash(state);
         (
-            polls_told, answered, brittle, askers, namesakes, leaving, flow, timing, queue,
-            unordered,
+            polls_told, answered, pollers, brittle, askers, namesakes, leaving, flow, timing,
+            queue, unordered,
         )
             .hash(state);
     }

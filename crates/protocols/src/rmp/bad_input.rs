@@ -17,7 +17,7 @@ use super::config::RmpConfig;
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
 use super::order::{Heard, Order, Packet};
-use super::wire::{Ack, Data, Message, Missing, Nack, Poll, Proposal, Relayed, Wanted};
+use super::wire::{Ack, Answer, Data, Message, Missing, Nack, Poll, Proposal, Relayed, Wanted};
 use super::{Rmp, State};
 
 fn member(site: u64) -> MemberId {
@@ -532,4 +532,118 @@ fn what_a_newcomer_says_is_foreign_to_a_member_that_misses_its_list() {
     hears(&mut rmp, 3, &repair);
     hears(&mut rmp, 3, &nack);
     assert_eq!(counted(&rmp), (2, 2));
+}
+
+/// What was said in a reformation, asked for again and again.
+#[test]
+fn questions_for_what_others_said_are_answered_within_the_same_bound() {
+    let mut rmp = operational();
+    hears(&mut rmp, 0, &poll(1));
+    datagrams(&mut rmp);
+    let ask = Message::Ask {
+        poller: member(0),
+        attempt: 1,
+    };
+    (0..1_000).for_each(|_| hears(&mut rmp, 0, &ask));
+    let sent = datagrams(&mut rmp);
+    assert!((1..=48).contains(&sent), "{sent} answers");
+    assert_eq!(rmp.counters.nacks_refused, 1_000 - sent as u64);
+    hears(&mut rmp, 0, &proposal_of(1, 0, &[0, 1, 2]));
+    assert_eq!(rmp.state.name(), "recovering");
+    datagrams(&mut rmp);
+    let missing = |member_of| {
+        Message::Missing(Missing {
+            poller: member(0),
+            attempt: Attempt(1),
+            member: member(member_of),
+            accepts: member_of == 0,
+        })
+    };
+    for wanted in [0, 2] {
+        (0..1_000).for_each(|_| hears(&mut rmp, 1, &missing(wanted)));
+    }
+    let sent = datagrams(&mut rmp);
+    assert!((1..=48).contains(&sent), "{sent} answers");
+    hears(&mut rmp, 9, &missing(0));
+    assert_eq!(datagrams(&mut rmp), 0, "a stranger");
+}
+
+/// Each answer is a multicast.
+#[test]
+fn one_poller_is_answered_as_often_as_it_needs() {
+    let mut rmp = operational();
+    (1..1_000).for_each(|attempt| hears(&mut rmp, 0, &poll(attempt)));
+    let sent = datagrams(&mut rmp);
+    assert!((1..=64).contains(&sent), "{sent} answers");
+    // A lower poller, and an honest one.
+    let mut higher = operational();
+    higher.poll(Time::from_millis(2), "test", super::Polling::default());
+    datagrams(&mut higher);
+    let Message::Poll(of_all) = poll(1) else {
+        unreachable!("it is one");
+    };
+    for attempt in 1..1_000 {
+        let poll = Poll {
+            attempt: Attempt(attempt),
+            ..of_all.clone()
+        };
+        hears(&mut higher, 3, &Message::Poll(poll));
+    }
+    let sent = datagrams(&mut higher);
+    assert!(sent <= 64, "{sent} polls");
+}
+
+/// Member 0 says of each proposal of this one that it has accepted another.
+#[test]
+fn who_accepts_another_proposal_each_time_is_left_out() {
+    let mut rmp = operational();
+    let mut now = Time::from_millis(2);
+    rmp.poll(now, "test", super::Polling::default());
+    let (mut proposals, end) = (0, Time::from_millis(10_000));
+    while now < end && !matches!(rmp.state, State::Operational(_)) {
+        let attempt = rmp.peers.attempt;
+        match &rmp.state {
+            State::Polling(polling) => {
+                let wanted: Vec<u64> = [0, 1]
+                    .into_iter()
+                    .filter(|it| polling.wanted.contains(&member(*it)))
+                    .collect();
+                for from in wanted {
+                    let answer = Message::Answer(Answer {
+                        poller: member(2),
+                        attempt,
+                        counter: 1,
+                        body_max: 1431,
+                        inventory: order().inventory(),
+                    });
+                    rmp.handle_datagram(now, member(from), answer.encode());
+                }
+            }
+            State::Recovering(recovering) => {
+                let (config, liar) = (recovering.id(), recovering.has(member(0)));
+                proposals += 1;
+                if liar {
+                    let other = ConfigId {
+                        counter: 1 << 40,
+                        representative: member(0),
+                    };
+                    let accept = Message::Accept { config: other };
+                    rmp.handle_datagram(now, member(0), accept.encode());
+                } else {
+                    let accept = Message::Accept { config };
+                    rmp.handle_datagram(now, member(1), accept.encode());
+                }
+            }
+            _ => {}
+        }
+        if matches!(rmp.state, State::Polling(_) | State::Standby(_)) {
+            now = rmp.poll_timeout().expect("it goes on");
+            rmp.handle_timeout(now);
+        }
+        datagrams(&mut rmp);
+    }
+    assert_eq!((rmp.state.name(), proposals), ("operational", 9));
+    let order = &rmp.state.expect_operational().order;
+    assert_eq!(order.members, [member(1), member(2)]);
+    assert!(now < Time::from_millis(2_000), "{now:?}");
 }

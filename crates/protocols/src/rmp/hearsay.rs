@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use groupcast_core::mech::peers::{Attempt, Peers};
 use groupcast_core::{ConfigId, MemberId, Time};
 
+use super::askers::Verdict;
 use super::polling::Polling;
 use super::recovering::Recovering;
 use super::wire::{Answer, Message, Missing, Poll, Proposal, RELAYED_MAX, Told};
@@ -32,6 +33,8 @@ const TELLERS: usize = 2;
 /// One is enough after all were asked so many times, in a poll and in a recovery: nobody else can.
 const POLL_ROUNDS: usize = 1;
 const RECOVERY_ROUNDS: usize = 2;
+/// One teller alone tells of so many pollers at most: of any more, the highest is forgotten.
+const POLLERS_MAX: usize = 4;
 
 /// How many of `others` members can tell something: one, if all were asked for it so many times.
 fn can_tell(others: usize, tries: u32, rounds: usize) -> usize {
@@ -71,6 +74,9 @@ impl PollsTold {
     /// `teller` has answered this poll; `others` could: whether enough have.
     fn note(&mut self, poll: (MemberId, Attempt), teller: MemberId, others: usize) -> bool {
         let (poller, attempt) = poll;
+        if !self.of.contains_key(&poller) {
+            self.make_room(teller);
+        }
         if self.of.len() >= Peers::MAX && !self.of.contains_key(&poller) {
             return false;
         }
@@ -83,6 +89,22 @@ impl PollsTold {
         }
         tellers.insert(teller);
         tellers.len() >= others.min(TELLERS)
+    }
+}
+
+impl PollsTold {
+    /// `teller` tells of one more poller. Whoever tells of ever more does not keep others from it.
+    fn make_room(&mut self, teller: MemberId) {
+        let alone = self
+            .of
+            .iter()
+            .filter(|(_, (_, tellers))| tellers.len() == 1 && tellers.contains(&teller));
+        let alone: Vec<MemberId> = alone.map(|(poller, _)| *poller).collect();
+        if alone.len() >= POLLERS_MAX
+            && let Some(highest) = alone.last()
+        {
+            self.of.remove(highest);
+        }
     }
 }
 
@@ -207,15 +229,25 @@ impl Rmp {
     }
 
     /// Tells what `missing` asks for, if it was heard here.
-    pub(super) fn handle_missing(&mut self, from: MemberId, missing: &Missing) {
+    pub(super) fn handle_missing(&mut self, now: Time, from: MemberId, missing: &Missing) {
         let Missing {
             poller,
             attempt,
             member,
             accepts,
         } = *missing;
+        let concerns = match &self.state {
+            State::Standby(_) => from == poller && !accepts,
+            State::Recovering(recovering) => {
+                recovering.is_of(poller, attempt) && recovering.has(from)
+            }
+            _ => false,
+        };
+        if !concerns || !self.may_tell(now, from) {
+            return;
+        }
         let said = match &self.state {
-            State::Standby(standby) if from == poller && !accepts => {
+            State::Standby(standby) => {
                 let answer = standby.answer_of(member, poller, attempt);
                 if answer.is_none() && standby.was_with(member) {
                     let attempt = attempt.0;
@@ -224,9 +256,7 @@ impl Rmp {
                 }
                 answer.cloned().map(Message::Answer)
             }
-            State::Recovering(recovering)
-                if recovering.is_of(poller, attempt) && recovering.has(from) =>
-            {
+            State::Recovering(recovering) => {
                 let config = recovering.id();
                 let accepted = recovering.accepted.contains(&member);
                 let inventory = recovering.inventories.get(&member);
@@ -255,6 +285,18 @@ impl Rmp {
             });
             self.outbox.unicast(from, &told);
         }
+    }
+
+    /// Whether what was said in a reformation is told to `from`, which asks for it: as often as
+    /// packets are sent to one that asks. If so, that counts.
+    pub(super) fn may_tell(&mut self, now: Time, from: MemberId) -> bool {
+        let trip = self.timing.trip().max(self.config.timer_min);
+        let may = matches!(self.askers.asks(now, from, trip), Verdict::Answer(_));
+        match may {
+            true => self.askers.answered(from, 1),
+            false => self.counters.nacks_refused += 1,
+        }
+        may
     }
 
     /// Takes what a third member has heard of another, where it is missing here.
@@ -297,6 +339,9 @@ impl Rmp {
         let is_known =
             self.peers.has_heard(poller, attempt) || self.answered.is_spent(poller, attempt);
         if !leaves || !third(&&from) || poller == local || is_known {
+            return;
+        }
+        if self.pollers.refuses(now, poller, &self.config) {
             return;
         }
         if !self.polls_told.note((poller, attempt), from, others) {
@@ -357,5 +402,22 @@ fn unheard_poll(answer: &Answer) -> Poll {
         failed: Vec::new(),
         left: Vec::new(),
         heard: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rmp::fixtures::member;
+
+    #[test]
+    fn who_tells_of_ever_more_pollers_does_not_keep_others_from_telling_of_one() {
+        let mut told = PollsTold::default();
+        for poller in 100..2_000 {
+            assert!(!told.note((member(poller), Attempt(1)), member(9), 3));
+        }
+        assert!(!told.note((member(1), Attempt(1)), member(2), 3));
+        assert!(told.note((member(1), Attempt(1)), member(3), 3));
+        assert!(told.of.len() <= POLLERS_MAX + 1);
     }
 }

@@ -72,6 +72,7 @@ impl Rmp {
                     if self.ends_stranded(now) {
                         return;
                     }
+                    self.state.expect_recovering().note_turned_away(from);
                     let longest = self.config.abort_delay_max;
                     let delay = self.rng.duration(longest / 4, longest);
                     self.wait(now, "a member accepted another list", delay, None);
@@ -215,6 +216,7 @@ impl Rmp {
     ) {
         self.timers.cancel_all_but(Timer::KEPT);
         self.answered.installed();
+        self.pollers.rest(now);
         self.transition(cause, |_| {
             let mut operational = Operational::new(order);
             operational.left = left;

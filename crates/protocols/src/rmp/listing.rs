@@ -55,7 +55,9 @@ impl Rmp {
             // It missed the list.
             let list = order.lists.last.clone();
             let its = list.filter(|list| list.list.roster.last() == Some(&from));
-            if let Some(list) = its {
+            if let Some(list) = its
+                && self.may_tell(now, from)
+            {
                 self.outbox.unicast(from, &Message::List(again(&list)));
             }
             return;

@@ -26,12 +26,12 @@
 //! member says in a reformation, `claims` bounds what one member's word does there; `brittle` is a
 //! group that breaks again and again; `unordered` is what has no ACK; `state` lists the states, of
 //! which `polling`, `standby` and `recovering` are those of a reformation; `patience` is for whom a
-//! poller waits; `plan` is how it finishes the old configuration, `installing` does it; `lists` is
-//! what a new list of members changes in the order, `listing` makes lists and hears them, `joining`
-//! is a newcomer, `catching_up` a member that a reformation finds before a list; `strangers` is how
-//! groups find each other and how a member leaves; `flow` has the window, `timing` the timers;
-//! `outgoing` keeps own messages until their places are known; `alike` says when two members will
-//! do the same.
+//! poller waits, `pollers` how long one is followed; `plan` is how it finishes the old
+//! configuration, `installing` does it; `lists` is what a new list of members changes in the order,
+//! `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member that a
+//! reformation finds before a list; `strangers` is how groups find each other and how a member
+//! leaves; `flow` has the window, `timing` the timers; `outgoing` keeps own messages until their
+//! places are known; `alike` says when two members will do the same.
 //!
 //! Beside these, a member that is alone goes from Polling or Operational to Joining when a group
 //! hears it, and from there to Operational when a list lets it in, or back to Polling.
@@ -92,6 +92,7 @@ mod own_early;
 mod patience;
 mod plan;
 mod planted;
+mod pollers;
 mod polling;
 mod probe;
 mod recovering;
@@ -138,6 +139,7 @@ pub use self::inspect::{Said, inspect};
 use self::outbox::Outbox;
 use self::outgoing::Outgoing;
 pub use self::planted::Planted;
+use self::pollers::Pollers;
 use self::polling::Polling;
 use self::standby::{Answered, Standby};
 use self::state::State;
@@ -175,6 +177,7 @@ pub struct Rmp {
     claims: Claims,
     polls_told: PollsTold,
     answered: Answered,
+    pollers: Pollers,
     brittle: Brittle,
     askers: Askers,
     namesakes: Namesakes,
@@ -285,6 +288,7 @@ impl Rmp {
             claims: Claims::default(),
             polls_told: PollsTold::default(),
             answered: Answered::default(),
+            pollers: Pollers::default(),
             brittle: Brittle::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
@@ -407,8 +411,8 @@ impl Rmp {
             Message::Proposal(proposal) => self.handle_proposal(now, from, proposal),
             Message::Accept { config } => self.handle_accept(now, from, config),
             Message::Install { config } => self.handle_install(now, from, config),
-            Message::Ask { poller, attempt } => self.handle_ask(from, poller, attempt),
-            Message::Missing(missing) => self.handle_missing(from, &missing),
+            Message::Ask { poller, attempt } => self.handle_ask(now, from, poller, attempt),
+            Message::Missing(missing) => self.handle_missing(now, from, &missing),
             Message::Told(told) => self.handle_told(now, from, told),
             Message::Announcement(announcement) => {
                 self.handle_announcement(now, from, announcement);

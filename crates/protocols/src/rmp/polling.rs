@@ -15,7 +15,7 @@ use super::catching_up::comes_from;
 use super::claims::max_n_after;
 use super::hearsay::Hearsay;
 use super::order::Order;
-use super::recovering::Recovering;
+use super::recovering::{Recovering, TURNED_AWAY_MAX};
 use super::wire::{Answer, Inventory, Message, Poll, Proposal};
 use super::{Rmp, State, Timer};
 
@@ -35,6 +35,8 @@ pub(super) struct Polling {
     pub(super) parted: BTreeSet<MemberId>,
     /// Who did not accept a proposal, how many times in a row.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
+    /// Who went along with another proposal than this member's, how many times in a row.
+    pub(super) turned_away: BTreeMap<MemberId, u32>,
     /// The answers to this poll, this member's own included.
     pub(super) answers: BTreeMap<MemberId, Answer>,
     /// How many times this poll was sent.
@@ -66,8 +68,10 @@ impl Rmp {
                 next.left.append(&mut polling.left);
                 next.parted.append(&mut polling.parted);
                 next.unaccepted.append(&mut polling.unaccepted);
+                next.turned_away.append(&mut polling.turned_away);
             }
             State::Standby(standby) => {
+                next.turned_away.append(&mut standby.turned_away);
                 next.wanted.append(&mut standby.wanted);
                 next.failed.append(&mut standby.failed);
                 next.left.append(&mut standby.left);
@@ -77,11 +81,15 @@ impl Rmp {
                 next.wanted.extend(recovering.members());
                 next.left.append(&mut recovering.gone);
                 next.unaccepted.append(&mut recovering.unaccepted);
+                next.turned_away.append(&mut recovering.turned_away);
             }
             State::Joining(joining) => next.wanted.append(&mut joining.members),
             State::Operational(operational) => next.left.append(&mut operational.left),
             State::Left(_) => return,
         }
+        let turns_away = next.turned_away.iter();
+        let turns_away = turns_away.filter(|(_, times)| **times >= TURNED_AWAY_MAX);
+        next.failed.extend(turns_away.map(|(member, _)| *member));
         next.failed.extend(&next.left);
         next.failed.remove(&self.local);
         let Polling { wanted, failed, .. } = &mut next;
@@ -92,6 +100,7 @@ impl Rmp {
             wanted.pop_last();
         }
         self.timers.cancel_all_but(Timer::KEPT);
+        self.pollers.rest(now);
         self.peers.attempt = self.peers.attempt.next();
         self.transition(cause, |before| {
             let old = before.into_installed();
@@ -186,6 +195,11 @@ impl Rmp {
             self.counters.polls_stale += 1;
             return;
         }
+        if self.pollers.refuses(now, from, &self.config) {
+            self.counters.polls_stale += 1;
+            self.refuse_poller(now, from);
+            return;
+        }
         match &self.state {
             State::Operational(operational) => {
                 let members = &operational.order.members;
@@ -216,7 +230,7 @@ impl Rmp {
                 } else if from < self.local {
                     self.counters.polls_aborted += 1;
                     self.stand_by(now, "a lower member polls", from, &poll);
-                } else if fresh {
+                } else if fresh && self.pollers.may_answer(now, from, &self.config) {
                     // It gives way when it hears this one.
                     self.repeat_poll(now);
                 }
@@ -256,6 +270,24 @@ impl Rmp {
         };
         let room = || self.has_room(poll.wanted.iter().copied());
         known || !self.peers.is_quarantined(now, from) && evidence() && room()
+    }
+
+    /// `from` polls on and on: the others go on without it.
+    fn refuse_poller(&mut self, now: Time, from: MemberId) {
+        let goes_on = match &mut self.state {
+            State::Polling(polling) => {
+                polling.answers.remove(&from);
+                return self.given_up(now, from);
+            }
+            State::Operational(operational) => !operational.order.members.contains(&from),
+            State::Standby(standby) => !standby.follows(from),
+            State::Recovering(_) | State::Joining(_) | State::Left(_) => true,
+        };
+        if !goes_on {
+            let mut seed = Polling::default();
+            seed.failed.insert(from);
+            self.poll(now, "a member polls on and on", seed);
+        }
     }
 
     /// Another member has given this one up: so does this one.
@@ -378,6 +410,7 @@ impl Rmp {
         answers.retain(|member, _| !refused.contains(member));
         let (max_n, false_claims) = max_n_after(&answers, polling.old.as_ref(), &polling.left);
         let unaccepted = core::mem::take(&mut polling.unaccepted);
+        let turned_away = core::mem::take(&mut polling.turned_away);
         let highest = answers.values().map(|it| it.inventory.holding.high).max();
         let mut start = highest.unwrap_or_default();
         plants.positions_start(&mut start);
@@ -413,6 +446,7 @@ impl Rmp {
         self.transition(cause, |before| {
             let mut recovering = Recovering::new(proposal, local, inventories, before);
             recovering.unaccepted = unaccepted;
+            recovering.turned_away = turned_away;
             State::Recovering(recovering.into())
         });
         self.begin_recovery(now);

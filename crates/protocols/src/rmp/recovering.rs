@@ -37,6 +37,8 @@ pub(super) struct Recovering {
     pub(super) accepted: BTreeSet<MemberId>,
     /// Who did not accept an earlier proposal, how many times in a row; at the proposer.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
+    /// Who went along with another proposal, how many times in a row; at the proposer.
+    pub(super) turned_away: BTreeMap<MemberId, u32>,
     /// Who said good-bye meanwhile.
     pub(super) gone: BTreeSet<MemberId>,
     /// Who should have been in this configuration, as far as it was known here, and is not.
@@ -48,6 +50,9 @@ pub(super) struct Recovering {
 /// A member that did not accept this many proposals in a row is left out: polls reach it, other
 /// datagrams do not.
 const UNACCEPTED_MAX: u32 = 2;
+/// A member that accepted another one's proposal this many times in a row is left out: it says so,
+/// and goes along with nobody.
+pub(super) const TURNED_AWAY_MAX: u32 = 8;
 
 impl Recovering {
     pub(super) fn new(
@@ -81,6 +86,7 @@ impl Recovering {
             complete: false,
             accepted: BTreeSet::new(),
             unaccepted: BTreeMap::new(),
+            turned_away: BTreeMap::new(),
             gone: BTreeSet::new(),
             left_behind,
             parted,
@@ -124,6 +130,11 @@ impl Recovering {
     /// `member` has accepted: whether all that this member waits for may have.
     pub(super) fn note_accepted(&mut self, member: MemberId) -> bool {
         self.has(member) && self.accepted.insert(member)
+    }
+
+    /// `member` accepts another proposal than this one.
+    pub(super) fn note_turned_away(&mut self, member: MemberId) {
+        *self.turned_away.entry(member).or_default() += 1;
     }
 
     /// What this member declared; `None` if it does not come from where the proposal says.

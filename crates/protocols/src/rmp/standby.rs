@@ -32,6 +32,8 @@ pub(super) struct Standby {
     /// Those that this member was together with, as far as they are heard to be in a later
     /// configuration without it.
     pub(super) parted: BTreeSet<MemberId>,
+    /// Who went along with another proposal than this member's, how many times in a row.
+    pub(super) turned_away: BTreeMap<MemberId, u32>,
     /// What others answered to the same poll.
     answers: BTreeMap<MemberId, Answer>,
     /// What others told of the proposal that follows from it.
@@ -182,8 +184,11 @@ impl Rmp {
             standby.note_wanted(from, poll);
         }
         self.answered.note(from, poll.attempt);
-        let answer = self.answer(from, poll.attempt);
-        self.outbox.multicast(&Message::Answer(answer));
+        self.pollers.follow(now, from, &self.config);
+        if self.pollers.may_answer(now, from, &self.config) {
+            let answer = self.answer(from, poll.attempt);
+            self.outbox.multicast(&Message::Answer(answer));
+        }
         self.go_on_following(now);
     }
 
@@ -193,6 +198,12 @@ impl Rmp {
         let State::Standby(standby) = &mut self.state else {
             return;
         };
+        // Others may say on and on that it does.
+        if let Some((poller, _)) = standby.following
+            && self.pollers.refuses(now, poller, &self.config)
+        {
+            return;
+        }
         standby.heard = Some(now);
         let repeated = self.config.poll_interval * POLLS_MISSED;
         let delay = self
@@ -202,14 +213,14 @@ impl Rmp {
     }
 
     /// Sends an answer again that somebody needs.
-    pub(super) fn handle_ask(&mut self, from: MemberId, poller: MemberId, attempt: u64) {
+    pub(super) fn handle_ask(&mut self, now: Time, from: MemberId, poller: MemberId, attempt: u64) {
         let attempt = Attempt(attempt);
         let asked = match &self.state {
             State::Standby(_) => self.answered.has(poller, attempt),
             State::Recovering(recovering) => recovering.is_of(poller, attempt),
             State::Polling(_) | State::Joining(_) | State::Operational(_) | State::Left(_) => false,
         };
-        if !asked {
+        if !asked || !self.may_tell(now, from) {
             return;
         }
         let answer = match &self.state {
@@ -297,6 +308,7 @@ impl Rmp {
                 standby.parted.append(&mut polling.parted);
             }
             State::Standby(before) => {
+                standby.turned_away.append(&mut before.turned_away);
                 standby.wanted.append(&mut before.wanted);
                 standby.failed.append(&mut before.failed);
                 standby.left.append(&mut before.left);
@@ -305,6 +317,7 @@ impl Rmp {
             State::Recovering(recovering) => {
                 standby.wanted.extend(recovering.members());
                 standby.left.append(&mut recovering.gone);
+                standby.turned_away.append(&mut recovering.turned_away);
             }
             State::Joining(joining) => standby.wanted.append(&mut joining.members),
             State::Operational(operational) => standby.left.append(&mut operational.left),

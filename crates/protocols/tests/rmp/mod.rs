@@ -10,6 +10,7 @@ mod lasting;
 mod liars;
 mod newcomers;
 mod order;
+mod pollers;
 mod reforming;
 mod seeds;
 mod services;
