@@ -22,7 +22,10 @@
 //! - A queue that is there through a whole epoch is congestion where nothing is lost, too: the
 //!   queue of a host whose sockets wait holds whatever they put into it. The rate falls below what
 //!   went through. If the queue stays all the same, others keep it full until something is lost, as
-//!   TCP does: the rate is restored, and for a while only loss counts.
+//!   TCP does: the rate is restored, and for a while only loss counts, each packet of it, and a
+//!   queue that is full (`rivals`).
+//! - What is lost without a queue is no own loss of the link if as much comes through at a lower
+//!   rate: the rate falls to that.
 //! - A queue of this host's own link counts by itself, where the host says what waits there of what
 //!   was sent: it is known without a round trip to compare with, so it may be there from the first
 //!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit.
@@ -52,6 +55,7 @@
 
 mod few;
 mod path;
+mod rivals;
 
 use core::time::Duration;
 
@@ -59,7 +63,8 @@ use groupcast_core::Time;
 
 use self::few::{Few, Step};
 pub(super) use self::path::Path;
-use self::path::{Found, Heard, Judged, Least};
+use self::path::{Found, Heard, Judged, Least, Sent};
+use self::rivals::{Full, Rivals};
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
 
@@ -106,6 +111,11 @@ impl HostQueue {
 
     fn is_wanted(&self, now: Time) -> bool {
         self.told.is_none_or(|told| now >= told + Self::EVERY)
+    }
+
+    /// Whether the host tells at all.
+    fn is_told(&self) -> bool {
+        self.told.is_some()
     }
 
     fn note(&mut self, now: Time, bytes: u64) {
@@ -177,14 +187,10 @@ pub(super) struct Rate {
     whole: Path,
     /// The rate falls for a queue alone.
     draining: Option<Draining>,
-    /// For so many epochs others are taken to keep a queue full, and only loss counts.
-    rivals: u32,
-    /// The queue when something was last lost to them.
-    peak: Duration,
+    /// Whether others are taken to keep a queue full, so that only loss counts.
+    rivals: Rivals,
     /// For so many epochs the queue is taken to be that of this host.
     own: u32,
-    /// Epochs in a row without a queue.
-    quiet: u32,
     /// How often all receivers are asked because of the time.
     ask_every: Duration,
     /// Epochs in a row without a queue and in which the rate did not fall.
@@ -263,13 +269,6 @@ impl Rate {
     /// keeps no more than two segments or a millisecond's worth in that queue: a longer one takes
     /// its share away.
     const OWN_STAYS: Duration = Duration::from_millis(1);
-    /// For so many epochs without congestion that is then believed.
-    const RIVALS: u32 = 64;
-    /// After a loss to the others the queue falls by a third: they send as windows open. If it
-    /// falls below this part of what it was, they are transfers that take each other for rivals.
-    const PEAK: u32 = 4;
-    /// The others are gone after so many epochs without a queue: theirs comes and goes, too.
-    const QUIET: u32 = 8;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
     /// If it yields: as fair as TCP is (RFC 9438, section 4.3), and as fast as with such a round
@@ -349,10 +348,8 @@ impl Rate {
             far: Far::No,
             whole: Path::default(),
             draining: None,
-            rivals: 0,
-            peak: Duration::ZERO,
+            rivals: Rivals::default(),
             own: 0,
-            quiet: 0,
             ask_every: Self::ASK_EVERY,
             calm: 0,
             regains: 0.0,
@@ -654,6 +651,11 @@ impl Rate {
             0 => least,
             _ => least.tolerates(Self::OWN_QUEUE),
         };
+        let sent = Sent {
+            pace,
+            is_sought: self.starting,
+            has_rivals: self.rivals.are_there(),
+        };
         let (leaps, verdict) = (self.few.leaps(), self.few.take_verdict());
         for path in paths {
             path.hear_verdict(verdict);
@@ -688,11 +690,12 @@ impl Rate {
             } else if unqueued {
                 path.note_unqueued(&epoch);
                 let stays = self.yields && path.stays(&epoch, least);
+                found.is_outrun |= self.yields && path.was_outrun(&epoch, pace);
                 found.own_loss &= path.read_probe(&epoch, stays, self.starting);
                 found.any = true;
             } else {
                 let judged = match self.yields {
-                    true => path.judge_each(&epoch, self.starting, least),
+                    true => path.judge_each(&epoch, &sent, least),
                     false => path.judge(&epoch, least),
                 };
                 if is_asked {
@@ -722,7 +725,12 @@ impl Rate {
             if self.far == Far::LookedInto {
                 self.far = Far::Known;
             }
-            if let Some(trial) = self.trial.take().filter(|_| found.own_loss) {
+            let trial = self.trial.take();
+            if found.is_outrun {
+                // As much comes through at this rate.
+                self.rate = Some(pace.max(Self::MIN.min(self.max)));
+                self.starting = false;
+            } else if let Some(trial) = trial.filter(|_| found.own_loss) {
                 self.rate = Some(trial.rate);
                 self.starting = trial.starting;
             }
@@ -767,16 +775,18 @@ impl Rate {
             false => (shortest, queue),
         };
         let stays = stays || is_own;
-        self.quiet = if stays { 0 } else { self.quiet + 1 };
-        self.rivals = match self.quiet {
-            0..Self::QUIET if queue >= self.peak / Self::PEAK => self.rivals.saturating_sub(1),
-            _ => 0,
-        };
+        self.rivals.note(stays, queue);
+        let may_be_own = is_own || !self.host_queue.is_told();
+        let full = self.rivals.fill(rate, round_trip).filter(|_| stays);
         let next = if let Some((excess, queued)) = found.congestion {
             self.congested(rate, queued, excess, queue)
-        } else if stays && self.rivals == 0 {
+        } else if full == Some(Full::Falls) {
+            self.congested(rate, true, 0.0, queue)
+        } else if let Some(Full::Restored(before)) = full {
+            before.max(rate)
+        } else if stays && !self.rivals.are_there() {
             self.drain(rate, achieved, shortest)
-        } else if stays && !is_idle && achieved < Self::HELD_BACK * pace {
+        } else if stays && may_be_own && !is_idle && achieved < Self::HELD_BACK * pace {
             self.held_back(achieved, queue)
         } else if silent || found.suspect {
             rate
@@ -813,10 +823,7 @@ impl Rate {
                 starting: self.starting,
             });
         }
-        if self.rivals > 0 {
-            self.rivals = Self::RIVALS;
-            self.peak = queue;
-        }
+        self.rivals.note_loss(queue);
         self.starting = false;
         self.settling = true;
         self.draining = None;
@@ -852,8 +859,7 @@ impl Rate {
             return rate;
         }
         if draining.vain == Self::VAIN_MAX {
-            self.rivals = Self::RIVALS;
-            self.peak = Duration::ZERO;
+            self.rivals.appear();
             return draining.rate;
         }
         draining.vain += 1;
@@ -865,8 +871,10 @@ impl Rate {
     /// given: the queue is that of the host, which loses nothing, and other transfers are the
     /// others. The rate falls until packets wait in it no more.
     fn held_back(&mut self, achieved: f64, queue: Duration) -> f64 {
-        self.peak = queue;
-        self.own = Self::OWN;
+        self.rivals.note_own(queue);
+        if !self.host_queue.is_told() {
+            self.own = Self::OWN;
+        }
         self.starting = false;
         self.settling = true;
         achieved * Self::DECREASE_YIELDING

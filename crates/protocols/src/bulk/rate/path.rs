@@ -76,6 +76,9 @@ const HEAVY: f64 = 0.08;
 /// baseline is known: in a few packets that is much by chance.
 const UNKNOWN: f64 = 0.1;
 
+/// What chance loses at most, in standard deviations of what is lost on average.
+const DEVIATIONS: f64 = 3.5;
+
 /// An epoch is judged by so many transmissions at least.
 const JUDGED_MIN: u64 = 8;
 
@@ -84,6 +87,44 @@ const FIRST_ANSWER: Duration = Duration::from_secs(1);
 
 /// What an epoch shows to be shorter than any before by this and by an eighth is no chance.
 const SHORTER: Duration = Duration::from_millis(2);
+
+/// How an epoch was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Bytes a second.
+    pub(super) pace: f64,
+    /// The rate is still sought by doubling.
+    pub(super) is_sought: bool,
+    /// Others are taken to keep a queue full, so that a loss is due to it.
+    pub(super) has_rivals: bool,
+}
+
+/// A rate, and what came through at it.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    pace: f64,
+    seen: Seen,
+}
+
+impl Tried {
+    /// Rates are compared that differ so many times.
+    const TIMES: f64 = 1.3;
+    /// Of what one is higher than the other, not even this part comes through.
+    const PART: f64 = 0.25;
+
+    /// What is lost at this rate for no other reason than that it is higher than `lower`, at which
+    /// as much comes through; none, if chance may have lost it.
+    fn outruns(&self, lower: &Self) -> Option<f64> {
+        let times = self.pace / lower.pace.max(1.0);
+        let through = |it: &Self| it.pace * (1.0 - it.seen.loss());
+        let grown = through(self) / through(lower).max(1.0);
+        let excess = self.seen.loss() - lower.seen.loss();
+        let by_chance = 3.0 * sqrt(self.seen.variance() + lower.seen.variance());
+        let outruns =
+            times >= Self::TIMES && grown < 1.0 + (times - 1.0) * Self::PART && excess > by_chance;
+        outruns.then_some(excess)
+    }
+}
 
 /// The path to a receiver, or to several as if they were one.
 #[derive(Clone, Copy, Default, Debug)]
@@ -103,6 +144,8 @@ pub(in crate::bulk) struct Path {
     begun: Seen,
     /// The last epoch lost much without a queue.
     heavy: bool,
+    /// The last rate that was judged.
+    tried: Option<Tried>,
     /// Epochs in a row in which too little was heard to judge by.
     unheard: u32,
     /// Since when it is awaited, and whether it was heard at all since.
@@ -183,6 +226,8 @@ pub(super) struct Found {
     pub(super) suspect: bool,
     /// What was lost before a trial was no congestion, on any path.
     pub(super) own_loss: bool,
+    /// At a lower rate as much came through on some path.
+    pub(super) is_outrun: bool,
     /// The path with the longest queue.
     pub(super) limiting: Judged,
     /// The most that is lost to congestion on a path, and whether that has a queue.
@@ -200,6 +245,7 @@ impl Default for Found {
             is_far: false,
             suspect: false,
             own_loss: true,
+            is_outrun: false,
             limiting: Judged::default(),
             congestion: None,
             counted: Counted::default(),
@@ -391,6 +437,23 @@ impl Path {
         exceeds(epoch.shortest, unqueued, least.stays, least.part_max)
     }
 
+    /// After an epoch at the lower rate `pace`: whether as much came through at it as before, so
+    /// that what was lost more was lost to the rate, whether a queue shows or not.
+    pub(super) fn was_outrun(&mut self, epoch: &Epoch, pace: f64) -> bool {
+        let lower = Tried {
+            pace,
+            seen: epoch.seen,
+        };
+        let is_outrun = self
+            .tried
+            .take()
+            .is_some_and(|tried| tried.outruns(&lower).is_some());
+        if is_outrun {
+            self.baseline = self.baseline.min(epoch.seen.loss());
+        }
+        is_outrun
+    }
+
     /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays`
     /// that others keep full. Whether what was lost before is no congestion.
     pub(super) fn read_probe(&mut self, epoch: &Epoch, stays: bool, starting: bool) -> bool {
@@ -418,14 +481,22 @@ impl Path {
         self.judged(epoch, queued, congested)
     }
 
-    /// What an epoch says of a receiver that is looked at by itself, while the rate is still sought
-    /// if it is `starting`.
-    pub(super) fn judge_each(&mut self, epoch: &Epoch, starting: bool, least: Least) -> Judged {
-        let queued = self.is_queued(epoch, least);
+    /// What an epoch that was `sent` so says of a receiver that is looked at by itself.
+    pub(super) fn judge_each(&mut self, epoch: &Epoch, sent: &Sent, least: Least) -> Judged {
+        let tried = Tried {
+            pace: sent.pace,
+            seen: epoch.seen,
+        };
+        let before = self.tried.replace(tried);
+        let outrun = before.and_then(|before| tried.outruns(&before));
+        if outrun.is_some() {
+            self.baseline = self.baseline.min(epoch.seen.loss());
+        }
+        let queued = self.is_queued(epoch, least) || outrun.is_some();
         let heavy = self.is_heavy(epoch.seen, UNKNOWN);
         // A burst is lost in one epoch, and congestion in the next, too.
         let lasts = core::mem::replace(&mut self.heavy, heavy);
-        if starting && !queued && !heavy {
+        if sent.is_sought && !queued && !heavy {
             self.begin(epoch.seen);
         }
         // What is lost without a queue is no sign of one; nor is a queue without a loss a sign of
@@ -435,7 +506,9 @@ impl Path {
             false => self.excess /= 2.0,
         }
         let over = self.over(epoch.seen) > 0.0 && self.excess > self.chance(epoch.seen, 0.0);
-        let congested = heavy && (queued || lasts) || queued && over;
+        let to_rivals = sent.has_rivals && self.is_more(epoch.seen);
+        let congested = heavy && (queued || lasts) || queued && (over || to_rivals);
+        let congested = congested || outrun.is_some();
         let mut judged = self.judged(epoch, queued, congested);
         judged.stays = self.stays(epoch, least);
         judged.suspect = heavy && judged.congestion.is_none();
@@ -488,7 +561,12 @@ impl Path {
     /// What chance loses above the baseline: three deviations and a half of what the baseline
     /// alone loses, or this `share`, and a few packets.
     fn chance(&self, seen: Seen, share: f64) -> f64 {
-        3.0 + 3.5 * sqrt(self.baseline.max(share) * seen.sent as f64)
+        3.0 + DEVIATIONS * sqrt(self.baseline.max(share) * seen.sent as f64)
+    }
+
+    /// Whether more was lost than the baseline loses: a packet, if that is nothing.
+    fn is_more(&self, seen: Seen) -> bool {
+        self.over(seen) > 0.5 + DEVIATIONS * sqrt(self.baseline * seen.sent as f64)
     }
 
     /// Whether so much was lost that it is no chance, where a path may lose this `share` by itself.
@@ -501,6 +579,12 @@ impl Path {
 impl Seen {
     fn loss(self) -> f64 {
         self.lost as f64 / self.sent.max(1) as f64
+    }
+
+    /// The variance of the loss, if each packet is lost by itself.
+    fn variance(self) -> f64 {
+        let loss = self.loss();
+        loss * (1.0 - loss) / self.sent.max(1) as f64
     }
 }
 

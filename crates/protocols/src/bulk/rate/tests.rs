@@ -101,6 +101,78 @@ fn queue(
     (0..epochs).map(&mut epoch).collect()
 }
 
+/// Goal: what others on the link make this rate lose while it begins is not taken for the link's
+/// own loss, behind which it could outrun the link for good. No queue shows: it was there before.
+#[test]
+fn a_rate_is_no_higher_than_what_comes_through() {
+    let (packet, capacity, length) = (1400, 1.25e6, 0.1);
+    let control = RateControl::Adaptive {
+        max: Some(12_500_000),
+        share: Share::Fair,
+    };
+    // So many epochs long others take all but this part.
+    for (epochs, left) in [(8, 0.5), (16, 0.6), (32, 0.7)] {
+        for seed in 0..10 {
+            let mut rng = Rng::new(seed);
+            let mut now = Time::ZERO;
+            let mut rate = Rate::new(control, now);
+            let mut fastest = 0.0_f64;
+            for epoch in 0..400 {
+                let pace = rate.pace().expect("it is adaptive");
+                now += Duration::from_secs_f64(length);
+                let sent = (pace * length / packet as f64) as u64;
+                let left = if epoch < epochs { left } else { 1.0 };
+                let kept = (left * capacity / pace).min(left);
+                let lost = (0..sent).filter(|_| !rng.chance(kept)).count() as u64;
+                rate.spend(sent as usize * packet);
+                rate.sample(Duration::from_millis(50));
+                rate.end_epoch(now, packet, Seen { sent, lost });
+                if epoch >= 200 {
+                    fastest = fastest.max(pace / capacity);
+                }
+            }
+            let told = std::format!("{fastest} times the link, {left} for {epochs}, seed {seed}");
+            assert!((0.8..1.4).contains(&fastest), "{told}");
+        }
+    }
+}
+
+/// Goal: beside others that keep a queue full, each packet that is lost counts, as it does to TCP.
+#[test]
+fn a_packet_that_is_lost_to_rivals_counts() {
+    // Every twentieth epoch the queue is full, and so many packets are lost.
+    let beside = |lost| {
+        let packet = 1400;
+        let mut now = Time::ZERO;
+        let control = RateControl::Adaptive {
+            max: Some(20_000_000),
+            share: Share::Fair,
+        };
+        let mut rate = Rate::new(control, now);
+        let mut sum = 0.0;
+        for epoch in 0..1000_u64 {
+            let pace = rate.pace().expect("it is adaptive");
+            let length = length_of(pace, packet);
+            now += Duration::from_secs_f64(length);
+            let sent = (pace * length / packet as f64) as u64;
+            let is_top = epoch % 20 == 19;
+            let others = match epoch {
+                0..100 => 0,
+                _ => 8_000 + 500 * (epoch % 20),
+            };
+            rate.spend(sent as usize * packet);
+            rate.sample(Duration::from_micros(1_000 + others));
+            let lost = if is_top && epoch > 100 { lost } else { 0 };
+            rate.end_epoch(now, packet, Seen { sent, lost });
+            sum += if epoch >= 500 { pace } else { 0.0 };
+        }
+        sum / 500.0
+    };
+    let (none, one) = (beside(0), beside(1));
+    assert!(one < 0.6 * none, "{one} with a packet lost, {none} without");
+    assert!(one > 1e6, "{one}");
+}
+
 #[test]
 fn a_queue_that_loses_nothing_is_kept_short_and_not_empty() {
     let run = queue(RateControl::FAIR, 1000, |_| Duration::ZERO);
