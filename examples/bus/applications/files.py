@@ -187,5 +187,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except OSError as error:
-        hint = "" if error.filename else ": is a daemon running with --bus and this address?"
+        # Another name is that of a file.
+        is_bus = error.filename in [None, sys.argv[2]]
+        hint = ": is a daemon running with --bus and this address?" if is_bus else ""
         sys.exit(f"error: {error}{hint}")

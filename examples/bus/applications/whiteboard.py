@@ -317,5 +317,7 @@ if __name__ == "__main__":
     try:
         main()
     except OSError as error:
-        hint = "" if error.filename else ": is a daemon running with --bus and this address, and is PORT free?"
+        # Another name is that of a file.
+        is_bus = error.filename in [None, *sys.argv[1].split(",")]
+        hint = ": is a daemon running with --bus and this address, and is PORT free?" if is_bus else ""
         sys.exit(f"error: {error}{hint}")
