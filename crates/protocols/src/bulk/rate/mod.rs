@@ -292,7 +292,8 @@ impl Rate {
     const ASK_EVERY_EACH: Duration = Duration::from_micros(250);
     /// The reports of many receivers are no more than one in this time.
     const HEAR_EACH: Duration = Duration::from_micros(50);
-    /// An epoch is at least this long, and two round trips.
+    /// An epoch is at least this long, and two round trips; beside rivals one, because TCP falls as
+    /// soon as it hears of a loss, and again while a queue overflows for others.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
     /// And has so many packets.
     const EPOCH_PACKETS_MIN: u64 = 16;
@@ -594,9 +595,10 @@ impl Rate {
 
     /// Whether an epoch is over: there is something to learn from.
     pub(super) fn epoch_ends(&self, now: Time, round_trip: Duration, packet: usize) -> bool {
+        let round_trips = if self.rivals.are_there() { 1 } else { 2 };
         self.adaptive
             && !self.paused
-            && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * 2)
+            && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * round_trips)
             // Of fewer packets a slow sender would never learn enough to become faster.
             && self.used >= Self::EPOCH_PACKETS_MIN * self.leaves(packet) as u64
     }

@@ -37,7 +37,7 @@ pub(super) enum Full {
 
 impl Rivals {
     /// For so many epochs without congestion it is believed that they are there.
-    const EPOCHS: u32 = 64;
+    const EPOCHS: u32 = 128;
     /// After a loss to the others the queue falls by a third: they send as windows open. If it
     /// falls below this part of what it was, they are transfers that take each other for rivals.
     const PEAK: u32 = 4;
