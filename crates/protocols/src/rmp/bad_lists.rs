@@ -152,18 +152,23 @@ fn a_list_orders_no_packets_and_names_no_more_than_there_are_indices() {
     assert!(Message::decode(&bytes).is_err(), "more than an ACK orders");
 }
 
+/// A member that waits for the list with which a group of four lets it in.
+fn newcomer(now: Time) -> Rmp {
+    let mut rmp = Rmp::new(RmpConfig::lan(), member(7), Rng::new(1), now).expect("it is valid");
+    let group = Announcement {
+        config: config(1),
+        members: (0..4).map(member).collect(),
+        heard: vec![member(7)],
+    };
+    assert!(rmp.join_by_list(now, &group));
+    rmp
+}
+
 #[test]
 fn a_list_of_longer_datagrams_than_the_newcomer_sends_does_not_let_it_in() {
     let now = Time::from_millis(1);
     for (body_max, state) in [(1432, "joining"), (1431, "operational")] {
-        let lan = RmpConfig::lan();
-        let mut rmp = Rmp::new(lan, member(7), Rng::new(1), now).expect("it is valid");
-        let group = Announcement {
-            config: config(1),
-            members: (0..4).map(member).collect(),
-            heard: vec![member(7)],
-        };
-        assert!(rmp.join_by_list(now, &group));
+        let mut rmp = newcomer(now);
         let mut list = joins();
         list.list.body_max = body_max;
         rmp.handle_datagram(now, member(0), Message::List(list).encode());
@@ -190,14 +195,7 @@ fn a_list_that_no_group_makes_does_not_let_a_newcomer_in() {
         }),
     ];
     for (what, change) in changes {
-        let lan = RmpConfig::lan();
-        let mut rmp = Rmp::new(lan, member(7), Rng::new(1), now).expect("it is valid");
-        let group = Announcement {
-            config: config(1),
-            members: (0..4).map(member).collect(),
-            heard: vec![member(7)],
-        };
-        assert!(rmp.join_by_list(now, &group));
+        let mut rmp = newcomer(now);
         let mut list = joins();
         change(&mut list);
         rmp.handle_datagram(now, member(0), Message::List(list).encode());

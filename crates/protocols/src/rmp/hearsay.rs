@@ -90,9 +90,7 @@ impl PollsTold {
         tellers.insert(teller);
         tellers.len() >= others.min(TELLERS)
     }
-}
 
-impl PollsTold {
     /// `teller` tells of one more poller. Whoever tells of ever more does not keep others from it.
     fn make_room(&mut self, teller: MemberId) {
         let alone = self

@@ -112,17 +112,15 @@ impl Tried {
     /// Of what one is higher than the other, not even this part comes through.
     const PART: f64 = 0.25;
 
-    /// What is lost at this rate for no other reason than that it is higher than `lower`, at which
-    /// as much comes through; none, if chance may have lost it.
-    fn outruns(&self, lower: &Self) -> Option<f64> {
+    /// Whether this rate loses for no other reason than that it is higher than `lower`, at which as
+    /// much comes through; not if chance may have lost it.
+    fn outruns(&self, lower: &Self) -> bool {
         let times = self.pace / lower.pace.max(1.0);
         let through = |it: &Self| it.pace * (1.0 - it.seen.loss());
         let grown = through(self) / through(lower).max(1.0);
         let excess = self.seen.loss() - lower.seen.loss();
         let by_chance = 3.0 * sqrt(self.seen.variance() + lower.seen.variance());
-        let outruns =
-            times >= Self::TIMES && grown < 1.0 + (times - 1.0) * Self::PART && excess > by_chance;
-        outruns.then_some(excess)
+        times >= Self::TIMES && grown < 1.0 + (times - 1.0) * Self::PART && excess > by_chance
     }
 }
 
@@ -444,10 +442,13 @@ impl Path {
             pace,
             seen: epoch.seen,
         };
-        let is_outrun = self
-            .tried
-            .take()
-            .is_some_and(|tried| tried.outruns(&lower).is_some());
+        let tried = self.tried.take();
+        self.note_outrun(epoch, tried.is_some_and(|tried| tried.outruns(&lower)))
+    }
+
+    /// Whether a rate outran the path, `is_outrun`: then what an epoch loses is the most that is
+    /// its own.
+    fn note_outrun(&mut self, epoch: &Epoch, is_outrun: bool) -> bool {
         if is_outrun {
             self.baseline = self.baseline.min(epoch.seen.loss());
         }
@@ -488,11 +489,9 @@ impl Path {
             seen: epoch.seen,
         };
         let before = self.tried.replace(tried);
-        let outrun = before.and_then(|before| tried.outruns(&before));
-        if outrun.is_some() {
-            self.baseline = self.baseline.min(epoch.seen.loss());
-        }
-        let queued = self.is_queued(epoch, least) || outrun.is_some();
+        let outruns = before.is_some_and(|before| tried.outruns(&before));
+        let outruns = self.note_outrun(epoch, outruns);
+        let queued = self.is_queued(epoch, least) || outruns;
         let heavy = self.is_heavy(epoch.seen, UNKNOWN);
         // A burst is lost in one epoch, and congestion in the next, too.
         let lasts = core::mem::replace(&mut self.heavy, heavy);
@@ -507,8 +506,7 @@ impl Path {
         }
         let over = self.over(epoch.seen) > 0.0 && self.excess > self.chance(epoch.seen, 0.0);
         let to_rivals = sent.has_rivals && self.is_more(epoch.seen);
-        let congested = heavy && (queued || lasts) || queued && (over || to_rivals);
-        let congested = congested || outrun.is_some();
+        let congested = outruns || heavy && (queued || lasts) || queued && (over || to_rivals);
         let mut judged = self.judged(epoch, queued, congested);
         judged.stays = self.stays(epoch, least);
         judged.suspect = heavy && judged.congestion.is_none();
