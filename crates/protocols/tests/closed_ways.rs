@@ -217,6 +217,16 @@ fn rings_live_with_several_closed_ways() {
     lives(&ring::FAMILY, 5, &[6, 11, 18]);
 }
 
+/// Members that do not get on took each other's place in turn, up to eleven times a minute, while
+/// each one's quarantine grew by itself. And two rings stayed apart for 17 s, each of a member that
+/// took a third one's word against the other ring, which the third one was in by then (three ways,
+/// seed 141).
+#[test]
+fn who_makes_way_for_others_in_a_ring_is_not_back_before_they_would_be() {
+    lives(&ring::FAMILY, 3, &[115, 141, 152]);
+    lives(&ring::FAMILY, 5, &[122, 207, 235, 250, 265, 287]);
+}
+
 /// Each host is closed to the next one in the list: no token pass arrives by itself. With loss
 /// such a group changed up to 21 times a minute. And a host that only one of the others hears: 8
 /// times in the first.

@@ -7,7 +7,8 @@
 //! - **Quarantine**: who was excluded is not let in for a time, longer if it happens again soon; a
 //!   member that was well for a while is spared that once, and the same failure counts once. If a
 //!   member was excluded because it had given us up, it ends when that one hears us again. If it
-//!   was excluded on the word of another member alone, the witness, it ends when that one is gone.
+//!   was excluded on the word of another member alone, the witness, it ends when that one is gone,
+//!   or is together with it again.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes
 //!   of one name do is in [`namesakes`](super::namesakes).
 //!
@@ -72,6 +73,9 @@ pub struct Peers {
 const HEARD_FOR: Duration = Duration::from_millis(300);
 /// How long a stranger must say that it hears others of us before that counts as evidence.
 const HINTED_FOR: Duration = Duration::from_secs(1);
+/// How long a witness must say that it is together with whom it wanted out: one that does not get
+/// on with it may be for a moment.
+const TOGETHER_FOR: Duration = Duration::from_secs(1);
 /// The most members whose evidence is told.
 const HEARD_TOLD: usize = 64;
 /// Another member's word raises the counter of this member's next configuration by no more. No
@@ -198,6 +202,17 @@ impl Peers {
         begins
     }
 
+    /// `member`, whose quarantine begins now, made way for those of `others` that were let in a
+    /// moment ago. Two that do not get on would take each other's place again and again, each with
+    /// a quarantine that is still short: that of `member` lasts for at least as long as the next
+    /// one of any of them.
+    pub fn made_way(&mut self, now: Time, member: MemberId, others: &[MemberId], lengths: Lengths) {
+        let next = |it: &MemberId| self.quarantine.next_of_newcomer(now, *it, lengths);
+        if let Some(length) = others.iter().filter_map(next).max() {
+            self.quarantine.lengthen(member, length);
+        }
+    }
+
     /// The quarantine of `member`, which begins now, only answers that it has given us up.
     pub fn gave_us_up(&mut self, member: MemberId) {
         self.quarantine.mark_answer(member);
@@ -255,6 +270,12 @@ impl Peers {
         if is_gone && !here(witness) {
             self.quarantine.end(now, member);
         }
+    }
+
+    /// `witness` says that it is in a configuration of `members`. Once it has said so for a second,
+    /// it bears witness against none of them: what it saw is no longer so.
+    pub fn is_together(&mut self, now: Time, witness: MemberId, members: &[MemberId]) {
+        self.quarantine.take_back(now, witness, members);
     }
 
     /// The quarantine of `member`, which begins now, lasts for `longest`, unless somebody
@@ -381,6 +402,8 @@ struct Delay {
     answers: bool,
     /// On whose word alone it began.
     witness: Option<MemberId>,
+    /// Since when that one says that it is in a configuration with the member.
+    together: Option<Time>,
 }
 
 impl Delay {
@@ -400,6 +423,7 @@ impl Delay {
             same: false,
             answers: false,
             witness: None,
+            together: None,
         }
     }
 
@@ -412,7 +436,7 @@ impl Delay {
     /// spare it.
     fn next(&self, now: Time, lengths: Lengths) -> Self {
         let Lengths { min, max, growth } = lengths;
-        if now.since(self.until) >= self.length * Self::REMEMBERED {
+        if !self.is_remembered(now) {
             return Self::first(now, min);
         }
         if self.same {
@@ -421,14 +445,24 @@ impl Delay {
                 ..Self::first(now, self.length)
             };
         }
-        let well = self.well.map_or(Duration::ZERO, |since| now.since(since));
-        if self.spared || well < min * Self::SOON {
+        if self.spared || !self.is_well(now, min) {
             return Self::first(now, (self.length * growth).min(max));
         }
         Self {
             spared: true,
             ..Self::first(now, self.length)
         }
+    }
+
+    /// Whether the member has been well for long enough, with `min` for the shortest delay.
+    fn is_well(&self, now: Time, min: Duration) -> bool {
+        let is_long = |since| now.since(since) >= min * Self::SOON;
+        self.well.is_some_and(is_long)
+    }
+
+    /// Whether one that follows now does so soon.
+    fn is_remembered(&self, now: Time) -> bool {
+        now.since(self.until) < self.length * Self::REMEMBERED
     }
 }
 
@@ -480,6 +514,22 @@ impl Delays {
         Some(delay.begun)
     }
 
+    /// How long the next delay of `member` is, if the last one is remembered and the member is not
+    /// well since.
+    fn next_of_newcomer(&self, now: Time, member: MemberId, lengths: Lengths) -> Option<Duration> {
+        let last = self.delays.get(&member)?;
+        let is_newcomer = last.is_remembered(now) && !last.is_well(now, lengths.min);
+        is_newcomer.then(|| last.length.saturating_mul(lengths.growth).min(lengths.max))
+    }
+
+    /// The delay of `member` lasts for `length`, if that is longer.
+    fn lengthen(&mut self, member: MemberId, length: Duration) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.length = delay.length.max(length);
+            delay.until = delay.until.max(delay.begun + length);
+        }
+    }
+
     /// The delay of `member` only answers what the member has done.
     fn mark_answer(&mut self, member: MemberId) {
         if let Some(delay) = self.delays.get_mut(&member) {
@@ -498,6 +548,22 @@ impl Delays {
     fn word_of(&self, now: Time, member: MemberId) -> Option<MemberId> {
         let delay = self.delays.get(&member).filter(|it| now < it.until)?;
         delay.witness
+    }
+
+    /// `witness` has these members with it: their delays on its word alone end once it has had them
+    /// for a second.
+    fn take_back(&mut self, now: Time, witness: MemberId, members: &[MemberId]) {
+        let on_its_word = |it: &&mut Delay| now < it.until && it.witness == Some(witness);
+        for (member, delay) in &mut self.delays {
+            let Some(delay) = Some(delay).filter(on_its_word) else {
+                continue;
+            };
+            let since = delay.together.unwrap_or(now);
+            delay.together = members.contains(member).then_some(since);
+            if delay.together.is_some() && now.since(since) >= TOGETHER_FOR {
+                delay.until = now;
+            }
+        }
     }
 
     /// Whether anybody is delayed now on the word of `witness`.
@@ -634,6 +700,52 @@ mod tests {
         let again = Time::from_millis(32_000);
         assert!(peers.quarantine(again, excluded, lengths));
         assert!(!ends(&mut peers, 40_000, false));
+    }
+
+    #[test]
+    fn a_quarantine_on_the_word_of_a_witness_ends_once_that_one_is_together_with_the_excluded() {
+        let (excluded, witness, other) = (member(1), member(2), member(3));
+        let mut peers = Peers::default();
+        let long = Lengths {
+            min: Duration::from_secs(30),
+            ..LENGTHS
+        };
+        for it in [excluded, other] {
+            assert!(peers.quarantine(Time::ZERO, it, long));
+        }
+        peers.took_word(Time::ZERO, excluded, witness);
+        let (both, alone) = ([witness, excluded, other], [witness, other]);
+        let mut ends = |millis, says: MemberId, members: &[MemberId]| {
+            let now = Time::from_millis(millis);
+            peers.is_together(now, says, members);
+            assert!(peers.is_quarantined(now, other), "not on its word");
+            !peers.is_quarantined(now, excluded)
+        };
+        assert!(!ends(1_000, witness, &both) && !ends(1_999, witness, &both));
+        assert!(!ends(2_000, other, &both), "it is not the witness");
+        assert!(!ends(2_500, witness, &alone), "it did not last");
+        assert!(!ends(3_000, witness, &both) && !ends(3_999, witness, &both));
+        assert!(ends(4_000, witness, &both));
+    }
+
+    #[test]
+    fn who_makes_way_for_a_newcomer_waits_as_long_as_that_one_would_next() {
+        let (one, two, well) = (member(1), member(2), member(3));
+        let mut peers = Peers::default();
+        let length = |peers: &Peers, it| peers.quarantine.delays[&it].length.as_millis();
+        let mut out = |millis, out, within: &[MemberId]| {
+            let now = Time::from_millis(millis);
+            assert!(peers.quarantine(now, out, LENGTHS));
+            peers.made_way(now, out, within, LENGTHS);
+            peers.note_well(now, within);
+            length(&peers, out)
+        };
+        assert_eq!(out(0, one, &[two, well]), 300, "nobody was let in");
+        assert_eq!(out(400, two, &[one, well]), 1_200);
+        assert_eq!(out(1_700, one, &[two, well]), 4_800);
+        assert_eq!(out(6_600, two, &[one, well]), 19_200);
+        // The newcomer has been well for a while: this is another matter.
+        assert_eq!(out(9_100, well, &[one]), 300);
     }
 
     const LENGTHS: Lengths = Lengths {

@@ -570,9 +570,11 @@ impl Ring {
     }
 
     /// The next ring is without those that were given up: all of its members quarantine them, those
-    /// too that the commit token reaches before they have heard that all agree. Who was given up
-    /// because others did, and was not heard here either, is probed from here, too: its way to this
-    /// member may be the only one that is closed, and nobody else would see it open.
+    /// too that the commit token reaches before they have heard that all agree. Who talks, or was
+    /// given up by a newcomer, made way for newcomers; who is silent may have stopped by chance
+    /// while they were let in. Who was given up because others did, and was not heard here either,
+    /// is probed from here, too: its way to this member may be the only one that is closed, and
+    /// nobody else would see it open.
     pub(super) fn quarantine_excluded(&mut self, now: Time) {
         let lengths = self.config.quarantines();
         let gather = self.state.expect_gather();
@@ -586,12 +588,16 @@ impl Ring {
             if begins && accuses {
                 self.peers.gave_us_up(*excluded);
             }
-            let witness = gather.told.get(excluded);
-            let witness = witness.filter(|_| !self.probes.asks(*excluded));
+            let told = gather.told.get(excluded).copied();
+            let witness = told.filter(|_| !self.probes.asks(*excluded));
             if let Some(witness) = witness.filter(|_| begins) {
-                self.peers.took_word(now, *excluded, *witness);
+                self.peers.took_word(now, *excluded, witness);
             }
             let heard = accuses || gather.joins.contains_key(excluded);
+            if begins {
+                let others = if heard { &members[..] } else { told.as_slice() };
+                self.peers.made_way(now, *excluded, others, lengths);
+            }
             if !heard && gather.proc.contains(excluded) {
                 unheard.push(*excluded);
             }

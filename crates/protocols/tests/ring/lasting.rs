@@ -224,6 +224,14 @@ fn a_member_that_two_others_want_does_not_go_to_and_fro_between_them() {
     assert_eq!(swarm.run_seed(8_003_574).violations, Vec::<String>::new());
 }
 
+/// One way is closed, and goes unnoticed until a token is lost a minute later. Then the members at
+/// its ends took each other's place in the ring, seven times in ten seconds.
+#[test]
+fn the_members_at_the_ends_of_a_closed_way_take_each_others_place_seldom() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    assert_eq!(swarm.run_seed(50_000_462).violations, Vec::<String>::new());
+}
+
 /// The way from one member to another is closed; a third one follows the word of one of them, which
 /// leaves for good. Two members and one stayed apart for as long as the quarantines lasted, up to a
 /// minute.
