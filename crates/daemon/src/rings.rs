@@ -622,42 +622,115 @@ impl Protocol for Labelled {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+    use std::time::Instant;
+
+    use groupcast_core::status::Figure;
 
     use super::*;
     use crate::config::{Listen, Options, RingOptions};
 
-    /// A ring has turns only when it is due, which may be seldom.
-    #[test]
-    fn the_time_between_the_turns_of_a_ring_is_no_scheduling_gap() {
+    /// The configuration of a daemon with one ring, at addresses that end so.
+    fn config_of(name: &str, last: u8) -> Config {
         let port = || {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             socket.local_addr().unwrap().port()
         };
         let address = |last| SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, last), port());
         let options = Options {
-            name: Some("gaps".into()),
+            name: Some(name.into()),
             listen: Some(Listen {
                 ip: Ipv4Addr::LOCALHOST.into(),
                 port: Some(port()),
             }),
-            multicast: Some(address(93)),
-            socket: Some(std::env::temp_dir().join("gc-gaps")),
+            multicast: Some(address(last)),
+            socket: Some(std::env::temp_dir().join(format!("gc-{name}"))),
             insecure: Some(true),
             rings: Some(vec![RingOptions {
                 top: "wb.cb".into(),
-                multicast: address(94),
+                multicast: address(last + 1),
                 settings: std::collections::BTreeMap::new(),
             }]),
             ..Options::default()
         };
-        let config = Config::build(None, options).unwrap();
+        Config::build(None, options).unwrap()
+    }
+
+    /// A ring that has just been joined, and what wakes it.
+    fn joined(name: &str, last: u8) -> (Ring, mio::Poll) {
+        let config = config_of(name, last);
         let keys = Keys::load(&config).unwrap();
         let poll = mio::Poll::new().unwrap();
         let mut ring = Ring::new(&config, config.rings[0].clone(), 0).unwrap();
-        assert!(
-            ring.join(Time::ZERO, "gaps", &keys, poll.registry())
-                .unwrap()
-        );
+        let joined = ring.join(Time::ZERO, name, &keys, poll.registry());
+        assert!(joined.unwrap());
+        (ring, poll)
+    }
+
+    /// The clients have no time for what waits; it is handed over when the stay ends, and would
+    /// never be otherwise.
+    #[test]
+    fn of_a_ring_that_is_not_left_in_time_clients_get_all_that_waits() {
+        const MESSAGES: usize = 20;
+        let (mut ring, _poll) = joined("in-time", 98);
+        let deliveries = |event: &Event| usize::from(matches!(event, Event::Deliver(_)));
+        let begun = Instant::now();
+        let mut submitted = 0;
+        // Those of the first are taken: then the ring is there.
+        let mut taken = 0;
+        while taken == 0 {
+            assert!(
+                begun.elapsed() < Duration::from_secs(30),
+                "no message comes"
+            );
+            if submitted == 0 {
+                let payload = Bytes::from_static(b"first");
+                submitted = usize::from(ring.submit(Service::Agreed, payload).is_ok());
+            }
+            ring.turn(Time::ZERO, true, |event, _| {
+                taken += deliveries(&event);
+                true
+            })
+            .unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for _ in 0..MESSAGES {
+            let payload = Bytes::from_static(b"waits");
+            ring.submit(Service::Agreed, payload).unwrap();
+        }
+        let nobody = |_: Event, _: &mut dyn FnMut(&Observation)| panic!("there is no time");
+        let figure = |ring: &Ring, name: &str| {
+            let figures = ring.status().unwrap().group.figures;
+            let found = figures.iter().find(|(it, _)| *it == name);
+            found.expect("the ring has it").1
+        };
+        let all_came = |ring: &Ring| {
+            figure(ring, "queued") == Figure::Number(0)
+                && figure(ring, "held") == figure(ring, "high")
+        };
+        while !all_came(&ring) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "not all come");
+            ring.turn(Time::ZERO, false, nobody).unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ring.leave(Time::ZERO, true);
+        let max = ring.leave_max();
+        let before = Time::ZERO + (max - Duration::from_millis(1));
+        ring.turn(before, false, nobody).unwrap();
+        assert!(!ring.is_out(), "it may still be left");
+        let mut got = 0;
+        let news = ring.turn(Time::ZERO + max, false, |event, _| {
+            got += deliveries(&event);
+            false
+        });
+        assert!(matches!(news.unwrap()[..], [.., RingNews::Left]));
+        assert!(ring.is_out());
+        assert_eq!(got, MESSAGES);
+    }
+
+    /// A ring has turns only when it is due, which may be seldom.
+    #[test]
+    fn the_time_between_the_turns_of_a_ring_is_no_scheduling_gap() {
+        let (mut ring, _poll) = joined("gaps", 93);
         for _ in 0..2 {
             ring.wake();
             ring.turn(Time::ZERO, true, |_, _| true).unwrap();
