@@ -108,11 +108,16 @@ fn subscribe(name: &str) -> JoinHandle<()> {
     stream.write_all(&bytes).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     std::thread::spawn(move || {
-        let (mut bytes, mut got) = (vec![0; 1 << 20], 0);
+        // The reason stands in its last frame.
+        let (mut bytes, mut got, mut len_before) = (vec![0; 1 << 20], 0, 0);
         while got < LEN {
             let len = stream.read(&mut bytes).unwrap();
-            assert!(len > 0, "the daemon has ended the connection");
+            if len == 0 {
+                let last = String::from_utf8_lossy(&bytes[..len_before]);
+                panic!("the daemon has ended the connection: {last:?}");
+            }
             got += len;
+            len_before = len;
         }
     })
 }
@@ -153,15 +158,10 @@ struct Member {
 }
 
 impl Member {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, request: &ClientFrame) -> Self {
         let mut stream = connect(name);
         let mut bytes = Vec::new();
-        let request = BusRequest::Accept {
-            group: "*.x".into(),
-            pattern: "*".into(),
-            ring: false,
-        };
-        ClientFrame::Bus { token: 1, request }.encode(&mut bytes);
+        request.encode(&mut bytes);
         stream.write_all(&bytes).unwrap();
         stream.set_nonblocking(true).unwrap();
         Self {
@@ -175,7 +175,10 @@ impl Member {
     /// Reads what there is.
     fn read(&mut self) {
         while let Ok(len) = self.stream.read(self.decoder.space()) {
-            assert!(len > 0, "the daemon has ended the connection");
+            assert!(
+                len > 0,
+                "the daemon has ended the connection without a reason"
+            );
             self.decoder.filled(len);
             while let Some(raw) = self.decoder.next_frame().unwrap() {
                 match DaemonFrame::decode(raw).unwrap() {
@@ -183,11 +186,31 @@ impl Member {
                         result.unwrap();
                         self.is_in = true;
                     }
+                    Some(DaemonFrame::View(_)) => self.is_in = true,
                     Some(DaemonFrame::Message(_)) => self.messages += 1,
+                    Some(DaemonFrame::Disconnected { code, text }) => panic!("{code:?}: {text}"),
+                    Some(DaemonFrame::Refused { code, text }) => panic!("{code:?}: {text}"),
                     _ => {}
                 }
             }
         }
+    }
+}
+
+/// So many clients that have made a request each, by their numbers, and are in groups by it.
+fn crowd(name: &str, count: usize, request: impl Fn(usize) -> ClientFrame) -> Vec<Member> {
+    let mut crowd: Vec<_> = (0..count)
+        .map(|number| Member::new(name, &request(number)))
+        .collect();
+    read_until(&mut crowd, "all are in", |it| it.is_in);
+    crowd
+}
+
+fn read_until(crowd: &mut [Member], what: &str, is_done: fn(&Member) -> bool) {
+    let begun = Instant::now();
+    while !crowd.iter().all(is_done) {
+        assert!(begun.elapsed() < LIMIT, "{what}");
+        crowd.iter_mut().for_each(Member::read);
     }
 }
 
@@ -200,15 +223,14 @@ fn messages_to_a_hundred_groups_of_many_clients_keep_no_turn_busy_for_long() {
     const MESSAGES: usize = 60;
     let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 89), free_port());
     let (stop, thread) = run("crowd", multicast);
-    let mut crowd: Vec<_> = (0..CLIENTS).map(|_| Member::new("crowd")).collect();
-    let begun = Instant::now();
-    let mut read_until = |what: &str, is_done: fn(&Member) -> bool| {
-        while !crowd.iter().all(is_done) {
-            assert!(begun.elapsed() < LIMIT, "{what}");
-            crowd.iter_mut().for_each(Member::read);
-        }
-    };
-    read_until("all are in", |it| it.is_in);
+    let mut crowd = crowd("crowd", CLIENTS, |_| {
+        let request = BusRequest::Accept {
+            group: "*.x".into(),
+            pattern: "*".into(),
+            ring: false,
+        };
+        ClientFrame::Bus { token: 1, request }
+    });
     let mut publisher = connect("crowd");
     let names: Vec<String> = (0..GROUPS).map(|it| format!("g{it}.x")).collect();
     let mut bytes = Vec::new();
@@ -219,10 +241,49 @@ fn messages_to_a_hundred_groups_of_many_clients_keep_no_turn_busy_for_long() {
         bytes.extend_from_slice(b"hello");
     }
     publisher.write_all(&bytes).unwrap();
-    read_until("all have all messages", |it| it.messages == MESSAGES);
+    read_until(&mut crowd, "all have all messages", |it| {
+        it.messages == MESSAGES
+    });
     stop.stop();
     let longest = thread.join().unwrap();
     println!("the longest turn took {longest:?}");
     std::fs::remove_file(path("crowd.ndjson")).unwrap();
+    assert!(longest < TURN_MAX, "a turn took {longest:?}");
+}
+
+/// They end while they are given messages: the daemon finds that of some as it reads them, and of
+/// others as it writes to them.
+#[test]
+fn a_thousand_clients_that_end_at_once_keep_no_turn_busy_for_long() {
+    const CLIENTS: usize = 1_000;
+    const GROUPS: usize = 20;
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 88), free_port());
+    let (stop, thread) = run("ends", multicast);
+    let names: Vec<String> = (0..GROUPS).map(|it| format!("g{it}")).collect();
+    let crowd = crowd("ends", CLIENTS, |number| ClientFrame::Join {
+        group: names[number % GROUPS].clone(),
+        discard_own: false,
+        ring: false,
+    });
+    let mut publisher = connect("ends");
+    let names: Vec<_> = names.iter().map(String::as_str).collect();
+    let mut publish = |number| {
+        let mut bytes = Vec::new();
+        encode_publish_head(&mut bytes, number, Service::Agreed, &names, 5);
+        bytes.extend_from_slice(b"hello");
+        publisher.write_all(&bytes).unwrap();
+    };
+    for number in 1..=20 {
+        publish(number);
+    }
+    drop(crowd);
+    for number in 21..=200 {
+        publish(number);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    stop.stop();
+    let longest = thread.join().unwrap();
+    println!("the longest turn took {longest:?}");
+    std::fs::remove_file(path("ends.ndjson")).unwrap();
     assert!(longest < TURN_MAX, "a turn took {longest:?}");
 }
