@@ -18,7 +18,7 @@
 mod shares;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
@@ -276,9 +276,15 @@ impl Clients {
             left = left.saturating_sub(self.write(now, id, engine));
         }
         while let Some(id) = engine.poll_close() {
-            if let Some(stream) = self.forget(now, id) {
-                self.lingering.add(now, id, stream);
+            let Some(mut stream) = self.forget(now, id) else {
+                continue;
+            };
+            if stream.has_unsent()
+                && let Err(error) = stream.watch_room(&self.registry, token_of(id), true)
+            {
+                tracing::warn!("cannot wait for a client: {error}");
             }
+            self.lingering.add(now, id, stream);
         }
         self.lingering.handle_timeout(now);
     }
@@ -344,6 +350,16 @@ impl Clients {
         self.calls
     }
 
+    /// Whether there are connections that this side has ended and the other side has not.
+    pub(crate) fn are_lingering(&self) -> bool {
+        self.lingering.count() > 0
+    }
+
+    /// Goes on with those connections, whatever woke the caller.
+    pub(crate) fn go_on_lingering(&mut self, now: Time) {
+        self.lingering.go_on(now);
+    }
+
     /// How many connections there are, lingering ones included.
     pub(crate) fn count(&self) -> usize {
         self.streams.len() + self.lingering.count()
@@ -395,21 +411,20 @@ impl Clients {
 
     fn admit(&mut self, now: Time, mut stream: Stream, engine: &mut Engine) {
         let Some(id) = engine.connected_of(now, stream.transport(), stream.user()) else {
+            // Nothing is kept for it: a socket that is new has room for a few bytes.
+            let _ = stream.write(&engine.answer_if_full());
+            stream.end_output();
             return;
         };
-        match stream.register(&self.registry, token_of(id)) {
-            Ok(()) => {
-                if stream.has_unread() {
-                    self.readable.push(id);
-                }
-                self.rests.connected(id);
-                self.streams.insert(id, stream);
-            }
-            Err(error) => {
-                tracing::warn!("cannot wait for a client: {error}");
-                engine.closed(now, id);
-            }
+        if let Err(error) = stream.register(&self.registry, token_of(id)) {
+            // Its last word is written without waiting for it.
+            let text = format!("the system cannot wait for this client: {error}");
+            engine.give_up(now, id, text);
+        } else if stream.has_unread() {
+            self.readable.push(id);
         }
+        self.rests.connected(id);
+        self.streams.insert(id, stream);
     }
 
     /// The other side has ended the connection, or it has failed.

@@ -31,7 +31,7 @@ use mio::{Interest, Token};
 use serde_json::Value;
 
 use self::answering::Answering;
-use self::leaving::{FAREWELL, RunPhase};
+use self::leaving::{FAREWELL, RunPhase, STOPPING};
 use self::observe::submit;
 use crate::backlog::Backlog;
 use crate::bimodal::Bimodal;
@@ -265,19 +265,13 @@ impl Daemon {
             match self.turn() {
                 Ok(true) => {}
                 Ok(false) => break Ok(()),
-                Err(error) => {
-                    let now = self.endpoint.now();
-                    self.engine.stop(now, &error.to_string());
-                    self.clients.give_output(now, &mut self.engine);
-                    // One call writes a share to each client: the reason may stand behind several
-                    // shares.
-                    while self.clients.has_output() && self.endpoint.now() < now + FAREWELL {
-                        self.clients.give_output(now, &mut self.engine);
-                    }
-                    break Err(error);
-                }
+                Err(error) => break Err(error),
             }
         };
+        match &result {
+            Ok(()) => self.say_last(STOPPING),
+            Err(error) => self.say_last(&error.to_string()),
+        }
         if let Some(history) = &self.history {
             history.finish();
         }

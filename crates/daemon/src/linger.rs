@@ -7,9 +7,13 @@
 //!
 //! What comes under TLS is dropped as it comes: to open it would take a processor, and most of a
 //! record need not be payload.
+//!
+//! The engine is done with a connection when its last frame is taken. Under TLS, and as text of the
+//! bus, that frame may still wait for room in the socket: then the connection ends when the socket
+//! has it, whatever kind of socket it is.
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Read as _};
+use std::io::{ErrorKind, Write as _};
 use std::time::Duration;
 
 use groupcast_core::Time;
@@ -26,42 +30,90 @@ const SHARE: usize = 256 << 10;
 /// A read counts as so many bytes at least.
 const READ_COST: usize = 4 << 10;
 
-/// The lingering connections, each with its deadline.
+/// The lingering connections.
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
-    streams: BTreeMap<ClientId, (Time, Stream)>,
+    streams: BTreeMap<ClientId, Ended>,
+}
+
+/// A connection that this side has ended.
+#[derive(Debug)]
+struct Ended {
+    /// When it is reset.
+    deadline: Time,
+    stream: Stream,
+    /// The last bytes for the other side wait for room in the socket.
+    has_unsent: bool,
 }
 
 impl Lingering {
-    /// This side has ended the connection.
-    pub(crate) fn add(&mut self, now: Time, id: ClientId, mut stream: Stream) {
-        if !stream.end_output() {
-            return;
+    /// This side has ended the connection. If bytes wait for room in its socket, the caller wakes
+    /// it when there is some.
+    pub(crate) fn add(&mut self, now: Time, id: ClientId, stream: Stream) {
+        let has_unsent = stream.has_unsent();
+        let ended = Ended {
+            deadline: now + WITHIN,
+            stream,
+            has_unsent,
+        };
+        match has_unsent {
+            true => _ = self.streams.insert(id, ended),
+            false => self.shut(id, ended),
         }
-        self.streams
-            .insert(id, (now + WITHIN, stream.into_socket()));
-        self.read(id);
         if self.streams.len() > COUNT_MAX {
             self.streams.pop_first();
         }
     }
 
+    /// The socket has all bytes for the other side.
+    fn shut(&mut self, id: ClientId, mut ended: Ended) {
+        if !ended.stream.end_output() {
+            return;
+        }
+        ended.stream = ended.stream.into_socket();
+        ended.has_unsent = false;
+        self.streams.insert(id, ended);
+        self.read(id);
+    }
+
     /// The socket of `id` is ready; returns false if it does not linger.
     pub(crate) fn handle_ready(&mut self, id: ClientId) -> bool {
-        let known = self.streams.contains_key(&id);
-        if known {
+        let Some(ended) = self.streams.get_mut(&id) else {
+            return false;
+        };
+        if !ended.has_unsent {
             self.read(id);
+            return true;
         }
-        known
+        match ended.stream.flush() {
+            // The other side may write before it reads.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.read(id),
+            sent => {
+                let ended = self.streams.remove(&id);
+                if let Some(ended) = ended.filter(|_| sent.is_ok()) {
+                    self.shut(id, ended);
+                }
+            }
+        }
+        true
+    }
+
+    /// Goes on with all of them.
+    pub(crate) fn go_on(&mut self, now: Time) {
+        let ids: Vec<ClientId> = self.streams.keys().copied().collect();
+        for id in ids {
+            self.handle_ready(id);
+        }
+        self.handle_timeout(now);
     }
 
     /// Resets the connections whose other side has not ended in time.
     pub(crate) fn handle_timeout(&mut self, now: Time) {
-        self.streams.retain(|_, (end, _)| *end > now);
+        self.streams.retain(|_, ended| ended.deadline > now);
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
-        self.streams.values().map(|(end, _)| *end).min()
+        self.streams.values().map(|ended| ended.deadline).min()
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -71,13 +123,15 @@ impl Lingering {
     /// Drops the bytes that the other side has sent. A client that sends more than [`SHARE`] is
     /// reset: it does not read.
     fn read(&mut self, id: ClientId) {
-        let Some((_, stream)) = self.streams.get_mut(&id) else {
+        let Some(ended) = self.streams.get_mut(&id) else {
             return;
         };
         let mut dropped = [0; 16 << 10];
         let mut len = 0;
         while len < SHARE {
-            match stream.read(&mut dropped) {
+            match ended.stream.read_raw(&mut dropped) {
+                // It may have ended its side alone, and still read.
+                Ok(0) if ended.has_unsent => return,
                 Ok(0) => break,
                 Ok(read) => len += read.max(READ_COST),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -91,7 +145,6 @@ impl Lingering {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
     use std::net::TcpStream as StdTcpStream;
 
     use groupcast_tls::{Server, ServerFiles};

@@ -126,6 +126,17 @@ impl Stream {
         }
     }
 
+    /// Reads what comes as it comes: what is under TLS is not opened, and text is not understood.
+    /// Nothing is [read](Read) after it.
+    pub(crate) fn read_raw(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(stream) => stream.read(bytes),
+            Self::Tcp(stream) => stream.read(bytes),
+            Self::Tls(stream) => stream.socket_mut().read(bytes),
+            Self::Bus(stream) => stream.socket_mut().read_raw(bytes),
+        }
+    }
+
     /// Registers for events when there is something to read.
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {

@@ -169,7 +169,14 @@ impl Clients {
             Ok(drained) => drained,
             Err(error) => {
                 tracing::debug!("{id:?}: {error}");
-                self.end(now, id, engine);
+                self.forget(now, id);
+                match error.kind() {
+                    // The other side has done nothing.
+                    ErrorKind::InvalidData => {
+                        engine.failed(now, id, &format!("its output makes no sense: {error}"));
+                    }
+                    _ => engine.closed(now, id),
+                }
                 return END_COST;
             }
         };
@@ -199,8 +206,11 @@ impl Clients {
                 self.blocked.remove(&id);
             }
             Err(error) => {
-                tracing::warn!("cannot wait for a client: {error}");
-                self.end(now, id, engine);
+                // Its socket is full, so there is no telling it.
+                self.forget(now, id);
+                let text = format!("the system cannot wait for this client: {error}");
+                engine.failed(now, id, &text);
+                return cost + END_COST;
             }
         }
         cost

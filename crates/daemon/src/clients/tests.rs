@@ -4,14 +4,16 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
 
 use bytes::Bytes;
 use groupcast_core::{Delivery, Event, Incarnation, MemberId, MessageId, NodeId, Service};
 use groupcast_session::EngineConfig;
 use groupcast_session::frame::{
-    BusRequest, ClientFrame, ClientKind, FEATURES, Hello, MAGIC, VERSION,
+    BusRequest, ClientFrame, ClientKind, DaemonFrame, FEATURES, FRAME_MAX, FrameDecoder, Hello,
+    MAGIC, VERSION,
 };
-use groupcast_session::groups::{Carrier, Question};
+use groupcast_session::groups::{Carrier, Fact, Question};
 
 use super::shares::{
     END_COST, LONG_PART, PART_REST_MAX, PATTERN_REST, REQUEST_COST, REQUEST_REST, REQUESTS_FREE,
@@ -577,17 +579,168 @@ fn the_reason_of_an_expulsion_arrives_over_tcp() {
     assert!(text.contains("a frame of no bytes"), "{}", all.len());
 }
 
+/// Clients and a listener for the bus at `path`.
+fn with_bus(registry: &Registry, directory: &Path) -> (Clients, PathBuf) {
+    let bus_path = directory.join("bus");
+    let mut clients = Clients::open(registry, &directory.join("socket"), None).unwrap();
+    let bus = BusAcceptor::open(&BusAddress::Unix(bus_path.clone()), None).unwrap();
+    clients.listen_for_bus(vec![bus], None, None).unwrap();
+    (clients, bus_path)
+}
+
+/// The engine is done with it when its last frame is text that waits for room in the socket.
+#[test]
+fn the_reason_of_an_expulsion_is_not_lost_where_text_of_the_bus_waits() {
+    let directory = std::env::temp_dir().join(format!("gc-last-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let poll = mio::Poll::new().unwrap();
+    let (mut clients, bus_path) = with_bus(poll.registry(), &directory);
+    let (mut engine, mut now) = (engine(), Time::ZERO);
+    let mut client = StdUnixStream::connect(bus_path).unwrap();
+    clients.accept_at = Some(now);
+    let ready = Readiness {
+        writable: true,
+        ..READABLE
+    };
+    let turn = |clients: &mut Clients, engine: &mut Engine, now: &mut Time| {
+        clients.take_input(*now, engine);
+        if let Some(id) = clients.streams.keys().next().copied() {
+            clients.handle_ready(*now, token_of(id), ready);
+        }
+        clients.give_output(*now, engine);
+        *now += Duration::from_millis(1);
+    };
+    while engine.counters().clients_accepted == 0 {
+        turn(&mut clients, &mut engine, &mut now);
+    }
+    let id = *clients.streams.keys().next().unwrap();
+    // It does not read, and asks for what fills its socket.
+    client.set_nonblocking(true).unwrap();
+    while !clients.blocked.contains(&id) {
+        let _ = client.write(b"help\nhelp\nhelp\n");
+        turn(&mut clients, &mut engine, &mut now);
+    }
+    engine.stop(now, "the last word");
+    while !clients.streams.is_empty() {
+        turn(&mut clients, &mut engine, &mut now);
+    }
+    assert_eq!(clients.count(), 1, "it lingers");
+    let mut told = Vec::new();
+    let ends = |told: &mut Vec<u8>| {
+        let mut bytes = [0; 1 << 16];
+        match (&client).read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(len) => told.extend_from_slice(&bytes[..len]),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        false
+    };
+    while !ends(&mut told) {
+        clients.handle_ready(now, token_of(id), ready);
+    }
+    let told = String::from_utf8(told).unwrap();
+    let last = told.lines().next_back();
+    assert_eq!(last, Some("closed stopping the last word"));
+    assert_eq!(clients.count(), 0);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// What a client reads until its connection ends: of its last frame the text.
+fn last_word(mut client: StdUnixStream) -> Option<String> {
+    let (mut bytes, mut decoder) = (Vec::new(), FrameDecoder::new(FRAME_MAX));
+    // Where the daemon has not read what it sent, the end is an error.
+    let _ = client.read_to_end(&mut bytes);
+    let mut rest = &bytes[..];
+    let mut last = None;
+    loop {
+        while let Some(raw) = decoder.next_frame().unwrap() {
+            last = match DaemonFrame::decode(raw).unwrap() {
+                Some(
+                    DaemonFrame::Refused { text, .. } | DaemonFrame::Disconnected { text, .. },
+                ) => Some(text),
+                _ => None,
+            };
+        }
+        if rest.is_empty() {
+            return last;
+        }
+        let len = rest.read(decoder.space()).unwrap();
+        decoder.filled(len);
+    }
+}
+
+#[test]
+fn who_is_one_too_many_even_to_be_refused_in_turn_is_told_and_so_is_the_log() {
+    let path = std::env::temp_dir().join(format!("gc-many-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let mut engine = engine_of(EngineConfig {
+        clients_max: 1,
+        ..EngineConfig::default()
+    });
+    let now = Time::ZERO;
+    let mut streams: Vec<_> = (0..REFUSED_MAX + 2)
+        .map(|_| {
+            let mut stream = StdUnixStream::connect(&path).unwrap();
+            stream.write_all(&hello()).unwrap();
+            stream
+        })
+        .collect();
+    while engine.counters().clients_refused <= REFUSED_MAX as u64 {
+        clients.accept_at = Some(now);
+        clients.take_input(now, &mut engine);
+    }
+    assert_eq!(clients.count(), REFUSED_MAX + 1);
+    let told = last_word(streams.pop().unwrap()).expect("a reason");
+    assert!(
+        told.contains("has 1 clients, as many as it takes"),
+        "{told}"
+    );
+    let facts = std::iter::from_fn(|| engine.poll_fact());
+    let refused = facts.filter(|fact| matches!(fact, Fact::Refused { .. }));
+    assert_eq!(refused.count(), REFUSED_MAX + 1);
+}
+
+/// The system has no room for it in the poll.
+#[test]
+fn whom_the_daemon_cannot_wait_for_is_told_and_so_is_the_log() {
+    let path = std::env::temp_dir().join(format!("gc-unwatched-{}", std::process::id()));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let (mut engine, now) = (engine(), Time::ZERO);
+    let client = StdUnixStream::connect(&path).unwrap();
+    let stream = loop {
+        if let Some(Ok(stream)) = clients.accept_one() {
+            break stream;
+        }
+    };
+    let Stream::Unix(socket) = &stream else {
+        panic!("it is a Unix socket");
+    };
+    // A socket cannot be registered twice.
+    let fd = std::os::fd::AsRawFd::as_raw_fd(socket);
+    let mut source = mio::unix::SourceFd(&fd);
+    clients
+        .registry
+        .register(&mut source, Token(0), Interest::READABLE)
+        .unwrap();
+    clients.admit(now, stream, &mut engine);
+    clients.give_output(now, &mut engine);
+    assert_eq!(clients.count(), 0);
+    let told = last_word(client).expect("a reason");
+    assert!(told.contains("cannot wait for this client"), "{told}");
+    assert!(matches!(engine.poll_fact(), Some(Fact::Refused { .. })));
+    assert_eq!(engine.counters().clients_refused, 1);
+}
+
 /// Text of the bus that is no whole message takes memory, as an unfinished frame does.
 #[test]
 fn unfinished_messages_of_the_bus_are_bounded_together_and_in_time() {
     const MESSAGE: usize = 1 << 20;
     let directory = std::env::temp_dir().join(format!("gc-unfinished-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
-    let (path, bus_path) = (directory.join("socket"), directory.join("bus"));
     let poll = mio::Poll::new().unwrap();
-    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
-    let bus = BusAcceptor::open(&BusAddress::Unix(bus_path.clone()), None).unwrap();
-    clients.listen_for_bus(vec![bus], None, None).unwrap();
+    let (mut clients, bus_path) = with_bus(poll.registry(), &directory);
     let config = EngineConfig {
         message_max: MESSAGE,
         input_max: MESSAGE,

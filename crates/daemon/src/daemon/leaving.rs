@@ -15,6 +15,10 @@ use crate::rings::Ring;
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// How long clients may take to read why the daemon ends.
 pub(super) const FAREWELL: Duration = Duration::from_millis(500);
+/// How often the daemon looks at connections that linger when it has no turns any more.
+const LINGER_STEP: Duration = Duration::from_millis(2);
+/// What clients are told when the daemon is asked to stop and does not leave.
+pub(super) const STOPPING: &str = "the daemon is stopping";
 
 /// The phases of a daemon from serving to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +31,8 @@ pub(super) enum RunPhase {
     LeavingOrder(Time),
     /// It has left; its clients have until this time to read why.
     Left(Time),
+    /// It could not leave in time, and does not try any more; the same for its clients.
+    GivenUp(Time),
 }
 
 impl RunPhase {
@@ -34,7 +40,10 @@ impl RunPhase {
     pub(super) fn end(self) -> Option<Time> {
         match self {
             Self::Running => None,
-            Self::LeavingGroups(end) | Self::LeavingOrder(end) | Self::Left(end) => Some(end),
+            Self::LeavingGroups(end)
+            | Self::LeavingOrder(end)
+            | Self::Left(end)
+            | Self::GivenUp(end) => Some(end),
         }
     }
 }
@@ -58,19 +67,43 @@ impl Daemon {
             }
             RunPhase::LeavingOrder(end) if now >= end => {
                 tracing::warn!("stopped without having left the group: it did not answer in time");
-                self.engine.stop(now, "the daemon is stopping");
-                self.clients.give_output(now, &mut self.engine);
-                false
+                self.engine.stop(now, STOPPING);
+                self.phase = RunPhase::GivenUp(now + FAREWELL);
+                stop_requests == 0
             }
             RunPhase::LeavingOrder(_) => stop_requests == 0,
-            RunPhase::Left(end) => {
+            RunPhase::Left(end) | RunPhase::GivenUp(end) => {
                 let done = self.clients.count() == 0 || now >= end;
-                if done {
+                if done && matches!(self.phase, RunPhase::Left(_)) {
                     self.endpoint.flush(now);
                     tracing::info!("left the group and stopped");
                 }
                 !done && stop_requests == 0
             }
+        }
+    }
+
+    /// The daemon ends now: its clients are told `why`, unless they were told before. Nothing is
+    /// waited for but what a client that reads takes at once.
+    pub(super) fn say_last(&mut self, why: &str) {
+        let was_told = matches!(self.phase, RunPhase::Left(_) | RunPhase::GivenUp(_));
+        let begun = self.endpoint.now();
+        self.engine.stop(begun, why);
+        let mut now = begun;
+        loop {
+            // One call writes a share to each client, and to a part of the clients: the reason may
+            // stand behind several shares.
+            self.clients.give_output(now, &mut self.engine);
+            now = self.endpoint.now();
+            if !self.clients.has_output() || now >= begun + FAREWELL {
+                break;
+            }
+        }
+        // Closing a socket with unread bytes would take back what was written to it.
+        while !was_told && self.clients.are_lingering() && now < begun + FAREWELL {
+            std::thread::sleep(LINGER_STEP);
+            now = self.endpoint.now();
+            self.clients.go_on_lingering(now);
         }
     }
 

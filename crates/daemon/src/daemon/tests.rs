@@ -97,7 +97,11 @@ impl Client {
     /// The frames that have come.
     fn frames(&mut self) -> Vec<DaemonFrame> {
         let (frames, goes_on) = self.frames_until_end();
-        assert!(goes_on, "the daemon has ended the connection");
+        assert!(
+            goes_on,
+            "the daemon has ended the connection: {:?}",
+            frames.last()
+        );
         frames
     }
 
@@ -123,6 +127,17 @@ impl Client {
             discard_own: false,
             ring: false,
         });
+    }
+
+    /// Why the daemon has ended the connection, if it has said so.
+    fn last_word(&mut self) -> Option<String> {
+        match self.frames_until_end() {
+            (mut frames, false) => match frames.pop() {
+                Some(DaemonFrame::Disconnected { text, .. }) => Some(text),
+                _ => None,
+            },
+            (_, true) => None,
+        }
     }
 }
 
@@ -179,15 +194,21 @@ fn other(
     (take.recv().unwrap(), thread)
 }
 
+/// A daemon with another on a thread of its own, at an address that ends so.
+fn two([name, other_name]: [&'static str; 2], last: u8) -> (Daemon, StopHandle, JoinHandle<()>) {
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, last), free_port());
+    let (stop, thread) = other(other_name, multicast, Options::default());
+    let mut daemon = Daemon::start(config(name, multicast, Options::default())).unwrap();
+    turn_until(&mut daemon, "two daemons", |it| members(it) == 2);
+    (daemon, stop, thread)
+}
+
 /// The other daemon sends each message when the one before has come back to it.
 #[test]
 fn a_token_does_not_wait_for_clients() {
     const CLIENTS: usize = 40;
     const MESSAGES: u64 = 30;
-    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 101), free_port());
-    let (stop, thread) = other("token-other", multicast, Options::default());
-    let mut daemon = Daemon::start(config("token", multicast, Options::default())).unwrap();
-    turn_until(&mut daemon, "two daemons", |it| members(it) == 2);
+    let (mut daemon, stop, thread) = two(["token", "token-other"], 101);
     let mut clients = crowd(&mut daemon, "token", CLIENTS, &["g"]);
     let mut publisher = Client::connect(&socket_of("token-other"));
     publisher.join("g");
@@ -273,10 +294,7 @@ fn a_daemon_that_is_behind_does_not_read_without_end() {
     const LEN: usize = 1_000;
     const MESSAGES: u64 = 400;
     const PUBLISHERS: usize = 10;
-    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 102), free_port());
-    let (stop, thread) = other("flood-other", multicast, Options::default());
-    let mut daemon = Daemon::start(config("flood", multicast, Options::default())).unwrap();
-    turn_until(&mut daemon, "two daemons", |it| members(it) == 2);
+    let (mut daemon, stop, thread) = two(["flood", "flood-other"], 102);
     let clients = crowd(&mut daemon, "flood", 20, &["g"]);
     // Each publishes what it has credit for at first.
     let publishers: Vec<_> = (0..PUBLISHERS)
@@ -312,6 +330,42 @@ fn a_daemon_that_is_behind_does_not_read_without_end() {
     thread.join().unwrap();
 }
 
+/// More than are written to in one turn.
+#[test]
+fn a_daemon_that_cannot_leave_tells_all_its_clients_that_it_stops() {
+    const CLIENTS: usize = 600;
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 107), free_port());
+    let mut daemon = Daemon::start(config("many", multicast, Options::default())).unwrap();
+    let mut clients = crowd(&mut daemon, "many", CLIENTS, &[]);
+    turn_until(&mut daemon, "all are welcome", |daemon| {
+        let accepted = daemon.engine.counters().clients_accepted;
+        accepted == CLIENTS as u64 && !daemon.clients.has_output()
+    });
+    daemon.phase = RunPhase::LeavingOrder(daemon.endpoint.now());
+    stop(&mut daemon);
+    drop(daemon);
+    let told = clients.iter_mut().filter_map(Client::last_word).count();
+    assert_eq!(told, CLIENTS);
+}
+
+/// It does not leave first.
+#[test]
+fn a_daemon_that_is_asked_twice_to_stop_tells_its_clients_so() {
+    let (mut daemon, stop, thread) = two(["twice", "twice-other"], 108);
+    let mut client = Client::connect(&socket_of("twice"));
+    turn_until(&mut daemon, "a welcome", |it| {
+        it.engine.counters().clients_accepted == 1
+    });
+    let handle = daemon.stop_handle();
+    handle.stop();
+    handle.stop();
+    daemon.run().unwrap();
+    let told = client.last_word().expect("a reason");
+    assert_eq!(told, STOPPING);
+    stop.stop();
+    thread.join().unwrap();
+}
+
 /// Of the order and of a ring. It does not get out of them in time: otherwise its last word comes
 /// after all messages anyway.
 #[test]
@@ -343,15 +397,23 @@ fn a_daemon_that_stops_has_given_to_all_what_it_gave_to_one() {
             got.iter().map(of).collect::<Vec<_>>()
         })
     };
-    // Two more turns do not end it.
+    // A few more turns do not end it.
     turn_until(&mut daemon, "both are given half", |_| {
         read().iter().all(|counts| counts[0] > counts[CLIENTS - 3])
     });
     daemon.phase = RunPhase::LeavingOrder(daemon.endpoint.now());
-    assert!(!daemon.turn().unwrap(), "it stops");
+    stop(&mut daemon);
     for counts in read() {
         println!("{counts:?}");
         assert!(counts.iter().all(|it| *it == counts[0]), "{counts:?}");
+    }
+}
+
+/// Makes turns until the daemon stops.
+fn stop(daemon: &mut Daemon) {
+    let begun = Instant::now();
+    while daemon.turn().unwrap() {
+        assert!(begun.elapsed() < LIMIT, "it stops");
     }
 }
 

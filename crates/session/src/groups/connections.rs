@@ -44,7 +44,7 @@ pub struct Handled {
 
 impl Engine {
     /// A connection was accepted. `None` if there are so many that the caller should close this one
-    /// without an answer.
+    /// at once, with [`answer_if_full`](Self::answer_if_full) if it can be written.
     pub fn connected(&mut self, now: Time, transport: Transport) -> Option<ClientId> {
         self.connected_of(now, transport, None)
     }
@@ -63,6 +63,10 @@ impl Engine {
         }
         if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
+            self.journal.fact(Fact::Refused {
+                code: Refusal::TooManyClients,
+                text: self.full(),
+            });
             return None;
         }
         let (id, client) = self.clients.connect(transport);
@@ -73,15 +77,34 @@ impl Engine {
         self.schedule.ready.insert(id);
         self.set_deadline(id, Some(now + self.config.hello_within));
         if self.clients.links() > self.config.clients_max {
-            let text = format!(
-                "the daemon {} has {} clients, as many as it takes: try again later, or raise its limit of clients",
-                self.host, self.config.clients_max
-            );
-            self.refuse(now, id, Refusal::TooManyClients, text);
+            self.refuse(now, id, Refusal::TooManyClients, self.full());
         } else if self.orders[OrderIndex::OWN].is_stopped() {
             self.refuse_stopping(now, id);
         }
         Some(id)
+    }
+
+    /// The answer to a connection for which [`connected`](Self::connected) keeps nothing.
+    pub fn answer_if_full(&self) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        DaemonFrame::Refused {
+            code: Refusal::TooManyClients,
+            text: self.full(),
+        }
+        .encode(&mut bytes);
+        bytes
+    }
+
+    fn full(&self) -> String {
+        format!(
+            "the daemon {} has {} clients, as many as it takes: try again later, or raise its limit of clients",
+            self.host, self.config.clients_max
+        )
+    }
+
+    /// The host cannot serve `client`: ends its connection, and tells the client and the log why.
+    pub fn give_up(&mut self, now: Time, client: ClientId, text: String) {
+        self.disconnect(now, client, Disconnect::Other, text);
     }
 
     /// Refuses the oldest connection over TCP that is not welcomed, to make room.
@@ -376,6 +399,7 @@ impl Engine {
         ) {
             let code = match code {
                 Disconnect::Stopping => Refusal::Stopping,
+                Disconnect::Other => Refusal::Other,
                 _ => Refusal::Protocol,
             };
             return self.refuse(now, id, code, text);
