@@ -22,10 +22,10 @@
 //! all reply; `windows.rs` that of one with a window for each receiver, `collectors.rs` says who
 //! collects for the others, `chains.rs` who speaks for whom, `attendance.rs` says who hears the
 //! group, `copies.rs` who gets copies of what is sent to it, `list.rs` keeps the transfer list,
-//! `behind.rs` who is served by a relay, `required.rs` who has to stay, `marks.rs` says how far
-//! receivers deliver, `joining.rs` lets in who comes late, `unanswered.rs` is for those that nobody
-//! answers, `returns.rs` takes in what their users reply, `waiting.rs` tells users when they are
-//! served.
+//! `behind.rs` who is served by a relay, `lives.rs` says who was restarted, `required.rs` who has
+//! to stay, `marks.rs` how far receivers deliver, `joining.rs` lets in who comes late,
+//! `unanswered.rs` is for those that nobody answers, `returns.rs` takes in what their users reply,
+//! `waiting.rs` tells users when they are served.
 
 mod attendance;
 mod behind;
@@ -37,6 +37,7 @@ mod flow;
 mod gate;
 mod joining;
 mod list;
+mod lives;
 mod marks;
 mod multidriver;
 mod pass;
@@ -69,6 +70,7 @@ use groupcast_core::{MemberId, NodeId, Time};
 
 use self::copies::Copied;
 use self::list::TransferList;
+use self::lives::Former;
 use self::marks::Marks;
 use self::peer::Peer;
 use self::required::Required;
@@ -112,7 +114,9 @@ pub(super) struct Sender {
     settled: BTreeMap<MemberId, bool>,
     /// Receivers in whose place another incarnation of their node has registered. Most have been
     /// restarted.
-    replaced: BTreeMap<MemberId, Replaced>,
+    former: BTreeMap<MemberId, Former>,
+    /// Receivers that are settled because another one has their name.
+    same_name: BTreeSet<MemberId>,
     /// The nodes that a receiver stands for, if it is a relay.
     behind: BTreeMap<MemberId, BTreeSet<NodeId>>,
     stream: Stream,
@@ -154,27 +158,6 @@ pub(super) struct Sender {
     timers: Timers<Timer>,
 }
 
-/// A receiver in whose place another incarnation of its node has registered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Replaced {
-    at: Time,
-    /// When it was heard for the first time after what was on its way then has come.
-    heard_again: Option<Time>,
-}
-
-impl Replaced {
-    /// It was heard; whether it is there, and was not restarted. What was on its way may come up to
-    /// `delay` later, or all at once when this host was paused: so it must have been heard twice,
-    /// `delay` apart.
-    fn is_there(&mut self, now: Time, delay: Duration) -> bool {
-        if now - self.at < delay {
-            return false;
-        }
-        let heard_again = *self.heard_again.get_or_insert(now);
-        now - heard_again >= delay
-    }
-}
-
 /// A sender's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Timer {
@@ -190,6 +173,8 @@ enum Timer {
     Mark,
     /// When to tell receivers again whether to hear the group.
     Attend,
+    /// When to ask former receivers again whether they live.
+    Former,
 }
 
 impl TimerKey for Timer {
@@ -200,6 +185,7 @@ impl TimerKey for Timer {
         Self::Pace,
         Self::Mark,
         Self::Attend,
+        Self::Former,
     ];
 
     fn index(self) -> usize {
@@ -267,7 +253,8 @@ impl Sender {
             }),
             peers: BTreeMap::new(),
             settled: BTreeMap::new(),
-            replaced: BTreeMap::new(),
+            former: BTreeMap::new(),
+            same_name: BTreeSet::new(),
             behind: BTreeMap::new(),
             stream,
             block,
@@ -312,6 +299,9 @@ impl Sender {
         if let Message::Composite(composite) = &message {
             return self.handle_composite(context, from, composite);
         }
+        if self.is_of_former(context, from, &message) {
+            return;
+        }
         if let Some(complete) = self.settled.get(&from).copied() {
             if complete
                 && let Message::Report(report) = &message
@@ -329,17 +319,11 @@ impl Sender {
             if !complete {
                 let finish = match self.is_excluded(from) {
                     true => Finish::Excluded,
+                    false if self.same_name.contains(&from) => Finish::SameName,
                     false => Finish::Dropped,
                 };
                 let dropped = Message::Finish(finish);
                 context.outbox.unicast(from, self.id.number, &dropped);
-            }
-            return;
-        }
-        if let Some(replaced) = self.replaced.get_mut(&from) {
-            if replaced.is_there(context.now, context.config.rto_initial) {
-                self.give_up_same_name(context, from);
-                self.advance(context);
             }
             return;
         }
@@ -383,6 +367,9 @@ impl Sender {
                 self.settle_complete(context);
                 let awaits_nobody = !self.is_unanswered() || self.has_passed();
                 if self.peers.is_empty() && awaits_nobody {
+                    if self.may_former_answer(None) {
+                        return;
+                    }
                     return self.end(context);
                 }
             }
@@ -419,7 +406,7 @@ impl Sender {
         let complete: Vec<(MemberId, Outcome)> = self
             .peers
             .iter()
-            .filter(|(_, peer)| done(peer))
+            .filter(|(member, peer)| done(peer) && !self.may_former_answer(Some(**member)))
             .map(|(member, peer)| (*member, peer.completion()))
             .collect();
         for (member, outcome) in complete {
@@ -455,13 +442,6 @@ impl Sender {
         self.grant(context, None);
     }
 
-    /// Receivers that were replaced and not heard again had been restarted.
-    fn settle_replaced(&mut self, context: &mut Context<'_>) {
-        for receiver in core::mem::take(&mut self.replaced).into_keys() {
-            self.settle(context, receiver, Outcome::Vanished);
-        }
-    }
-
     /// A receiver is not served any more, and is told.
     fn drop_receiver(&mut self, context: &mut Context<'_>, receiver: MemberId, outcome: Outcome) {
         let dropped = Message::Finish(Finish::Dropped);
@@ -483,7 +463,7 @@ impl Sender {
     }
 
     fn end(&mut self, context: &mut Context<'_>) {
-        self.settle_replaced(context);
+        self.settle_former(context);
         if self.stream.has_messages() && self.settled.values().any(|complete| *complete) {
             // The last word of the last receiver said so of the last messages.
             self.stream.release(PacketNumber::END);
@@ -500,7 +480,7 @@ impl Sender {
 
     /// The transfer is over, with one outcome for all that are not settled. They have been told.
     fn end_all(&mut self, context: &mut Context<'_>, outcome: Outcome, cause: &'static str) {
-        self.settle_replaced(context);
+        self.settle_former(context);
         let open: Vec<MemberId> = self.peers.keys().copied().collect();
         for receiver in open {
             self.settle(context, receiver, outcome.clone());
@@ -536,6 +516,7 @@ impl Sender {
                     self.announce(context);
                     self.tell_served(context);
                 }
+                Timer::Begin if self.may_former_answer(None) => self.begin_after_former(context),
                 Timer::Begin if self.is_unanswered() => self.begin_unanswered(context),
                 Timer::Begin if self.transfer.receivers == Wanted::Present => {
                     self.begin_with_present(context);
@@ -545,6 +526,7 @@ impl Sender {
                 Timer::Pace => {}
                 Timer::Mark => self.tell_mark(context),
                 Timer::Attend => self.tell_again(context),
+                Timer::Former => self.ask_former_again(context),
             }
         }
     }

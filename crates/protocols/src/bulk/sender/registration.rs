@@ -11,7 +11,7 @@ use super::super::context::Context;
 use super::super::transfer::{Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::returns::Returns;
-use super::{Peer, Replaced, Sender, State, Timer};
+use super::{Peer, Sender, State, Timer};
 
 /// So many times less often it is announced once it has begun.
 pub(super) const AFTERWARDS: u32 = 4;
@@ -38,26 +38,7 @@ impl Sender {
             context.counters.junk += 1;
             return;
         }
-        let former = self
-            .peers
-            .keys()
-            .find(|peer| peer.node == from.node && peer.incarnation != from.incarnation);
-        if let Some(former) = former.copied() {
-            // A node has one incarnation at a time: the one before is gone, unless it is heard
-            // again.
-            self.peers.remove(&former);
-            self.behind.remove(&former);
-            let replaced = Replaced {
-                at: context.now,
-                heard_again: None,
-            };
-            // A node that has so many lives is none that was restarted: the others are forgotten.
-            while self.replaced.len() >= context.config.receivers_max {
-                self.replaced.pop_first();
-            }
-            self.replaced.insert(former, replaced);
-            self.leave_chains(context, &[former]);
-        }
+        self.replace_former(context, from);
         self.look_for_loss(context, from, report);
         if self.settled.contains_key(&from) {
             return;
@@ -147,18 +128,6 @@ impl Sender {
         }
     }
 
-    /// `receiver` was replaced by another incarnation of its node, and is there all the same: two
-    /// receivers have one name. Neither can be told from the other by it, so neither is served.
-    pub(super) fn give_up_same_name(&mut self, context: &mut Context<'_>, receiver: MemberId) {
-        self.replaced.remove(&receiver);
-        let other = self.peers.keys().find(|peer| peer.node == receiver.node);
-        for member in other.copied().into_iter().chain([receiver]) {
-            let same = Message::Finish(Finish::SameName);
-            context.outbox.unicast(member, self.id.number, &same);
-            self.settle(context, member, Outcome::SameName);
-        }
-    }
-
     pub(super) fn announce(&mut self, context: &mut Context<'_>) {
         let config = context.config;
         let announcing = matches!(self.state, State::Announcing(_));
@@ -201,7 +170,7 @@ impl Sender {
     /// Begins the first pass if all receivers that the transfer waits for have registered; whether
     /// it did.
     pub(super) fn begin_if_all_registered(&mut self, context: &mut Context<'_>) -> bool {
-        let complete = self.have_all_registered(context);
+        let complete = self.have_all_registered(context) && !self.may_former_answer(None);
         if complete {
             self.timers.cancel(Timer::Begin);
             if !self.ends_broken(context) {
