@@ -412,6 +412,8 @@ impl Daemon {
                 .map_err(DaemonError::system("read the network of a ring"))?;
         }
         self.engine.begin_turn(now, self.work);
+        // Views come before the events behind them.
+        self.record(now);
         self.take_events()?;
         if !reads_first && self.backlog.may_read() {
             self.read()?;

@@ -16,7 +16,7 @@ use super::roster::Change;
 use super::route::Recipient;
 use super::route::Route;
 use super::slow::SlowLimits;
-use super::spread::{HAND_OVER, Stage};
+use super::spread::{HAND_OVER, Stage, VIEW};
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
@@ -453,13 +453,16 @@ impl Engine {
         self.send_view(on, now, view, leaver);
     }
 
-    /// Sends the views that a configuration change causes: one for each group with subscribers
-    /// here.
-    pub(super) fn show_all(&mut self, on: OrderIndex, now: Time, at: (ConfigId, u64)) {
-        for group in self.orders[on].table.subscribed() {
-            let view = self.orders[on].table.view(&group, at, Cause::Network, None);
-            self.send_view(on, now, view, None);
-        }
+    /// Sends the view of `group` that a configuration change causes.
+    pub(super) fn show_change(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        group: &Arc<str>,
+        at: (ConfigId, u64),
+    ) {
+        let view = self.orders[on].table.view(group, at, Cause::Network, None);
+        self.send_view(on, now, view, None);
     }
 
     fn send_view(&mut self, on: OrderIndex, now: Time, view: View, leaver: Option<ClientId>) {
@@ -478,7 +481,7 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let group = view.group.clone();
-        let work = view.members.len() + recipients.len() * HAND_OVER;
+        let work = VIEW + view.members.len() + recipients.len() * HAND_OVER;
         self.orders[on].work.spend(work);
         DaemonFrame::View(view).encode(&mut bytes);
         let nothing = Bytes::new();

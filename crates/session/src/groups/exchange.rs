@@ -73,8 +73,6 @@
 //! way the view `3:0` stands between what cy saw before and after it: cy may have missed messages
 //! there. The two views `3:0` name different members, and so are different views.
 
-use std::collections::VecDeque;
-
 use groupcast_core::{
     ConfigId, Configuration, ConfigurationKind, Delivery, Event, Gap, MemberId, OrderPlace,
     Service, Time,
@@ -83,9 +81,13 @@ use groupcast_core::{
 use super::held::{Exchange, Segment, intersection};
 use super::orders::OrderIndex;
 use super::roster::Roster;
+use super::steps::{Agreed, Step};
 use super::wire::{Envelope, State};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
+
+/// To install a client's membership of a group counts for so much.
+const INSTALL: usize = 32;
 
 /// The phases of an order, as this daemon sees it.
 #[derive(Debug)]
@@ -159,7 +161,13 @@ impl Engine {
             Phase::Exchanging(exchange) => {
                 // A state has a place; a message that is delivered early has none.
                 let place = delivery.place;
+                let len = delivery.payload.len();
+                let is_data = Envelope::is_data(&delivery.payload);
                 let is_last = exchange.take(delivery);
+                if !is_data {
+                    // To read a state takes about as long.
+                    self.orders[on].work.spend(len);
+                }
                 if let Some(place) = place.filter(|_| is_last) {
                     self.complete(on, now, place);
                 } else {
@@ -275,7 +283,6 @@ impl Engine {
                 self.orders[on].table.learn(*daemon, roster);
             }
         }
-        let shed = exchange.shed;
         let mut segments = exchange.segments;
         let last = segments.pop();
         for together in segments
@@ -285,8 +292,9 @@ impl Engine {
             self.orders[on].table.narrow(together);
         }
         self.orders[on].defers_roles = true;
+        let mut steps = Vec::new();
         for mut segment in segments {
-            if shed {
+            if exchange.shed {
                 // No subscriber is left. The requests of others are in the states by now, and
                 // their clients may not be known here.
                 let local = self.orders[on].local;
@@ -294,43 +302,62 @@ impl Engine {
                 self.orders[on].table.narrow([]);
             } else {
                 // The view comes even if no message follows: messages may have been missed here.
-                self.show_all(on, now, (segment.config, 0));
+                steps.push(Step::ShowAll((segment.config, 0)));
             }
-            self.replay(on, now, segment.held);
+            steps.push(Step::Replay(segment.held));
         }
-        self.orders[on].defers_roles = false;
-        let Some(segment) = last else {
-            return;
-        };
-        let daemons = segment.states.len();
-        self.orders[on].is_split = segment.is_split();
-        self.orders[on].routing.changed();
-        self.orders[on].table.install(segment.states);
-        let order = &mut self.orders[on];
-        order.filters.install(order.table.roster(order.local));
-        let fact = Fact::Installed {
-            config: segment.config,
-            daemons,
-            groups: self.orders[on].table.count(),
-        };
-        self.journal.fact(self.rings.fact(on, fact));
-        self.show_all(on, now, (segment.config, place.seq));
-        self.install_guests(on, now, place, segment.parts);
-        if on == OrderIndex::OWN {
-            self.install_names(now, &segment.members, segment.names);
-        }
-        self.replay(on, now, segment.held);
-        // The configuration ended before its last state came here; another daemon may have
-        // completed the exchange before that.
-        if let Some(together) = segment.together {
-            self.apply_transition(on, now, segment.config, together);
-        }
-        self.follow_ahead(on, now, None);
+        steps.extend(last.map(|segment| Step::Install(Box::new(segment), place)));
+        self.take_steps(on, now, steps);
     }
 
-    fn replay(&mut self, on: OrderIndex, now: Time, held: VecDeque<Delivery>) {
-        for delivery in held {
-            self.without_limit(on, |engine| engine.apply(on, now, &delivery));
+    /// Installs the states of all daemons; what follows from them comes in further steps.
+    pub(super) fn install(
+        &mut self,
+        on: OrderIndex,
+        segment: Segment,
+        place: OrderPlace,
+    ) -> Vec<Step> {
+        let order = &mut self.orders[on];
+        order.defers_roles = false;
+        order.is_split = segment.is_split();
+        order.routing.changed();
+        let (daemons, config) = (segment.states.len(), segment.config);
+        let memberships: usize = segment.states.values().map(Roster::memberships).sum();
+        order.work.spend(memberships * INSTALL);
+        order.table.install(segment.states);
+        order.filters.install(order.table.roster(order.local));
+        let fact = Fact::Installed {
+            config,
+            daemons,
+            groups: order.table.count(),
+        };
+        self.journal.fact(self.rings.fact(on, fact));
+        let agreed = Agreed {
+            members: segment.members,
+            parts: segment.parts,
+            names: segment.names,
+        };
+        let mut steps = vec![
+            Step::ShowAll((config, place.seq)),
+            Step::Settle(Box::new(agreed), place),
+            Step::Replay(segment.held),
+        ];
+        // The configuration ended before its last state came here; another daemon may have
+        // completed the exchange before that.
+        steps.extend(
+            segment
+                .together
+                .map(|together| Step::Transition(config, together)),
+        );
+        steps.push(Step::FollowAhead);
+        steps
+    }
+
+    /// What the states of all daemons say beside the groups counts from now on.
+    pub(super) fn settle(&mut self, on: OrderIndex, now: Time, agreed: Agreed, place: OrderPlace) {
+        self.install_guests(on, now, place, agreed.parts);
+        if on == OrderIndex::OWN {
+            self.install_names(now, &agreed.members, agreed.names);
         }
     }
 
@@ -341,11 +368,14 @@ impl Engine {
         closes: ConfigId,
         members: Vec<MemberId>,
     ) {
+        self.take_steps(on, now, vec![Step::Transition(closes, members)]);
+    }
+
+    /// Of the visible daemons only `members` stay visible; whether that changed anything.
+    pub(super) fn narrow(&mut self, on: OrderIndex, now: Time, members: Vec<MemberId>) -> bool {
         self.orders[on].routing.changed();
         self.narrow_guests(on, now, &members);
-        if self.orders[on].table.narrow(members) {
-            self.show_all(on, now, (closes, 0));
-        }
+        self.orders[on].table.narrow(members)
     }
 
     /// Ends the subscribers' connections when too much is held: they must not miss messages without

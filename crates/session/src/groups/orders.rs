@@ -3,6 +3,7 @@
 //! A client may be in groups of several orders. Clients, their connections and their rights belong
 //! to the engine; all other state is here, once for each order.
 
+use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use super::filters::Filters;
 use super::roster::Roster;
 use super::route::Routing;
 use super::spread::{Spread, Work};
+use super::steps::Step;
 use super::submit::Submissions;
 use super::table::Table;
 use crate::guests::Guests;
@@ -115,6 +117,8 @@ pub(super) struct Order {
     pub(super) filters: Filters,
     /// A message that not all of its recipients here have got yet.
     pub(super) spread: Option<Spread>,
+    /// What a change of the configuration brings, and was not carried out yet.
+    pub(super) steps: VecDeque<Step>,
     pub(super) work: Work,
 }
 
@@ -134,6 +138,7 @@ impl Order {
             is_split: false,
             filters: Filters::default(),
             spread: None,
+            steps: VecDeque::new(),
             work: Work::default(),
         }
     }
@@ -146,11 +151,22 @@ impl Order {
     /// Whether this turn has no time for more of its messages. What is left is done in the next
     /// one.
     pub(super) fn is_behind(&self) -> bool {
+        self.has_begun() || self.work.is_spent()
+    }
+
+    /// Whether something was begun that is done in a later turn.
+    pub(super) fn has_begun(&self) -> bool {
+        self.spread.is_some() || !self.steps.is_empty()
+    }
+
+    /// Whether this turn has no time for another step.
+    pub(super) fn has_no_time(&self) -> bool {
         self.spread.is_some() || self.work.is_spent()
     }
 
+    /// Whether all states are installed, and all that follows from that is done.
     pub(super) fn is_steady(&self) -> bool {
-        matches!(self.phase, Phase::Steady)
+        matches!(self.phase, Phase::Steady) && self.steps.is_empty()
     }
 
     pub(super) fn is_stopped(&self) -> bool {

@@ -357,7 +357,7 @@ impl Engine {
         let wants = |(_, client): (ClientId, &Client)| self.wants(on, client);
         order.submissions.is_asked()
             || order.submissions.is_under_way()
-            || order.spread.is_some()
+            || order.has_begun()
             || !order.table.subscribed().is_empty()
             || order.guests.poll_timeout().is_some()
             || self.clients.iter().any(wants)

@@ -239,6 +239,14 @@ impl Roster {
         Ok(change)
     }
 
+    /// How many memberships its clients have.
+    pub(super) fn memberships(&self) -> usize {
+        self.clients
+            .values()
+            .map(|client| client.groups.len())
+            .sum()
+    }
+
     /// The memory that it takes, about.
     pub(super) fn memory(&self) -> usize {
         const EACH: usize = 64;

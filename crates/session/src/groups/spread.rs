@@ -32,6 +32,9 @@ pub const WORK_PER_TURN: usize = 1 << 18;
 /// To hand a message or a view to a client counts for so much.
 pub(super) const HAND_OVER: usize = 16;
 
+/// To make a view counts for so much, beside its members and the clients that get it.
+pub(super) const VIEW: usize = 64;
+
 /// The work of an order in a turn.
 #[derive(Debug, Default)]
 pub(super) struct Work {
@@ -56,6 +59,12 @@ impl Work {
 
     pub(super) fn is_spent(&self) -> bool {
         self.left == Some(0)
+    }
+
+    /// What was done since the start.
+    #[cfg(test)]
+    pub(super) fn done(&self) -> usize {
+        self.done
     }
 }
 
@@ -110,9 +119,14 @@ impl Engine {
     }
 
     fn go_on_spreading(&mut self, on: OrderIndex, now: Time) {
-        let Some(Spread { delivery, stage }) = self.orders[on].spread.take() else {
-            return;
-        };
+        if let Some(spread) = self.orders[on].spread.take() {
+            self.go_on_with(on, now, spread);
+        }
+        self.go_on_stepping(on, now);
+    }
+
+    fn go_on_with(&mut self, on: OrderIndex, now: Time, spread: Spread) {
+        let Spread { delivery, stage } = spread;
         match stage {
             Stage::Following { route, next } => self.follow(on, now, &delivery, route, next),
             Stage::Finding { next, as_of } => {
@@ -123,10 +137,10 @@ impl Engine {
         }
     }
 
-    /// Does what is left of the message under way, however much that is: something is to come
-    /// behind it.
+    /// Does what is left of the message and the steps under way, however much that is: something is
+    /// to come behind it.
     pub(super) fn finish_spreading(&mut self, on: OrderIndex, now: Time) {
-        if self.orders[on].spread.is_some() {
+        if self.orders[on].has_begun() {
             self.without_limit(on, |engine| engine.go_on_spreading(on, now));
         }
     }
@@ -241,7 +255,7 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
     use std::io::IoSlice;
 
@@ -255,7 +269,7 @@ mod tests {
     use crate::groups::wire::{GroupRef, Op, encode_data_head};
     use crate::groups::{EngineConfig, Transport};
 
-    const LOCAL: MemberId = MemberId {
+    pub(in crate::groups) const LOCAL: MemberId = MemberId {
         node: NodeId(1),
         incarnation: Incarnation(1),
     };
@@ -263,7 +277,7 @@ mod tests {
 
     /// An engine with `count` clients, which are all in `groups` groups and get credit for all that
     /// comes.
-    fn crowd(count: u64, groups: usize) -> Engine {
+    pub(in crate::groups) fn crowd(count: u64, groups: usize) -> Engine {
         crowd_of(count, groups, Vec::new())
     }
 
@@ -302,7 +316,7 @@ mod tests {
         engine
     }
 
-    fn deliver(seq: u64, payload: Vec<u8>) -> Event {
+    pub(in crate::groups) fn deliver(seq: u64, payload: Vec<u8>) -> Event {
         Event::Deliver(Delivery {
             id: MessageId {
                 sender: LOCAL,
@@ -322,7 +336,7 @@ mod tests {
 
     /// A message of client 1 to so many groups, in which `text` stands. It has no route that is
     /// known.
-    fn message(seq: u64, groups: usize, text: &str) -> Event {
+    pub(in crate::groups) fn message(seq: u64, groups: usize, text: &str) -> Event {
         let first = seq as usize;
         let names = (first..first + groups).map(|it| format!("g{}", it % groups));
         let names: Vec<String> = names.collect();
