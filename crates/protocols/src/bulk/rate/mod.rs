@@ -1,5 +1,7 @@
-//! How fast a sender sends: a bucket of bytes that fills at a rate, and a controller that finds the
-//! rate.
+//! How fast a sender sends: a bucket of bytes that fills at a rate (`bucket`), and a controller
+//! that finds the rate. What is here says when an epoch ends and what all paths together have shown
+//! in it; `next` is the rate after it, `asking` when receivers are asked for what is learnt, `host`
+//! what the sender's own host shows.
 //!
 //! The controller looks at loss and round trip, one epoch after the other: at the worst loss among
 //! the receivers that the sender waits for and the round trips of all, or, if it yields, at each
@@ -53,7 +55,11 @@
 //! One that takes what others leave differs in one thing more: a queue that stays is never taken
 //! for one that others may keep. The rate falls on, down to its least, until the queue is gone.
 
+mod asking;
+mod bucket;
 mod few;
+mod host;
+mod next;
 mod path;
 mod rivals;
 
@@ -61,75 +67,16 @@ use core::time::Duration;
 
 use groupcast_core::Time;
 
+use self::asking::Asking;
+pub(super) use self::asking::Turn;
+use self::bucket::Bucket;
 use self::few::{Few, Step};
+use self::host::{HostQueue, Idle};
 pub(super) use self::path::Path;
 use self::path::{Found, Heard, Judged, Least, Sent};
 use self::rivals::{Full, Rivals};
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
-
-/// How long there was nothing to send, or no receiver's room for it: that says nothing of the
-/// network.
-#[derive(Clone, Copy, Default, Debug)]
-struct Idle {
-    since: Option<Time>,
-    lasted: Duration,
-}
-
-impl Idle {
-    fn note(&mut self, now: Time, is_idle: bool) {
-        match (self.since, is_idle) {
-            (None, true) => self.since = Some(now),
-            (Some(since), false) => {
-                self.lasted += now - since;
-                self.since = None;
-            }
-            _ => {}
-        }
-    }
-
-    /// How long it was so since this was last asked.
-    fn take(&mut self, now: Time) -> Duration {
-        let is_idle = self.since.is_some();
-        self.note(now, false);
-        self.note(now, is_idle);
-        core::mem::take(&mut self.lasted)
-    }
-}
-
-/// What waits in this host of what was sent, where the host tells.
-#[derive(Clone, Copy, Default, Debug)]
-struct HostQueue {
-    told: Option<Time>,
-    /// The least that waited in this epoch, in bytes.
-    least: Option<u64>,
-}
-
-impl HostQueue {
-    /// It is asked for so often.
-    const EVERY: Duration = Duration::from_millis(1);
-
-    fn is_wanted(&self, now: Time) -> bool {
-        self.told.is_none_or(|told| now >= told + Self::EVERY)
-    }
-
-    /// Whether the host tells at all.
-    fn is_told(&self) -> bool {
-        self.told.is_some()
-    }
-
-    fn note(&mut self, now: Time, bytes: u64) {
-        self.told = Some(now);
-        self.least = Some(self.least.map_or(bytes, |least| least.min(bytes)));
-    }
-
-    /// How long the least took to leave at `rate` bytes a second: the queue that stayed all through
-    /// the epoch that ends.
-    fn take_queue(&mut self, rate: f64) -> Duration {
-        let least = self.least.take().unwrap_or(0);
-        Duration::try_from_secs_f64(least as f64 / rate.max(1.0)).unwrap_or(Duration::MAX)
-    }
-}
 
 /// What an epoch saw at a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -147,28 +94,17 @@ pub(super) struct Rate {
     /// Bytes a second; `None`: as fast as the window lets.
     rate: Option<f64>,
     max: f64,
-    /// What the slowest receiver says that it takes: bytes a second, and at once.
-    bound: Option<(f64, f64)>,
     adaptive: bool,
     /// Whether queues count where nothing is lost.
     yields: bool,
     /// Whether it takes what others leave: it falls for their queue, too.
     gives_way: bool,
-    /// How often each packet leaves this host.
-    fan_out: u32,
-    /// The most of that in this epoch.
-    fan_out_most: u32,
-    /// How often a packet left it, on average, in the last epoch that used the rate up.
+    /// What may be sent now.
+    bucket: Bucket,
+    /// How often a packet left this host, on average, in the last epoch that used the rate up.
     fan_out_found: Option<f64>,
-    /// Bytes that may be sent now; below zero after a send that was larger.
-    tokens: f64,
-    filled: Time,
-    /// Bytes sent in this epoch, and the same without copies.
-    used: u64,
-    used_once: u64,
-    /// When all receivers were last asked, and how many packets were sent since.
-    asked: Time,
-    sent_since: u64,
+    /// When all receivers are asked.
+    asking: Asking,
     /// This epoch, and when it began.
     epoch: Epoch,
     epoch_began: Time,
@@ -191,8 +127,6 @@ pub(super) struct Rate {
     rivals: Rivals,
     /// For so many epochs the queue is taken to be that of this host.
     own: u32,
-    /// How often all receivers are asked because of the time.
-    ask_every: Duration,
     /// Epochs in a row without a queue and in which the rate did not fall.
     calm: u32,
     /// Up to this rate it doubles again, after it fell because nothing was heard, or in a later
@@ -200,19 +134,6 @@ pub(super) struct Rate {
     regains: f64,
     /// Whether a few receivers hold the rate.
     few: Few,
-}
-
-/// A packet whose turn it is to ask all receivers for reports.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    pub(super) receivers: usize,
-    /// Packets from one turn to the next.
-    pub(super) every: u64,
-    /// So many packets may be sent that not all have, and this is the one of them with this number,
-    /// from 1.
-    pub(super) room: u64,
-    pub(super) at: u64,
-    pub(super) round_trip: Duration,
 }
 
 /// Whether a round trip that was long when it was measured first is looked into.
@@ -286,12 +207,6 @@ impl Rate {
     const YIELDING_GROWTH: f64 = 0.002;
     /// After the first queue that a rate sought by doubling meets, if it yields.
     const DECREASE_AFTER_START: f64 = 0.5;
-    /// If it yields it asks all receivers for reports so often, and no more often than this for
-    /// each receiver.
-    const ASK_EVERY: Duration = Duration::from_millis(4);
-    const ASK_EVERY_EACH: Duration = Duration::from_micros(250);
-    /// The reports of many receivers are no more than one in this time.
-    const HEAR_EACH: Duration = Duration::from_micros(50);
     /// An epoch is at least this long, and two round trips; beside rivals one, because TCP falls as
     /// soon as it hears of a loss, and again while a queue overflows for others.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
@@ -326,19 +241,12 @@ impl Rate {
             paused: false,
             rate,
             max,
-            bound: None,
             adaptive: share.is_some(),
             yields: matches!(share, Some(Share::Fair | Share::Rest)),
             gives_way: share == Some(Share::Rest),
-            fan_out: 1,
-            fan_out_most: 1,
+            bucket: Bucket::new(now),
             fan_out_found: None,
-            tokens: 0.0,
-            filled: now,
-            used: 0,
-            used_once: 0,
-            asked: now,
-            sent_since: 0,
+            asking: Asking::new(now),
             epoch: Epoch::default(),
             epoch_began: now,
             idle: Idle::default(),
@@ -351,7 +259,6 @@ impl Rate {
             draining: None,
             rivals: Rivals::default(),
             own: 0,
-            ask_every: Self::ASK_EVERY,
             calm: 0,
             regains: 0.0,
             few: Few::default(),
@@ -403,8 +310,7 @@ impl Rate {
             return;
         };
         *self = Self {
-            bound: self.bound,
-            fan_out: self.fan_out,
+            bucket: self.bucket.anew(now),
             few: self.few.anew(),
             epoch: self.epoch,
             // What is on its way was sent at another rate.
@@ -422,14 +328,14 @@ impl Rate {
             return;
         };
         // The last repairs go to few, and do not use the rate up: it was not found for them.
-        let latest = f64::from(self.fan_out.max(1));
+        let latest = f64::from(self.bucket.copies());
         let each = rate / self.fan_out_found.unwrap_or(latest);
         if !self.yields {
             self.rate = Some(each);
             self.fan_out_found = Some(1.0);
             self.whole = Path::default();
             self.trial = None;
-            (self.used, self.used_once) = (0, 0);
+            self.bucket.forget_used();
             self.begin(now);
             return;
         }
@@ -439,11 +345,11 @@ impl Rate {
             paused: self.paused,
             rate: Some(Self::INITIAL_YIELDING.min(through).max(least)),
             max: self.max,
-            bound: self.bound,
+            bucket: self.bucket.with_copies_anew(now),
             adaptive: true,
             yields: true,
             gives_way: self.gives_way,
-            asked: self.asked,
+            asking: self.asking.anew(),
             starting: false,
             fan_out_found: Some(1.0),
             regains: each,
@@ -465,42 +371,25 @@ impl Rate {
         if self.paused {
             return false;
         }
-        let Some(rate) = self.pace() else {
-            return true;
-        };
-        // What was not used in the last milliseconds is lost: a pause is not followed by a burst.
-        let burst = (rate * 2e-3).max(3000.0);
-        let fan_out = f64::from(self.fan_out);
-        let burst = self
-            .bound
-            .map_or(burst, |(_, most)| burst.min(most * fan_out));
-        let filled = (now - self.filled).as_secs_f64() * rate;
-        self.tokens = (self.tokens + filled).min(burst);
-        self.filled = now;
-        self.tokens > 0.0
+        let pace = self.pace();
+        pace.is_none_or(|pace| self.bucket.has_any(now, pace))
     }
 
     /// Receivers take so many bytes a second, and so many at once, and no more: `None`, they have
     /// named no limit.
     pub(super) fn bound(&mut self, takes: Option<(u64, u64)>) {
-        self.bound = takes.map(|(rate, burst)| (rate as f64, burst as f64));
+        self.bucket.bound(takes);
     }
 
     /// From now on each packet leaves this host so often: at least once.
     pub(super) fn fan_out(&mut self, times: u32) {
-        self.fan_out = times.max(1);
+        self.bucket.fan_out(times);
     }
 
     /// A packet of so many bytes was sent, to all that it is for.
     pub(super) fn spend(&mut self, bytes: usize) {
-        self.fan_out_most = self.fan_out_most.max(self.fan_out);
-        self.used_once += bytes as u64;
-        self.sent_since += 1;
-        let bytes = bytes as u64 * u64::from(self.fan_out);
-        self.used += bytes;
-        if self.rate.is_some() || self.bound.is_some() {
-            self.tokens -= bytes as f64;
-        }
+        self.asking.note_sent();
+        self.bucket.spend(bytes, self.rate.is_some());
     }
 
     /// When something may be sent again; `None`, as long as it is paused.
@@ -508,11 +397,8 @@ impl Rate {
         if self.paused {
             return None;
         }
-        let Some(rate) = self.pace().filter(|_| self.tokens <= 0.0) else {
-            return Some(now);
-        };
-        let wait = Duration::try_from_secs_f64((1.0 - self.tokens) / rate);
-        Some(now + wait.unwrap_or(Duration::MAX))
+        let pace = self.pace();
+        Some(pace.map_or(now, |pace| self.bucket.due(now, pace)))
     }
 
     /// The rate of this epoch.
@@ -523,12 +409,7 @@ impl Rate {
             false => 1.0,
         };
         let own = self.rate.map(|rate| rate * part);
-        // What a receiver takes is what comes to it.
-        let bound = self.bound.map(|(rate, _)| rate * f64::from(self.fan_out));
-        match (own, bound) {
-            (Some(own), Some(bound)) => Some(own.min(bound)),
-            (own, bound) => own.or(bound),
-        }
+        self.bucket.bounded(own)
     }
 
     /// Whether this epoch is one at a lower rate.
@@ -536,11 +417,6 @@ impl Rate {
         let due = !self.starting && self.epoch.0.is_multiple_of(Self::PROBE_EVERY);
         let looks = self.trial.is_some() || self.far == Far::LookedInto;
         self.adaptive && !self.few.leaps() && (due || looks)
-    }
-
-    /// Bytes that leave this host with a packet, at most.
-    fn leaves(&self, packet: usize) -> usize {
-        packet.saturating_mul(self.fan_out.max(self.fan_out_most) as usize)
     }
 
     /// A round trip to one of several receivers was measured.
@@ -556,13 +432,7 @@ impl Rate {
     /// Whether all of so many receivers are to report on the packet that is sent now; then they are
     /// taken to be asked. Where packets are few, asking by their number would be too seldom.
     pub(super) fn asks(&mut self, now: Time, receivers: usize) -> bool {
-        let each = Self::ASK_EVERY_EACH * u32::try_from(receivers).unwrap_or(u32::MAX);
-        self.ask_every = Self::ASK_EVERY.max(each);
-        if !self.yields || now < self.asked + self.ask_every {
-            return false;
-        }
-        self.note_asked(now);
-        true
+        self.asking.is_time(now, receivers, self.yields)
     }
 
     /// Whether all receivers are to report on the packet that is sent now, whose turn it is. What a
@@ -570,16 +440,12 @@ impl Rate {
     /// no more often than they can be heard, as long as another turn is early enough; and when this
     /// turn is the last before room or window end, those whose answers may be lost.
     pub(super) fn asks_in_turn(&self, now: Time, turn: &Turn) -> bool {
-        let each = Self::HEAR_EACH * u32::try_from(turn.receivers).unwrap_or(u32::MAX);
-        let is_last = turn.at + turn.every > turn.room && now >= self.asked + turn.round_trip;
-        let may_wait = self.sent_since + 2 * turn.every <= turn.room && !is_last;
-        !(self.yields && now < self.asked + each && may_wait)
+        !(self.yields && self.asking.may_pass_over(now, turn))
     }
 
     /// All receivers are asked.
     pub(super) fn note_asked(&mut self, now: Time) {
-        self.asked = now;
-        self.sent_since = 0;
+        self.asking.note_asked(now);
     }
 
     /// Receivers were asked, and none has answered for long: a rate that yields falls.
@@ -600,7 +466,7 @@ impl Rate {
             && !self.paused
             && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * round_trips)
             // Of fewer packets a slow sender would never learn enough to become faster.
-            && self.used >= Self::EPOCH_PACKETS_MIN * self.leaves(packet) as u64
+            && self.bucket.used() >= Self::EPOCH_PACKETS_MIN * self.bucket.leaves(packet) as u64
     }
 
     /// An epoch is over; `worst` is what the receiver that lost most has seen in it.
@@ -624,26 +490,25 @@ impl Rate {
         };
         let probe = self.is_probe();
         let length = (now - self.epoch_began).as_secs_f64();
-        let used_up = self.used as f64 / length.max(1e-9) >= 0.75 * pace;
+        let used = self.bucket.used();
+        let used_up = used as f64 / length.max(1e-9) >= 0.75 * pace;
         let idle = self.idle.take(now).as_secs_f64();
         // A burst after a pause is no measure of what goes through.
         let is_idle = idle > length / 2.0;
         let achieved = match is_idle {
             true => rate,
-            false => self.used as f64 / (length - idle).max(1e-9),
+            false => used as f64 / (length - idle).max(1e-9),
         };
         self.epoch_began = now;
         self.epoch = self.epoch.next();
-        let once = core::mem::take(&mut self.used_once);
-        let used = core::mem::take(&mut self.used);
+        let leaves = self.bucket.leaves(packet);
+        let once = self.bucket.end_epoch();
         if used_up && once > 0 {
             self.fan_out_found = Some(used as f64 / once as f64);
         }
         let unqueued = probe || self.epoch == Epoch(1);
         let settles = core::mem::take(&mut self.settling);
         let mut found = Found::default();
-        let leaves = self.leaves(packet);
-        self.fan_out_most = self.fan_out;
         let least = self.yields.then(|| Least::at(rate, leaves, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
         let own = self.host_queue.take_queue(achieved);
@@ -817,116 +682,10 @@ impl Rate {
         }
     }
 
-    /// The rate after more was lost than the link loses by itself.
-    fn congested(&mut self, rate: f64, queued: bool, excess: f64, queue: Duration) -> f64 {
-        if !queued {
-            self.trial = Some(Trial {
-                rate,
-                starting: self.starting,
-            });
-        }
-        self.rivals.note_loss(queue);
-        self.starting = false;
-        self.settling = true;
-        self.draining = None;
-        let decrease = match queued {
-            true if self.gives_way => Self::DECREASE_GIVING_WAY,
-            true if self.yields => Self::DECREASE_YIELDING,
-            _ => Self::DECREASE,
-        };
-        rate * decrease.min(1.0 - excess)
-    }
-
-    /// The rate while there is a queue and nothing is lost: below what went through, until the
-    /// queue is gone; what it was before, if others keep it full.
-    fn drain(&mut self, rate: f64, achieved: f64, shortest: Duration) -> f64 {
-        let through = rate.min(achieved);
-        let through = match core::mem::take(&mut self.starting) {
-            true => through * Self::DECREASE_AFTER_START,
-            false => through,
-        };
-        self.settling = true;
-        if self.gives_way {
-            return through * Self::DECREASE_GIVING_WAY;
-        }
-        let mut draining = self.draining.take().unwrap_or(Draining {
-            rate: through,
-            shortest: Duration::MAX,
-            vain: 0,
-        });
-        let shrinks = draining.vain > 0 && shortest < draining.shortest - draining.shortest / 8;
-        draining.shortest = shortest;
-        if shrinks {
-            self.draining = Some(draining);
-            return rate;
-        }
-        if draining.vain == Self::VAIN_MAX {
-            self.rivals.appear();
-            return draining.rate;
-        }
-        draining.vain += 1;
-        self.draining = Some(draining);
-        through * Self::DECREASE
-    }
-
-    /// The rate while others are taken to keep a queue full, but this host takes less than it is
-    /// given: the queue is that of the host, which loses nothing, and other transfers are the
-    /// others. The rate falls until packets wait in it no more.
-    fn held_back(&mut self, achieved: f64, queue: Duration) -> f64 {
-        self.rivals.note_own(queue);
-        if !self.host_queue.is_told() {
-            self.own = Self::OWN;
-        }
-        self.starting = false;
-        self.settling = true;
-        achieved * Self::DECREASE_YIELDING
-    }
-
     /// In so many epochs of `length` seconds a receiver has been asked twice.
     fn patience(&self, length: f64) -> u32 {
-        let asked = 2.0 * self.ask_every.as_secs_f64() / length.max(1e-3);
+        let asked = 2.0 * self.asking.every().as_secs_f64() / length.max(1e-3);
         (asked as u32).max(1)
-    }
-
-    /// The rate after an epoch of `length` seconds without congestion.
-    fn grown(
-        &self,
-        rate: f64,
-        used_up: bool,
-        packet: usize,
-        round_trip: Duration,
-        length: f64,
-    ) -> f64 {
-        if !used_up {
-            return rate;
-        }
-        if self.yields && (self.starting || rate < self.regains) {
-            // What many receivers say comes later.
-            let doubled = rate * (1.0 + (length / self.ask_every.as_secs_f64()).min(1.0));
-            return match self.starting {
-                true => doubled,
-                false => doubled.min(self.regains),
-            };
-        }
-        if self.starting {
-            return rate * 2.0;
-        }
-        let increase = match self.yields {
-            true => Self::INCREASE_YIELDING,
-            false => Self::INCREASE,
-        };
-        let step = |round_trip: f64| increase * packet as f64 / (round_trip * round_trip) * length;
-        if self.yields {
-            let round_trip = round_trip.max(Self::YIELDING_ROUND_TRIP_MIN);
-            // The longer nothing is in the way, the faster.
-            let part = Self::YIELDING_GROWTH * f64::from(1 + self.calm);
-            let step = step(round_trip.as_secs_f64()) + rate * part;
-            let most = (rate * Self::YIELDING_GROWTH_MAX)
-                .max(Self::YIELDING_PACKETS_MAX * packet as f64 / length.max(1e-3));
-            rate + step.min(most)
-        } else {
-            rate + step(round_trip.as_secs_f64().max(1e-5)).min(rate * 0.1)
-        }
     }
 }
 

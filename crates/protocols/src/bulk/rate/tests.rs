@@ -765,7 +765,7 @@ impl<const N: usize> HostQueue<N> {
                 continue;
             }
             let seen = Seen {
-                sent: rate.used / Self::PACKET as u64,
+                sent: rate.bucket.used() / Self::PACKET as u64,
                 lost: 0,
             };
             rate.end_epoch(self.now, Self::PACKET, seen);

@@ -1,0 +1,120 @@
+//! The rate of the next epoch, from what the last one has shown: less after congestion, for a queue
+//! that stays, and where this host takes no more; else more.
+
+use core::time::Duration;
+
+use super::{Draining, Rate, Trial};
+
+impl Rate {
+    /// The rate after more was lost than the link loses by itself.
+    pub(super) fn congested(
+        &mut self,
+        rate: f64,
+        queued: bool,
+        excess: f64,
+        queue: Duration,
+    ) -> f64 {
+        if !queued {
+            self.trial = Some(Trial {
+                rate,
+                starting: self.starting,
+            });
+        }
+        self.rivals.note_loss(queue);
+        self.starting = false;
+        self.settling = true;
+        self.draining = None;
+        let decrease = match queued {
+            true if self.gives_way => Self::DECREASE_GIVING_WAY,
+            true if self.yields => Self::DECREASE_YIELDING,
+            _ => Self::DECREASE,
+        };
+        rate * decrease.min(1.0 - excess)
+    }
+
+    /// The rate while there is a queue and nothing is lost: below what went through, until the
+    /// queue is gone; what it was before, if others keep it full.
+    pub(super) fn drain(&mut self, rate: f64, achieved: f64, shortest: Duration) -> f64 {
+        let through = rate.min(achieved);
+        let through = match core::mem::take(&mut self.starting) {
+            true => through * Self::DECREASE_AFTER_START,
+            false => through,
+        };
+        self.settling = true;
+        if self.gives_way {
+            return through * Self::DECREASE_GIVING_WAY;
+        }
+        let mut draining = self.draining.take().unwrap_or(Draining {
+            rate: through,
+            shortest: Duration::MAX,
+            vain: 0,
+        });
+        let shrinks = draining.vain > 0 && shortest < draining.shortest - draining.shortest / 8;
+        draining.shortest = shortest;
+        if shrinks {
+            self.draining = Some(draining);
+            return rate;
+        }
+        if draining.vain == Self::VAIN_MAX {
+            self.rivals.appear();
+            return draining.rate;
+        }
+        draining.vain += 1;
+        self.draining = Some(draining);
+        through * Self::DECREASE
+    }
+
+    /// The rate while others are taken to keep a queue full, but this host takes less than it is
+    /// given: the queue is that of the host, which loses nothing, and other transfers are the
+    /// others. The rate falls until packets wait in it no more.
+    pub(super) fn held_back(&mut self, achieved: f64, queue: Duration) -> f64 {
+        self.rivals.note_own(queue);
+        if !self.host_queue.is_told() {
+            self.own = Self::OWN;
+        }
+        self.starting = false;
+        self.settling = true;
+        achieved * Self::DECREASE_YIELDING
+    }
+
+    /// The rate after an epoch of `length` seconds without congestion.
+    pub(super) fn grown(
+        &self,
+        rate: f64,
+        used_up: bool,
+        packet: usize,
+        round_trip: Duration,
+        length: f64,
+    ) -> f64 {
+        if !used_up {
+            return rate;
+        }
+        if self.yields && (self.starting || rate < self.regains) {
+            // What many receivers say comes later.
+            let doubled = rate * (1.0 + (length / self.asking.every().as_secs_f64()).min(1.0));
+            return match self.starting {
+                true => doubled,
+                false => doubled.min(self.regains),
+            };
+        }
+        if self.starting {
+            return rate * 2.0;
+        }
+        let increase = match self.yields {
+            true => Self::INCREASE_YIELDING,
+            false => Self::INCREASE,
+        };
+        let step = |round_trip: f64| increase * packet as f64 / (round_trip * round_trip) * length;
+        if self.yields {
+            let round_trip = round_trip.max(Self::YIELDING_ROUND_TRIP_MIN);
+            // The longer nothing is in the way, the faster.
+            let part = Self::YIELDING_GROWTH * f64::from(1 + self.calm);
+            let step = step(round_trip.as_secs_f64()) + rate * part;
+            let most = (rate * Self::YIELDING_GROWTH_MAX)
+                .max(Self::YIELDING_PACKETS_MAX * packet as f64 / length.max(1e-3));
+            rate + step.min(most)
+        } else {
+            rate + step(round_trip.as_secs_f64().max(1e-5)).min(rate * 0.1)
+        }
+    }
+}
