@@ -73,6 +73,8 @@ pub struct Peers {
 const HEARD_FOR: Duration = Duration::from_millis(300);
 /// How long a stranger must say that it hears others of us before that counts as evidence.
 const HINTED_FOR: Duration = Duration::from_secs(1);
+/// So many times in a row a member that stopped is let in as soon as it answers.
+const FORGIVEN_MAX: u8 = 3;
 /// How long a witness must say that it is together with whom it wanted out: one that does not get
 /// on with it may be for a moment.
 const TOGETHER_FOR: Duration = Duration::from_secs(1);
@@ -300,6 +302,13 @@ impl Peers {
         self.quarantine.end(now, member);
     }
 
+    /// `member` is given up since nothing comes of it: whether it may be let in as soon as it
+    /// answers. So it is for whoever stops for a moment, three times in a row at most; being well
+    /// for a while begins anew. What lasts, and is not seen by those who ask, costs no more.
+    pub fn forgive(&mut self, now: Time, member: MemberId, min: Duration) -> bool {
+        self.quarantine.forgive(now, member, min)
+    }
+
     /// Whether `member` is not let in now.
     pub fn is_quarantined(&self, now: Time, member: MemberId) -> bool {
         self.quarantine.lasts(now, member)
@@ -396,6 +405,8 @@ struct Delay {
     spared: bool,
     /// Since when the member is well: in each configuration.
     well: Option<Time>,
+    /// How many times in a row one might end early.
+    forgiven: u8,
     /// What follows now is the same failure.
     same: bool,
     /// It only answers what the member has done.
@@ -420,6 +431,7 @@ impl Delay {
             length,
             spared: false,
             well: None,
+            forgiven: 0,
             same: false,
             answers: false,
             witness: None,
@@ -439,18 +451,17 @@ impl Delay {
         if !self.is_remembered(now) {
             return Self::first(now, min);
         }
-        if self.same {
-            return Self {
-                spared: self.spared,
-                ..Self::first(now, self.length)
-            };
-        }
-        if self.spared || !self.is_well(now, min) {
-            return Self::first(now, (self.length * growth).min(max));
-        }
+        let (length, spared) = if self.same {
+            (self.length, self.spared)
+        } else if self.spared || !self.is_well(now, min) {
+            ((self.length * growth).min(max), false)
+        } else {
+            (self.length, true)
+        };
         Self {
-            spared: true,
-            ..Self::first(now, self.length)
+            spared,
+            forgiven: self.forgiven,
+            ..Self::first(now, length)
         }
     }
 
@@ -520,6 +531,19 @@ impl Delays {
         let last = self.delays.get(&member)?;
         let is_newcomer = last.is_remembered(now) && !last.is_well(now, lengths.min);
         is_newcomer.then(|| last.length.saturating_mul(lengths.growth).min(lengths.max))
+    }
+
+    /// Whether the next delay of `member` may end early.
+    fn forgive(&mut self, now: Time, member: MemberId, min: Duration) -> bool {
+        let last = self.delays.get_mut(&member);
+        let Some(last) = last.filter(|it| it.is_remembered(now)) else {
+            return true;
+        };
+        if last.is_well(now, min) {
+            last.forgiven = 0;
+        }
+        last.forgiven = (last.forgiven + 1).min(FORGIVEN_MAX + 1);
+        last.forgiven <= FORGIVEN_MAX
     }
 
     /// The delay of `member` lasts for `length`, if that is longer.
@@ -746,6 +770,30 @@ mod tests {
         assert_eq!(out(6_600, two, &[one, well]), 19_200);
         // The newcomer has been well for a while: this is another matter.
         assert_eq!(out(9_100, well, &[one]), 300);
+    }
+
+    #[test]
+    fn who_stops_for_a_moment_is_forgiven_three_times_in_a_row() {
+        let (stops, other) = (member(1), member(2));
+        let mut peers = Peers::default();
+        // Each time it is let in a second later, and is well for so long.
+        let mut now = Time::ZERO;
+        let mut forgiven = |well_for: u64| {
+            let forgiven = peers.forgive(now, stops, LENGTHS.min);
+            peers.quarantine(now, stops, LENGTHS);
+            peers.note_well(now, &[other]);
+            now += Duration::from_secs(1);
+            peers.release(now, stops);
+            peers.note_well(now, &[stops, other]);
+            now += Duration::from_millis(well_for);
+            forgiven
+        };
+        assert_eq!(
+            [100; 6].map(&mut forgiven),
+            [true, true, true, true, false, false]
+        );
+        assert!(!forgiven(2_400), "it was not well before");
+        assert_eq!([100; 4].map(&mut forgiven), [true, true, true, false]);
     }
 
     const LENGTHS: Lengths = Lengths {

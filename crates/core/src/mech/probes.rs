@@ -113,6 +113,13 @@ impl Probes {
         begins
     }
 
+    /// `member`, which is given up now, was silent: that counts as if it had answered nothing.
+    pub fn note_silent(&mut self, member: MemberId) {
+        if let Some(probed) = self.given_up.get_mut(&member) {
+            probed.failed = true;
+        }
+    }
+
     /// An answer of `from` to the probes of this number, which are answered within `patience`, and
     /// enough of them within `pace` of the first one. Whether they are with this one.
     pub fn answered(

@@ -617,10 +617,14 @@ impl Ring {
             false => accusers.clone(),
         };
         let gather = self.state.expect_gather();
+        let is_silent = given_up.iter().all(|it| !gather.heard.contains(it));
         gather.accused_by.extend(accusers);
         gather.fail.extend(given_up.iter().copied());
         for member in given_up {
             self.accuse(now, member);
+            if is_silent && self.peers.forgive(now, member, self.config.quarantine_min) {
+                self.probes.note_silent(member);
+            }
         }
         self.change_mind(now);
     }
