@@ -286,6 +286,11 @@ impl Path {
         self.is_blamed
     }
 
+    /// The share that it loses without congestion; `None`: the rate was never found for it.
+    pub(in crate::bulk) fn own_loss(&self) -> Option<f64> {
+        self.is_measured.then_some(self.baseline)
+    }
+
     /// Whether it took the rate of a leap that has just come off; `None`: that was not heard.
     pub(in crate::bulk) fn took_leap(&self) -> Option<bool> {
         self.took_leap

@@ -1,7 +1,9 @@
 //! Who of the receivers that are served later hears what is sent to the group. One that gets only a
 //! part of it leaves the group until its pass: what does not fit through the way there would only
-//! be in the way of others. It is told by itself, again and again until it confirms; so nothing is
-//! lost with a datagram. Receivers of earlier releases do not understand that, and stay.
+//! be in the way of others. So does one whose path held a rate that is found, and that leaves it
+//! behind: the others' traffic on that path would back off until it loses little, at their cost. It
+//! is told by itself, again and again until it confirms; so nothing is lost with a datagram.
+//! Receivers of earlier releases do not understand that, and stay.
 //!
 //! The end of a pass calls all back, and so does a transfer that another member announces, for a
 //! while: they do not hear that, and this sender does.
@@ -18,6 +20,9 @@ use super::{Peer, Sender, State, Timer};
 
 /// A receiver that loses at least this share of transmissions gets little by listening.
 const LOSS_MIN: f64 = 0.2;
+/// Where the rate follows paths, it is congestion that loses this share, if no more than half of it
+/// is the path's own.
+const PRESSED_MIN: f64 = 0.03;
 /// Of so many transmissions that must be known.
 const SAMPLED_MIN: u64 = 256;
 
@@ -48,11 +53,20 @@ impl Told {
 }
 
 impl Sender {
-    /// Has those stand by that are served later and get little of what the others get.
+    /// Has those stand by that are served later and get little of what the others get, or get it at
+    /// the cost of others on their paths.
     pub(super) fn set_apart(&mut self, context: &mut Context<'_>) {
-        let gains_little = |peer: &Peer| peer.sampled >= SAMPLED_MIN && peer.loss >= LOSS_MIN;
+        let follows_paths = self.rate.looks_at_each();
+        let is_in_the_way = |peer: &Peer| {
+            let is_known = peer.sampled >= SAMPLED_MIN;
+            let gains_little = peer.loss >= LOSS_MIN;
+            // Most of its loss is not its path's own, and the rate falls for that no more.
+            let own_loss = peer.path.own_loss().filter(|_| follows_paths);
+            let is_pressed = own_loss.is_some_and(|own| peer.loss >= PRESSED_MIN.max(2.0 * own));
+            peer.is_outpaced || is_known && (gains_little || is_pressed)
+        };
         let is_apart =
-            |peer: &Peer| !peer.gates && peer.told.attends() && gains_little(peer) && !peer.holds;
+            |peer: &Peer| !peer.gates && peer.told.attends() && !peer.holds && is_in_the_way(peer);
         if !self.lets_stand_by(context) || !self.peers.values().any(is_apart) {
             return;
         }

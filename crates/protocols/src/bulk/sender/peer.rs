@@ -69,6 +69,8 @@ pub(super) struct Peer {
     pub(super) takes: Option<Takes>,
     /// What its packets show to the rate control.
     pub(super) path: Path,
+    /// Its path held the rate of all, which does not ask it any more.
+    pub(super) is_outpaced: bool,
     /// Whether it is to hear what is sent to the group.
     pub(super) told: Told,
     /// What it was told of when it is served.
@@ -106,6 +108,7 @@ impl Peer {
             sampled: 0,
             takes: None,
             path: Path::default(),
+            is_outpaced: false,
             told: Told::default(),
             said: Said::default(),
             uncopied: Uncopied::default(),
@@ -181,13 +184,14 @@ impl Peer {
     /// It has lost what it had: nothing but `report` is known of it.
     pub(super) fn begin_anew(&mut self, now: Time, report: &ReceiverReport, stamp: Stamp) {
         let (gates, ready, subgroups, told) = (self.gates, self.ready, self.subgroups, self.told);
-        let said = self.said;
+        let (said, is_outpaced) = (self.said, self.is_outpaced);
         *self = Self {
             gates,
             ready,
             subgroups,
             told,
             said,
+            is_outpaced,
             uncopied: core::mem::take(&mut self.uncopied),
             ..Self::new(now)
         };
@@ -277,6 +281,7 @@ impl Peer {
         self.ready = false;
         self.is_listed = true;
         self.counted = None;
+        self.is_outpaced = false;
         self.holds_back = Duration::ZERO;
         self.heard = now;
     }

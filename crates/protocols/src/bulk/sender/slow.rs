@@ -152,9 +152,13 @@ impl Sender {
         let is_blamed = |peer: &Peer| peer.gates && peer.path.is_blamed() && is_slow(peer);
         let blamed = self.peers.iter().filter(|(_, peer)| is_blamed(peer));
         let blamed: Vec<MemberId> = blamed.map(|(member, _)| *member).collect();
-        for member in blamed {
-            self.set_aside(context, member);
+        for member in &blamed {
+            self.set_aside(context, *member);
+            if let Some(peer) = self.peers.get_mut(member) {
+                peer.is_outpaced = true;
+            }
         }
+        self.set_apart(context);
     }
 
     /// Whether a slow receiver can be served after the others; else it is dropped, if anything is

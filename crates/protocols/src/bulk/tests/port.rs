@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use groupcast_core::Time;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
+use groupcast_sim::flow::{Congestion, FlowConfig};
+use groupcast_sim::link::{LinkSpec, Loss};
 use groupcast_sim::topology::{Kind, Topology};
 
 use super::fabric::{self, Sent, bulk, link, packets, place};
@@ -20,14 +22,24 @@ const SLOW: usize = RECEIVERS;
 const FLOW: [usize; 2] = [RECEIVERS + 1, RECEIVERS + 2];
 const LENGTH: u32 = 60_000_000;
 
-fn world(rate: RateControl, has_multicast: bool) -> Experiment<Messages> {
+/// The fast ones have links of so many megabits a second, and `port` is that of the slow one.
+fn world(
+    rate: RateControl,
+    has_multicast: bool,
+    fast: u64,
+    port: LinkSpec,
+) -> Experiment<Messages> {
     let mut topology = Topology::new();
     let [near, far] = [Kind::Plain; 2].map(|kind| topology.add(kind));
-    topology.connect(near, far, link(100, 20, 256 << 10));
+    topology.connect(near, far, port);
     for host in 0..RECEIVERS + 3 {
         let is_far = host == SLOW || host == FLOW[1];
         let router = if is_far { far } else { near };
-        place(&mut topology, router, link(1000, 20, 512 << 10));
+        let megabits = match host {
+            1..SLOW => fast,
+            _ => 1000,
+        };
+        place(&mut topology, router, link(megabits, 20, 512 << 10));
     }
     let mut config = ExperimentConfig::new(topology, inspect, 7);
     config.without_multicast = FLOW.into();
@@ -51,6 +63,10 @@ fn world(rate: RateControl, has_multicast: bool) -> Experiment<Messages> {
     fabric::world(config, bulk, &sent)
 }
 
+fn port() -> LinkSpec {
+    link(100, 20, 256 << 10)
+}
+
 fn has_all(world: &Experiment<Messages>, host: usize) -> bool {
     packets(world, host) >= LENGTH as u64 / BulkConfig::lan().packet as u64
 }
@@ -72,7 +88,7 @@ fn a_receiver_that_waits_for_its_pass_leaves_its_port_to_others() {
         bytes_per_second: 75_000_000,
     };
     for (rate, has_multicast) in [(fixed, true), (RateControl::ALL, true), (fixed, false)] {
-        let mut world = world(rate, has_multicast);
+        let mut world = world(rate, has_multicast, 1000, port());
         let delivered = |world: &Experiment<Messages>| world.flow_uses()[0].delivered_bytes;
         until(&mut world, |world| bulk(world, 0).counters().stood_by > 0);
         // What fills the queue has to leave, and the flow to find out.
@@ -91,4 +107,46 @@ fn a_receiver_that_waits_for_its_pass_leaves_its_port_to_others() {
         std::eprintln!("{which}: {megabits:.1} Mb/s, seven at {to:?}, the last at {last:?}");
         assert_eq!(world.violations(), []);
     }
+}
+
+/// Where the others take what the port takes, and not more, the flows behind the port would back
+/// off until the one that is left behind loses next to nothing: it would get most by listening, at
+/// their cost.
+#[test]
+fn whose_port_held_the_rate_leaves_it_to_others_though_it_would_lose_little() {
+    for (fast, flows) in [(70, 2), (100, 1), (100, 2)] {
+        let mut world = world(RateControl::FAIR, true, fast, port());
+        // One is there already.
+        for _ in 0..flows {
+            world.add_flow(FlowConfig::new(FLOW, Congestion::Cubic));
+        }
+        let delivered = |world: &Experiment<Messages>| -> u64 {
+            world.flow_uses().iter().map(|it| it.delivered_bytes).sum()
+        };
+        until(&mut world, |world| bulk(world, 0).counters().demoted > 0);
+        let from = world.now() + Duration::from_millis(500);
+        world.run_to(from);
+        let before = delivered(&world);
+        assert!(!has_all(&world, 1), "there is something to look at");
+        let to = until(&mut world, |world| {
+            (1..SLOW).all(|host| has_all(world, host))
+        });
+        let megabits = (delivered(&world) - before) as f64 * 8e-6 / (to - from).as_secs_f64();
+        let which = format!("{fast} Mb/s, {} flows", flows + 1);
+        std::eprintln!("{which}: {megabits:.1} Mb/s from {from:?} to {to:?}");
+        assert!(megabits > 85.0, "{which}: they have {megabits} Mb/s");
+        assert_eq!(world.violations(), []);
+    }
+}
+
+/// What its path loses by itself costs nobody anything.
+#[test]
+fn who_is_demoted_for_what_its_path_loses_by_itself_goes_on_listening() {
+    let lossy = link(1000, 20, 256 << 10).with_loss(Loss::Rate(0.05));
+    let mut world = world(RateControl::FAIR, true, 1000, lossy);
+    until(&mut world, |world| {
+        (1..=SLOW).all(|host| has_all(world, host))
+    });
+    let counters = bulk(&world, 0).counters();
+    assert_eq!((counters.demoted, counters.stood_by), (1, 0));
 }
