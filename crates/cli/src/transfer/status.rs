@@ -370,7 +370,8 @@ mod tests {
         drop(go);
         assert_eq!(status.end(3, &AtomicBool::new(false)), None);
         let states: Vec<Value> = written.iter().collect();
-        assert!(states.len() <= 2, "it was written {} times", states.len());
+        // The first one, what waited when the disk went on, and the last one.
+        assert!(states.len() <= 3, "it was written {} times", states.len());
         let last = states.last().expect("it is written");
         assert_eq!(
             (&last["state"], &last["exit_code"]),
