@@ -32,7 +32,7 @@ use super::ordering::Limits;
 const PERSONAL_MIN: u32 = 16;
 /// Least packets a visit after tokens were lost.
 const PERSONAL_LEAST: u32 = 2;
-/// Most packets a visit: eight full sends of 47 segments.
+/// Most packets a visit: eight sends, each of 64 KiB in packets for an MTU of 1500.
 const PERSONAL_MAX: u32 = 376;
 /// Packets by which a window grows at a visit: as many at every member, and what it shrinks by is a
 /// share, so that windows that differ come together.
