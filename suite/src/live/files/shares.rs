@@ -2,7 +2,8 @@
 //!
 //! The link that they share is the one to the receiving host (a switch port with its queue), or
 //! that of the sending host (its transmit queue). A transfer has one receiver or several, of which
-//! one or all are behind the shared link. Shares are what arrived behind it in a stretch of time in
+//! one or all are behind the shared link. The switch follows memberships: a receiver that stands by
+//! leaves its port to others. Shares are what arrived behind it in a stretch of time in
 //! the middle: bytes of the streams, repeats not counted.
 
 use std::fs::File;
@@ -127,6 +128,7 @@ pub fn measure(shared: Shared, rate: &str, control: &str, length: Duration) -> O
     let (sources, hosts) = (shared.sources(), shared.receivers());
     let last = hosts.iter().copied().max().unwrap_or(SINK);
     let mut site = Site::new(last, Link::Mbit100)?;
+    site.cluster.bed.follow_memberships()?;
     let file = site.cluster.path("large");
     // A file with holes: what it holds does not matter, and the disk is not what is measured.
     File::create(&file)?.set_len(FILE)?;
