@@ -577,7 +577,7 @@ fn run_shares(options: &Options) -> Outcome<Value> {
         }
         let shares = shares::measure(shared, &options.transfer_rate, control, length)?;
         let [first, second] = shares.transfers;
-        let unfairness = shares.unfairness();
+        let unfairness = shares.unfairness(shared);
         println!(
             "{name:<10} {control:<5} {first:>10.1} {second:>10.1} {:>6.1} {unfairness:>10.2}",
             shares.tcp

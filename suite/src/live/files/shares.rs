@@ -80,6 +80,11 @@ impl Shared {
         }
     }
 
+    /// Whether a receiver behind the shared link may be left behind by the others, and stand by.
+    fn has_others(self) -> bool {
+        matches!(self, Self::Port { all: false, .. })
+    }
+
     /// From which hosts the two transfers and the TCP flow come.
     fn sources(self) -> [usize; 3] {
         match self {
@@ -112,10 +117,13 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// How far from a third of the sum the worst share is: 1 is fair, 2 is half or twice.
-    pub fn unfairness(&self) -> f64 {
-        let all = [self.transfers[0], self.transfers[1], self.tcp];
-        let fair = all.iter().sum::<f64>() / 3.0;
+    /// How far from an equal part of the sum over `shared` the worst share is: 1 is fair, 2 is half
+    /// or twice. A transfer whose receiver there stands by has none.
+    pub fn unfairness(&self, shared: Shared) -> f64 {
+        let takes_part = |share: &f64| *share > 0.0 || !shared.has_others();
+        let transfers = self.transfers.into_iter().filter(takes_part);
+        let all: Vec<f64> = transfers.chain([self.tcp]).collect();
+        let fair = all.iter().sum::<f64>() / all.len() as f64;
         all.iter()
             .map(|share| (share / fair).max(fair / share.max(1e-9)))
             .fold(1.0, f64::max)
@@ -253,13 +261,17 @@ mod tests {
 
     #[test]
     fn the_worst_share_counts() {
-        let shares = |a, b, tcp| Shares {
-            transfers: [a, b],
-            tcp,
+        let [alone, one_of_many] = [Shared::ALL[0], Shared::ALL[1]];
+        let unfairness = |a, b, tcp, shared| {
+            let transfers = [a, b];
+            Shares { transfers, tcp }.unfairness(shared)
         };
-        assert!((shares(30.0, 30.0, 30.0).unfairness() - 1.0).abs() < 1e-9);
-        assert!((shares(15.0, 30.0, 45.0).unfairness() - 2.0).abs() < 1e-9);
-        assert!((shares(60.0, 15.0, 15.0).unfairness() - 2.0).abs() < 1e-9);
-        assert!(shares(45.0, 45.0, 0.0).unfairness() > 1e6);
+        let is = |found: f64, wanted: f64| assert!((found - wanted).abs() < 1e-9, "{found}");
+        is(unfairness(30.0, 30.0, 30.0, alone), 1.0);
+        is(unfairness(15.0, 30.0, 45.0, alone), 2.0);
+        is(unfairness(60.0, 15.0, 15.0, alone), 2.0);
+        assert!(unfairness(45.0, 45.0, 0.0, one_of_many) > 1e6);
+        assert!(unfairness(45.0, 0.0, 45.0, alone) > 1e6);
+        is(unfairness(45.0, 0.0, 45.0, one_of_many), 1.0);
     }
 }
