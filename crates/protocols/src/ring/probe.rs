@@ -65,9 +65,9 @@ impl Ring {
             return;
         }
         let patience = self.answered_within();
-        // A member that keeps up for a moment is tried: its pace is not looked at.
-        let within = (patience, patience);
-        self.probes.answered(now, from, number, within);
+        // One that takes longer for a datagram keeps up with nothing but calm.
+        let pace = patience / 3;
+        self.probes.answered(now, from, number, (patience, pace));
     }
 
     /// The time in which a probe is answered.

@@ -314,6 +314,14 @@ fn a_quarantine_on_the_word_of_a_member_that_is_gone_is_over() {
     assert_eq!(swarm.run_seed(17_102_768).violations, Vec::<String>::new());
 }
 
+/// A host takes 3 ms for each datagram, among nine. It fell behind, was excluded, answered probes
+/// as soon as it had caught up, and was let in to fall behind again, twelve times a minute.
+#[test]
+fn a_host_that_is_too_slow_is_not_let_in_whenever_it_has_caught_up() {
+    let swarm = Swarm::of(&ring::FAMILY, None, SwarmConfig::of(&ring::FAMILY));
+    assert_eq!(swarm.run_seed(90_000_889).violations, Vec::<String>::new());
+}
+
 /// Joins wait in the buffer of a slow host until the commit token, which it reads first, has made
 /// them old: they are no reason to begin again.
 #[test]
