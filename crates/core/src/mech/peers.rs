@@ -73,7 +73,7 @@ pub struct Peers {
 const HEARD_FOR: Duration = Duration::from_millis(300);
 /// How long a stranger must say that it hears others of us before that counts as evidence.
 const HINTED_FOR: Duration = Duration::from_secs(1);
-/// So many times in a row a member that stopped is let in as soon as it answers.
+/// So many times in a row, behind the first, a member that stopped is let in as soon as it answers.
 const FORGIVEN_MAX: u8 = 3;
 /// How long a witness must say that it is together with whom it wanted out: one that does not get
 /// on with it may be for a moment.
@@ -276,7 +276,7 @@ impl Peers {
 
     /// `witness` says that it is in a configuration of `members`. Once it has said so for a second,
     /// it bears witness against none of them: what it saw is no longer so.
-    pub fn is_together(&mut self, now: Time, witness: MemberId, members: &[MemberId]) {
+    pub fn note_together(&mut self, now: Time, witness: MemberId, members: &[MemberId]) {
         self.quarantine.take_back(now, witness, members);
     }
 
@@ -303,8 +303,9 @@ impl Peers {
     }
 
     /// `member` is given up since nothing comes of it: whether it may be let in as soon as it
-    /// answers. So it is for whoever stops for a moment, three times in a row at most; being well
-    /// for a while begins anew. What lasts, and is not seen by those who ask, costs no more.
+    /// answers. So it is for whoever stops for a moment, the first time and three times in a row
+    /// behind that; being well for a while begins anew. What lasts, and is not seen by those who
+    /// ask, costs no more.
     pub fn forgive(&mut self, now: Time, member: MemberId, min: Duration) -> bool {
         self.quarantine.forgive(now, member, min)
     }
@@ -405,7 +406,7 @@ struct Delay {
     spared: bool,
     /// Since when the member is well: in each configuration.
     well: Option<Time>,
-    /// How many times in a row one might end early.
+    /// How many in a row might end early.
     forgiven: u8,
     /// What follows now is the same failure.
     same: bool,
@@ -741,7 +742,7 @@ mod tests {
         let (both, alone) = ([witness, excluded, other], [witness, other]);
         let mut ends = |millis, says: MemberId, members: &[MemberId]| {
             let now = Time::from_millis(millis);
-            peers.is_together(now, says, members);
+            peers.note_together(now, says, members);
             assert!(peers.is_quarantined(now, other), "not on its word");
             !peers.is_quarantined(now, excluded)
         };

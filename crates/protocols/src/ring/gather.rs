@@ -617,6 +617,7 @@ impl Ring {
             false => accusers.clone(),
         };
         let gather = self.state.expect_gather();
+        // One that has given this member up says nothing to it, and counts as silent, too.
         let is_silent = given_up.iter().all(|it| !gather.heard.contains(it));
         gather.accused_by.extend(accusers);
         gather.fail.extend(given_up.iter().copied());

@@ -62,7 +62,7 @@ impl Ring {
         if announcement.heard.contains(&self.local) {
             self.note_heard_by(now, from, &announcement);
         }
-        self.peers.is_together(now, from, &announcement.members);
+        self.peers.note_together(now, from, &announcement.members);
         self.weigh_word(now, from);
         if self.peers.is_quarantined(now, from) {
             return;
