@@ -13,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::host::{Host, Running, free_port};
+use crate::host::{Host, Running, free_port, until};
 
 const BOOK: &str = include_str!("../../../docs/bus.md");
 /// Which client of its daemon a program of a session is; on the page it is the first.
@@ -490,6 +490,10 @@ fn a_trace_is_what_the_book_says_and_is_shown_by_domain_tag_and_client() {
         assert_eq!(ran.code, 0, "{}", ran.stderr);
         ran.stdout
     };
+    // It is written beside the bus, a moment later.
+    until("the last line is in the trace", || {
+        show(&[]).contains("closed bye")
+    });
     let all = show(&[]);
     assert!(
         all.starts_with("trace mine of c300@h1, file 1, begun "),

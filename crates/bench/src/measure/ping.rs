@@ -181,11 +181,11 @@ mod tests {
         let std::net::SocketAddr::V4(peer) = answering.local_addr().unwrap() else {
             panic!("bound to an IPv4 address");
         };
-        let window = Window::after(Duration::from_millis(10), Duration::from_millis(60));
+        let window = Window::after(Duration::from_millis(10), Duration::from_millis(300));
         let thread = std::thread::spawn(move || answer(&answering, window));
         let latencies = ask(&asking, peer, INTERVAL, window).unwrap();
         thread.join().unwrap().unwrap();
-        assert!((1..=20).contains(&latencies.count()));
+        assert!((1..=100).contains(&latencies.count()));
         assert!(latencies.percentile_us(50.0) > 0.0);
     }
 }
