@@ -82,6 +82,21 @@ fn until(world: &mut Experiment<Messages>, done: impl Fn(&Experiment<Messages>) 
     world.now()
 }
 
+/// What the flows behind the port have until all but the slow one have everything, in Mb/s, since
+/// what filled the queue has left and they have found out, which takes `settling`; until when.
+fn flows_have(world: &mut Experiment<Messages>, settling: Duration) -> (f64, Time) {
+    let delivered = |world: &Experiment<Messages>| -> u64 {
+        world.flow_uses().iter().map(|it| it.delivered_bytes).sum()
+    };
+    let from = world.now() + settling;
+    world.run_to(from);
+    let before = delivered(world);
+    assert!(!has_all(world, 1), "there is something to look at");
+    let to = until(world, |world| (1..SLOW).all(|host| has_all(world, host)));
+    let megabits = (delivered(world) - before) as f64 * 8e-6 / (to - from).as_secs_f64();
+    (megabits, to)
+}
+
 #[test]
 fn a_receiver_that_waits_for_its_pass_leaves_its_port_to_others() {
     let fixed = RateControl::Fixed {
@@ -89,17 +104,8 @@ fn a_receiver_that_waits_for_its_pass_leaves_its_port_to_others() {
     };
     for (rate, has_multicast) in [(fixed, true), (RateControl::ALL, true), (fixed, false)] {
         let mut world = world(rate, has_multicast, 1000, port());
-        let delivered = |world: &Experiment<Messages>| world.flow_uses()[0].delivered_bytes;
         until(&mut world, |world| bulk(world, 0).counters().stood_by > 0);
-        // What fills the queue has to leave, and the flow to find out.
-        let from = world.now() + Duration::from_millis(250);
-        world.run_to(from);
-        let before = delivered(&world);
-        assert!(!has_all(&world, 1), "there is something to look at");
-        let to = until(&mut world, |world| {
-            (1..SLOW).all(|host| has_all(world, host))
-        });
-        let megabits = (delivered(&world) - before) as f64 * 8e-6 / (to - from).as_secs_f64();
+        let (megabits, to) = flows_have(&mut world, Duration::from_millis(250));
         let which = format!("{rate:?}, {has_multicast}");
         assert!(megabits > 60.0, "{which}: the flow has {megabits} Mb/s");
         assert!(!has_all(&world, SLOW));
@@ -120,20 +126,10 @@ fn whose_port_held_the_rate_leaves_it_to_others_though_it_would_lose_little() {
         for _ in 0..flows {
             world.add_flow(FlowConfig::new(FLOW, Congestion::Cubic));
         }
-        let delivered = |world: &Experiment<Messages>| -> u64 {
-            world.flow_uses().iter().map(|it| it.delivered_bytes).sum()
-        };
         until(&mut world, |world| bulk(world, 0).counters().demoted > 0);
-        let from = world.now() + Duration::from_millis(500);
-        world.run_to(from);
-        let before = delivered(&world);
-        assert!(!has_all(&world, 1), "there is something to look at");
-        let to = until(&mut world, |world| {
-            (1..SLOW).all(|host| has_all(world, host))
-        });
-        let megabits = (delivered(&world) - before) as f64 * 8e-6 / (to - from).as_secs_f64();
+        let (megabits, to) = flows_have(&mut world, Duration::from_millis(500));
         let which = format!("{fast} Mb/s, {} flows", flows + 1);
-        std::eprintln!("{which}: {megabits:.1} Mb/s from {from:?} to {to:?}");
+        std::eprintln!("{which}: {megabits:.1} Mb/s until {to:?}");
         assert!(megabits > 85.0, "{which}: they have {megabits} Mb/s");
         assert_eq!(world.violations(), []);
     }
