@@ -10,6 +10,8 @@
 //! - [`claims`]: what a member declares and no other can check, and how far it is believed.
 //! - [`peers`]: what is remembered of others from configuration to configuration: evidence,
 //!   quarantine.
+//! - [`delays`]: members with whom something is not done for a time, longer if it is needed again
+//!   soon.
 //! - [`room`]: whether members fit into one configuration.
 //! - [`probes`]: whether the way to a member that was given up works again.
 //! - [`namesakes`]: which of two processes of one name gives way, and to what proof.
@@ -26,6 +28,7 @@ pub mod allowance;
 pub mod bookmarks;
 pub mod claims;
 pub mod closing;
+pub mod delays;
 pub mod delivery;
 pub mod estimate;
 pub mod indices;

@@ -4,8 +4,8 @@
 use alloc::format;
 use core::time::Duration;
 
+use groupcast_core::mech::delays::Lengths;
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::peers::Lengths;
 pub use groupcast_core::settings::ConfigError;
 use groupcast_core::settings::{Preset, Settings as _, Span, Spec};
 

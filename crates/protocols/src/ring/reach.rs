@@ -3,7 +3,8 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use groupcast_core::mech::peers::{Delays, Lengths, Peers};
+use groupcast_core::mech::delays::{Delays, Lengths};
+use groupcast_core::mech::peers::Peers;
 use groupcast_core::{MemberId, Time};
 
 /// What is remembered of tokens that did not arrive. Every table is bounded by [`Peers::MAX`].
