@@ -1,5 +1,5 @@
-//! Which members are alike: given the same input, they will do the same. It is what an explorer of
-//! all schedules compares them by.
+//! Which members are alike: given the same input, they will do the same. The explorer, which runs
+//! all schedules of a small group, compares members so.
 
 use core::hash::{Hash, Hasher};
 

@@ -1,16 +1,15 @@
 //! How much a member answers another one that says what it misses: as much as a round trip can use,
 //! and nothing to one that asks on and on.
 
-use core::time::Duration;
-
 use alloc::collections::BTreeMap;
+use core::time::Duration;
 
 use groupcast_core::{MemberId, Time};
 
 /// ACKs and packets that one member is sent in a round trip at most.
 const ANSWERS_MAX: usize = 48;
-/// A member that wants more in so many round trips in a row is excluded: an honest one waits longer
-/// each time that it is not answered.
+/// A member that wants more in this many round trips in a row is excluded: an honest one waits
+/// longer each time that it is not answered.
 const FLOOD_MAX: u32 = 100;
 
 /// What to do about a request.
@@ -35,9 +34,9 @@ struct Asker {
     /// When the round trip began in which the answers are counted.
     since: Time,
     answers: usize,
-    /// It wanted more in this one.
+    /// It wanted more in this round trip.
     over: bool,
-    /// And in so many before, in a row.
+    /// In how many round trips before this one, in a row, it wanted more.
     floods: u32,
 }
 
@@ -76,7 +75,7 @@ impl Askers {
     /// It was sent so many `answers`.
     pub(super) fn answered(&mut self, from: MemberId, answers: usize) {
         if let Some(asker) = self.askers.get_mut(&from) {
-            // A request for what is not here costs as much.
+            // A request for what is not here counts as one answer.
             asker.answers += answers.max(1);
         }
     }
@@ -84,18 +83,10 @@ impl Askers {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, NodeId};
-
     use super::*;
+    use crate::rmp::fixtures::member;
 
     const TRIP: Duration = Duration::from_millis(2);
-
-    fn member(node: u64) -> MemberId {
-        MemberId {
-            node: NodeId(node),
-            incarnation: Incarnation(node),
-        }
-    }
 
     #[test]
     fn a_round_trip_has_room_for_a_burst_and_no_more() {

@@ -12,9 +12,9 @@ use groupcast_core::{MemberId, Time};
 
 /// A configuration that is over sooner was a short one.
 const SHORT: Duration = Duration::from_secs(60);
-/// So many short ones in a row, each with the members of the one before, are too many.
+/// This many short ones in a row, each with the members of the one before, make a group brittle.
 const SHORT_MAX: u32 = 2;
-/// So many times longer a group may be silent, or datagrams unanswered, then.
+/// Then a group may be silent, and its datagrams unanswered, this many times longer.
 const PATIENCE: u32 = 4;
 
 /// How long the last configurations lasted.
@@ -54,21 +54,15 @@ impl Brittle {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, NodeId};
+    use alloc::vec::Vec;
 
     use super::*;
-
-    fn members(count: u64) -> alloc::vec::Vec<MemberId> {
-        let member = |node| MemberId {
-            node: NodeId(node),
-            incarnation: Incarnation(node),
-        };
-        (0..count).map(member).collect()
-    }
+    use crate::rmp::fixtures::member;
 
     #[test]
     fn a_group_that_broke_twice_without_losing_a_member_is_patient_until_it_has_lasted() {
         let at = |seconds: u64| Time::from_millis(seconds * 1_000);
+        let members = |count| (0..count).map(member).collect::<Vec<_>>();
         let (two, three) = (members(2), members(3));
         let mut brittle = Brittle::default();
         brittle.note_installed(at(0), &two, &three);

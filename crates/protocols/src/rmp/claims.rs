@@ -1,6 +1,6 @@
 //! What a member declares of itself in a reformation, and how far it is believed: the rules of
 //! [`core::mech::claims`](groupcast_core::mech::claims) for answers and proposals. Members of one
-//! configuration know its MaxN: a higher one, of a member that comes from it, is not believed.
+//! configuration know its MaxN: a higher one that a member of it declares is not believed.
 //!
 //! A configuration without a majority of MaxN is changed by reformations alone: a list does not ask
 //! its members what they declare. So MaxN of a list is always the number of its members.

@@ -16,11 +16,14 @@ use super::wire::DATA_HEADER;
 /// The least that [`RmpConfig::body_max`] may be.
 pub(super) const BODY_LEAST: usize = 256;
 
-/// No time may be longer, so that what follows from several stays far below the last one.
+/// No time may be longer, so that sums and multiples of times stay far below the last `Time`.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The most that [`RmpConfig::gap_max`] may be.
 pub(super) const GAP_MOST: u32 = 1 << 16;
+
+/// The most that [`RmpConfig::window_max`] may be.
+pub(super) const WINDOW_MOST: u32 = 255;
 
 /// Bytes of records in a packet that is one Ethernet frame (000 Fig. 11: MIN_PACKET).
 pub(super) const FRAME_RECORDS: usize = 1431 - DATA_HEADER;
@@ -43,7 +46,7 @@ groupcast_core::setting_words! {
 pub enum NackTo {
     /// All, so that it doubles as a sign of congestion (000 ch. 8, flow control).
     Multicast,
-    /// Whom it asks, alone (000 Fig. 6).
+    /// The member that it asks, alone (000 Fig. 6).
     Unicast,
 }
 
@@ -77,7 +80,7 @@ groupcast_core::settings! {
             "Too small: members stay outside.";
         /// The most packets of a member that have no ACK yet; its window adapts below that (000 ch.
         /// 8). A packet longer than an Ethernet frame counts as several.
-        pub window_max: u32 = 64 => Spec::count("packets", 1, 255),
+        pub window_max: u32 = 64 => Spec::count("packets", 1, WINDOW_MOST),
             "Too small: throughput over long delays. Too large: nothing, where losses show that queues are full.";
         /// One packet at a time: the next one goes when its ACK is heard (000 ch. 8).
         pub stop_and_wait: bool = false => Spec::flag(),

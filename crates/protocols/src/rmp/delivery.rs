@@ -19,12 +19,12 @@ use super::planted::Plants;
 use super::stream::Stream;
 use crate::packing::{Record, refused, waits_for_marks};
 
-/// What counts as held, of what is.
+/// Which of the packets that are held here count as held.
 #[derive(Clone, Copy)]
 enum Bound<'a> {
-    /// All up to here: its order is settled.
+    /// All up to here: their order is settled.
     Ready(Seq),
-    /// While the configuration is finished: what those who do so together hold.
+    /// While the configuration is finished: what the members that do so together hold.
     Together(&'a Together),
 }
 
@@ -150,8 +150,8 @@ impl Held for View<'_> {
     }
 }
 
-/// Up to where messages of each service are delivered: what that follows from, of which the marks
-/// are looked at only if a service asks for them.
+/// What the horizons of the services follow from. The marks are looked at only if a service asks
+/// for them.
 struct Known<'a> {
     safe: Seq,
     max_n: usize,
@@ -260,9 +260,9 @@ impl Order {
         });
     }
 
-    /// The rest of the regular configuration, at its end: up to the first position that nobody
-    /// along holds or whose order is not settled, or the first message above the horizon of its
-    /// service, which is `safe` for that of all members.
+    /// The rest of the regular configuration, at its end: up to the first position that none of
+    /// those that go along holds, or whose order is not settled, or the first message above the
+    /// horizon of its service, which is `safe` for that of all members.
     pub(super) fn deliver_regular_end(
         &mut self,
         together: &Together,

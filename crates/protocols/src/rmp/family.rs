@@ -11,6 +11,7 @@ use groupcast_core::family::{
 use groupcast_core::settings::ConfigError;
 use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
+use super::config::BODY_LEAST;
 use super::{NackTo, OrderRule, Rmp, RmpConfig, inspect};
 
 /// RMP: every service, in one total order.
@@ -109,14 +110,16 @@ fn drawn(mut rng: Rng, situation: &Situation, order: Option<OrderRule>) -> Facto
         config.nack = NackTo::Unicast;
     }
     if rng.chance(0.25) {
-        config.body_max = rng.range(256..9_000) as usize;
+        config.body_max = rng.range(BODY_LEAST as u64..9_000) as usize;
     }
     if rng.chance(0.2) {
         config.gap_max = 64;
     }
     let sizes: Option<Vec<usize>> = rng.chance(0.25).then(|| {
         let hosts = 0..situation.hosts;
-        hosts.map(|_| SIZES[rng.below(4) as usize]).collect()
+        hosts
+            .map(|_| SIZES[rng.below(SIZES.len() as u64) as usize])
+            .collect()
     });
     if situation.calm && rng.chance(0.8) {
         config.order = OrderRule::Heard;

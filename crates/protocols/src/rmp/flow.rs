@@ -4,7 +4,8 @@
 //! where it was halved last; behind that all members together add a few frames in a round trip. A
 //! packet that was lost halves it (000). What keeps that rare is ours: once [`STANDING`] packets
 //! wait in queues, all members together add a frame in [`CREEP`] round trips only; where packets
-//! wait for long, the window shrinks; and who has more than an equal share gives back of it.
+//! wait for long, the window shrinks; and a member that has more than an equal share gives some of
+//! it back.
 
 use core::time::Duration;
 
@@ -17,22 +18,23 @@ use super::numbers::Number;
 /// Timers halve the window at most once in this time, however short a round trip is, or if none was
 /// measured.
 const TRIP_LEAST: Duration = Duration::from_micros(300);
-/// The window is counted in this part of a frame.
+/// The window is counted in parts of a frame, of which a frame has this many.
 const FRAME: u32 = 1024;
-/// Up to here the window grows although it is not used up.
+/// Up to here, in parts of a frame, the window grows although it is not used up.
 const UNFILLED: u32 = 8 * FRAME;
-/// Packets of all members in queues that fill the network.
+/// The network counts as full when this many packets of all members wait in its queues.
 const STANDING: u128 = 8;
-/// Frames that all members together add in a round trip before that; none of them adds more than
-/// one.
+/// Frames that all members together add in a round trip before the network is full; no member adds
+/// more than one.
 const GROWTH: u32 = 4;
 /// Round trips in which all members together add a frame once the network is full.
 const CREEP: u32 = 64;
-/// A window that is above an equal share loses this part of the difference in a round trip.
+/// A window above an equal share loses one part in this many of the difference in a round trip.
 const EQUALIZE: u32 = 16;
-/// Packets may wait as long as the shortest timer, and so many times the shortest trip.
+/// Packets may wait as long as the shortest timer, or this many of the shortest trips, if that is
+/// longer.
 const WAITS: u32 = 2;
-/// Where packets wait longer, the window loses this part of itself in a round trip.
+/// Where packets wait longer, the window loses one part in this many of itself in a round trip.
 const SHRINK: u32 = 8;
 /// The shortest trip is that of this time at least, and of twice as long at most: routes change.
 const MEMORY: Duration = Duration::from_secs(10);
@@ -89,7 +91,7 @@ struct Round {
     full: bool,
 }
 
-/// The shortest trip of lately: what it takes where nothing waits.
+/// The shortest trip of the last while: what a trip takes where nothing waits.
 #[derive(Clone, Copy, Hash, Default, Debug)]
 struct Shortest {
     since: Time,

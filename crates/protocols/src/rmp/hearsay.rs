@@ -2,14 +2,14 @@
 //!
 //! While a group goes on, nobody is left out because one way between two members is closed
 //! (`relaying`). A reformation would leave one of the two out; the others still hear both, and each
-//! of the two would take them along in turn. So whoever misses another member's answer to its poll,
-//! its declaration or its acceptance asks third ones for it. What was declared or accepted stays
-//! so, whoever tells it. And a poller gives way to a member that does not hear it, and polls.
+//! of the two would take them along in turn. So a member that misses another member's answer to its
+//! poll, its declaration or its acceptance asks third members for it. What was declared or accepted
+//! stays so, whoever tells it. And a poller gives way to a member that does not hear it, and polls.
 //!
 //! Where both ways between two members are closed, the one does not hear the other's poll, either.
-//! But it hears others answer: who declares what it holds has left the configuration, which is over
-//! with that. So it follows the poll that those follow, as if it had heard it; and when they
-//! accept, it asks them for the proposal.
+//! But it hears others answer: a member that declares what it holds has left the configuration,
+//! which is over with that. So it follows the poll that those follow, as if it had heard it; and
+//! when they accept, it asks them for the proposal.
 //!
 //! A member that only one of several others hears could not be in a configuration with them: two
 //! have to tell the same, if there are two.
@@ -26,14 +26,15 @@ use super::recovering::Recovering;
 use super::wire::{Answer, Message, Missing, Poll, Proposal, RELAYED_MAX, Told};
 use super::{Rmp, State};
 
-/// Something is missing for so many repeats before others are asked for it.
+/// Others are asked for what is missing once this many repeats have passed.
 const WAITS: u32 = 3;
-/// So many have to tell it.
+/// This many members have to tell it.
 const TELLERS: usize = 2;
-/// One is enough after all were asked so many times, in a poll and in a recovery: nobody else can.
+/// One is enough after all were asked this many times, in a poll and in a recovery: nobody else can
+/// tell it.
 const POLL_ROUNDS: usize = 1;
 const RECOVERY_ROUNDS: usize = 2;
-/// One teller alone tells of so many pollers at most: of any more, the highest is forgotten.
+/// The most pollers that one teller alone can tell of: of any more, the highest is forgotten.
 const POLLERS_MAX: usize = 4;
 
 /// How many of `others` members can tell something: one, if all were asked for it so many times.
@@ -42,7 +43,7 @@ fn can_tell(others: usize, tries: u32, rounds: usize) -> usize {
     if all_asked { 1 } else { others }
 }
 
-/// Who has told what of whom.
+/// Which members have told what of which others.
 #[derive(Clone, Hash, Default, Debug)]
 pub(super) struct Hearsay {
     /// For each member, and its answer (false) or acceptance (true).
@@ -61,7 +62,7 @@ impl Hearsay {
 /// Which members of the present configuration have answered polls that are not heard here.
 #[derive(Clone, Hash, Default, Debug)]
 pub(super) struct PollsTold {
-    /// Of each poller, its last poll and who has answered it.
+    /// Of each poller, its last poll and the members that have answered it.
     of: BTreeMap<MemberId, (Attempt, BTreeSet<MemberId>)>,
 }
 
@@ -91,7 +92,8 @@ impl PollsTold {
         tellers.len() >= others.min(TELLERS)
     }
 
-    /// `teller` tells of one more poller. Whoever tells of ever more does not keep others from it.
+    /// `teller` tells of one more poller. One that tells of ever more does not keep others from
+    /// being told of.
     fn make_room(&mut self, teller: MemberId) {
         let alone = self
             .of
@@ -127,7 +129,7 @@ impl ProposalTold {
 }
 
 impl Polling {
-    /// Whose answers are missing.
+    /// The wanted members that have not answered.
     fn unanswered(&self) -> Vec<MemberId> {
         let wanted = self.wanted.iter().copied();
         wanted.filter(|it| !self.answers.contains_key(it)).collect()
@@ -155,7 +157,7 @@ impl Polling {
 }
 
 impl Recovering {
-    /// Whose declarations are missing at `local`, to make the plan.
+    /// The members whose declarations `local` lacks to make the plan.
     fn undeclared(&self, local: MemberId) -> Vec<MemberId> {
         if self.plan.is_some() || self.old.is_none() {
             return Vec::new();
@@ -173,7 +175,7 @@ impl Recovering {
         self.has(member) && self.has(teller) && self.hearsay.note(member, accepts, teller, others)
     }
 
-    /// Whose acceptance is missing at `local`, if that matters.
+    /// The members whose acceptance `local` lacks, if it is the proposer.
     fn not_accepted(&self, local: MemberId) -> Vec<MemberId> {
         if !self.is_proposer(local) {
             return Vec::new();
@@ -324,7 +326,7 @@ impl Rmp {
         }
     }
 
-    /// `from` answers the poll of a member that is not heard here, perhaps. If it has left this
+    /// `from` answers the poll of a member that is perhaps not heard here. If it has left this
     /// member's configuration with that, this one goes along.
     pub(super) fn heed_answer(&mut self, now: Time, from: MemberId, answer: &Answer) {
         let (local, poller, attempt) = (self.local, answer.poller, answer.attempt);

@@ -18,7 +18,7 @@ use crate::packing::refused;
 
 impl Recovering {
     /// Finishes the old configuration (EVS): the rest of the regular one, the transitional one and
-    /// its messages. Those of `local`'s own messages that came early in the latter; others have
+    /// its messages. Returns the own messages of `local` that came early in the latter: others have
     /// them, too, so that they must not be sent again.
     fn finish_old(&mut self, local: MemberId, emit: &mut dyn FnMut(Event)) -> Vec<u64> {
         let (Some(old), Some(plan)) = (&mut self.old, &self.plan) else {

@@ -1,8 +1,8 @@
 //! A process that wants to be let in by one message (000 ch. 8, Fig. 9): it asks, hears the list
 //! that names it, and gets the last packets and ACKs before it takes the token.
 //!
-//! Who is alone, and holds nothing that is not delivered, may ask. If it is not let in soon, it
-//! polls.
+//! A process that is alone, and holds nothing that is not delivered, may ask. If it is not let in
+//! soon, it polls.
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
@@ -26,7 +26,10 @@ use super::wire::{Announcement, Join, ListAck, Message, Nack};
 use super::{Rmp, State, Timer};
 use crate::packing::refused;
 
-/// Asks to be let in, or gets what it needs for it.
+/// A list that makes its newcomer fetch this many positions is of a peer that breaks the rules.
+const FETCHED_MAX: u64 = 1 << 16;
+
+/// State of a member that asks to be let in, or fetches what it needs for that.
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Joining {
     /// The order that was: of this member alone, and all of it is delivered.
@@ -246,7 +249,7 @@ impl Rmp {
         self.go_on(now, "let in by a list", order, BTreeSet::new());
     }
 
-    /// It was not let in: polls for the group.
+    /// This member was not let in: it polls for the group.
     pub(super) fn join_failed(&mut self, now: Time) {
         self.poll(now, "not let in", Polling::default());
     }
@@ -275,7 +278,7 @@ impl Joining {
             && is_set(&list.roster)
             && list.starts.len() == index
             && list.floor < heard.at()
-            && heard.at().above(list.floor) < 1 << 16
+            && heard.at().above(list.floor) < FETCHED_MAX
             && heard.at() > own_high
             && is_near(heard.at(), own_high)
             && usize::from(list.max_n) == list.ring.len()

@@ -8,19 +8,20 @@ use groupcast_core::mech::peers::Stranger;
 use groupcast_core::{ConfigId, Event, MemberId, Time};
 
 use super::lists::Wish;
-use super::numbers::Tag;
-use super::order::Heard;
+use super::numbers::{Marks, Tag};
+use super::order::{Heard, Order};
 use super::polling::Polling;
 use super::token::Pass;
 use super::wire::{Join, ListAck, Listed, Message};
 use super::{Rmp, State, Timer};
 
-/// Who wants to come or go, at every member until a list says so.
+/// The processes that want to come and the members that want to go. Every member keeps them until a
+/// list fulfils the wish.
 #[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Wishes {
-    /// Who wants to come, and when it last said so.
+    /// The processes that want to come, and when each last said so.
     joins: BTreeMap<MemberId, (Join, Time)>,
-    /// Who wants to leave, by its index.
+    /// The indices of the members that want to leave.
     leaves: BTreeSet<u8>,
     /// How many times the timer of a list expired.
     tries: u32,
@@ -28,11 +29,11 @@ pub(super) struct Wishes {
     pub(super) leave_asked: u32,
 }
 
-/// So many requests are kept.
+/// The most requests to come that are kept.
 const JOINS_MAX: usize = 16;
-/// A request that was not repeated for so many poll intervals is over.
+/// A request that was not repeated for this many poll intervals is over.
 const JOIN_KEPT: u32 = 4;
-/// After so many requests a leaver says good-bye, and the others reform the group.
+/// After this many requests a leaver says good-bye, and the others reform the group.
 const LEAVE_ASKED_MAX: u32 = 16;
 
 impl Wishes {
@@ -118,8 +119,8 @@ impl Rmp {
         self.issue_list(now, list)
     }
 
-    /// Whose wish this token site can fulfil now: that of the next member to leave, else that of a
-    /// process to come.
+    /// The wish that this token site can fulfil now: that of the next member to leave, else that of
+    /// a process to come.
     fn wish(&self, now: Time) -> Option<Wish> {
         let State::Operational(operational) = &self.state else {
             return None;
@@ -304,7 +305,7 @@ impl Rmp {
         self.timers.set(Timer::Lists, now + timer);
     }
 
-    /// Passes the pending list if it is its place.
+    /// Passes the pending list if all before its place is delivered.
     pub(super) fn pass_list(&mut self, now: Time) {
         let operational = self.state.expect_operational();
         let order = &mut operational.order;
@@ -332,13 +333,13 @@ impl Rmp {
             self.plan_announcement(now);
             self.deliver();
             if someone_left {
-                // It stays until all have passed the list.
+                // The member that left stays until all have passed the list.
                 self.tell_marks();
             }
         }
         let order = &mut self.state.expect_operational().order;
         order.settle_lists();
-        let passed = |order: &super::order::Order| {
+        let passed = |order: &Order| {
             let at = order.lists.pending();
             let list = order
                 .lists
@@ -386,6 +387,6 @@ impl Rmp {
 pub(super) fn again(list: &ListAck) -> ListAck {
     let mut again = list.clone();
     again.ack.again = true;
-    again.ack.marks = super::numbers::Marks::default();
+    again.ack.marks = Marks::default();
     again
 }

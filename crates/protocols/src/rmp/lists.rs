@@ -33,12 +33,12 @@ pub(super) struct Lists {
     pub(super) change: Option<Change>,
     /// The last list, for those that miss it.
     pub(super) last: Option<Arc<ListAck>>,
-    /// What was passed, as long as a member may be before it.
+    /// The list that was passed last, as long as a member may be before it.
     pub(super) passed: Option<Passed>,
     /// Own messages that were delivered early before a list was passed: they are not sent again,
-    /// also if their places behind the list get lost.
+    /// even if their places behind the list get lost.
     pub(super) own_early: Vec<u64>,
-    /// The issuer keeps what a newcomer fetches: everything above.
+    /// At the issuer: everything above is kept, for a newcomer fetches it.
     pub(super) kept_above: Option<Seq>,
 }
 
@@ -46,7 +46,8 @@ pub(super) struct Lists {
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Change {
     pub(super) list: Arc<ListAck>,
-    /// Of each index, the last packet that it sent before it heard the list.
+    /// By index, the last packet that the member sent before it heard the list; `None` as long as
+    /// it has not said so.
     pub(super) cuts: Vec<Option<Number>>,
 }
 
@@ -252,7 +253,7 @@ impl Order {
         ack.map_or(Heard::Malformed, |ack| self.raise_top(&ack, at))
     }
 
-    /// Makes room for a newcomer. It is ready for nothing yet: not even for the list.
+    /// Makes room for a newcomer, which is ready for nothing yet: not even for the list.
     fn grow(&mut self, list: &List, at: Seq) {
         let capacity = self.capacity();
         for member in &list.roster[self.roster.len()..] {
@@ -355,7 +356,7 @@ impl Order {
         }
     }
 
-    /// What others say that have passed the pending list counts, whatever was heard here of it.
+    /// The cuts of others that have passed the pending list count, whatever was heard of them here.
     pub(super) fn take_cuts(&mut self, cuts: &[Number]) {
         if let Some(change) = &mut self.lists.change {
             for (known, cut) in change.cuts.iter_mut().zip(cuts) {
@@ -401,8 +402,8 @@ impl Order {
         })
     }
 
-    /// Whether this member may pass the pending list: it is its place, and all that came early in
-    /// the configuration before was delivered here.
+    /// Whether this member may pass the pending list: all before its place is delivered, and all
+    /// that came early in the configuration before was delivered here.
     pub(super) fn may_pass(&self) -> bool {
         let Some(change) = &self.lists.change else {
             return false;

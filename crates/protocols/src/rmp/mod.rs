@@ -1,9 +1,9 @@
 //! The Reliable Multicast Protocol (000 ch. 8, 11) on one ring, with Extended Virtual Synchrony.
 //!
 //! Members multicast packets. A token site multicasts ACKs, which give packets their positions in
-//! the order and pass the token on; a member takes the token only with all up to it in hand.
-//! Whoever misses something asks the site that sent the last ACK. The specification, rule by rule
-//! with its sources, and every byte on the wire: `docs/rmp.md`.
+//! the order and pass the token on; a member takes the token only when it holds everything up to
+//! it. A member that misses something asks the site that sent the last ACK. The specification, rule
+//! by rule with its sources, and every byte on the wire: `docs/rmp.md`.
 //!
 //! ```text
 //!          failure, stranger, good-bye
@@ -20,21 +20,32 @@
 //!                +------------------------------+
 //! ```
 //!
-//! Files: `order` and `delivery` are the rules of one configuration, `stream` what comes before its
-//! place in it; `operational` sends packets, `token` passes the token, `repair` asks and answers,
-//! `relaying` does so for what is known of a member that is not heard, `hearsay` for what such a
-//! member says in a reformation, `claims` bounds what one member's word does there; `brittle` is a
-//! group that breaks again and again; `unordered` is what has no ACK; `state` lists the states, of
-//! which `polling`, `standby` and `recovering` are those of a reformation; `patience` is for whom a
-//! poller waits, `pollers` how long one is followed; `plan` is how it finishes the old
-//! configuration, `installing` does it; `lists` is what a new list of members changes in the order,
-//! `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member that a
-//! reformation finds before a list; `strangers` is how groups find each other and how a member
-//! leaves; `flow` has the window, `timing` the timers; `outgoing` keeps own messages until their
-//! places are known; `alike` says when two members will do the same.
-//!
 //! Beside these, a member that is alone goes from Polling or Operational to Joining when a group
 //! hears it, and from there to Operational when a list lets it in, or back to Polling.
+//!
+//! # Files
+//! - One configuration: `order` and `delivery` have its rules, `stream` what comes before its place
+//!   in the order, `numbers` the types of its numbers.
+//! - Packets and the token: `operational` sends packets, `token` passes the token, `flow` has the
+//!   window, `timing` the timers, `outgoing` keeps own messages until their places are known,
+//!   `unordered` is what has no ACK.
+//! - What is missing: `repair` asks and answers, `askers` bounds the answers to one member,
+//!   `relaying` asks for the marks of a member that is not heard.
+//! - A reformation: `polling`, `standby` and `recovering` are its states, which `state` lists with
+//!   the others. `patience` says for which members a poller waits, `pollers` how long one is
+//!   followed, `hearsay` asks for what a member says that is not heard, `claims` bounds what one
+//!   member's word does, `plan` computes how the old configuration is finished, `installing` does
+//!   it. `stranded` is a member that lacks what nobody brings, `brittle` a group that breaks again
+//!   and again.
+//! - Joins and leaves by one message: `lists` is what a new list of members changes in the order,
+//!   `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member that a
+//!   reformation finds before a list.
+//! - Other groups: `strangers` is how groups find each other and how a member leaves, `probe` asks
+//!   members in quarantine.
+//! - To the outside: `wire` has the datagrams, `outbox` those that wait, `config` the settings,
+//!   `status` the counters; `inspect` reads datagrams for measurements, `alike` compares members
+//!   for the explorer, `planted` breaks rules on purpose; `family` and `daemon` are the entries of
+//!   the registry.
 //!
 //! # Guarantees
 //! Every service. `reliable` and `fifo` messages are delivered before they are ordered, and have no
@@ -47,8 +58,7 @@
 //!
 //! # Deviations from the paper
 //! All are marked *ours* in `docs/rmp.md`. The largest: a packet is delivered when its sender is
-//! known to know its position, not as soon as its ACK is heard
-//! ([`OrderRule`]).
+//! known to know its position, not as soon as its ACK is heard ([`OrderRule`]).
 
 mod alike;
 mod askers;
@@ -206,9 +216,9 @@ enum Timer {
     Data,
     /// When to ask for what is missing.
     Request,
-    /// When to tell marks that others may wait for.
+    /// When to multicast marks that others may wait for.
     Marks,
-    /// When to ask others for marks that nobody tells.
+    /// When to ask others for marks of a member that is not heard.
     Wanted,
     /// When the group is taken for broken: no ACK was heard.
     Silence,

@@ -4,8 +4,8 @@
 use groupcast_core::ConfigId;
 use groupcast_core::mech::seq::Seq;
 
-/// A member's count of its packets in one configuration, from 1 on; or a mark: all up to it have
-/// something in common.
+/// A member's count of its packets in one configuration, from 1 on; or a mark, which says something
+/// of all its packets up to this one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub(super) struct Number(pub(super) u64);
 
@@ -62,8 +62,9 @@ pub(super) struct Marks {
     pub(super) ready: Seq,
 }
 
-/// A configuration's identity in as few bytes as do: different for all of one representative, and
-/// for those of two in all but one of 2^64 cases, since incarnations are random.
+/// A configuration's identity in eight bytes. All configurations of one representative have
+/// different tags; two of different representatives have the same one in one of 2^64 cases, since
+/// incarnations are random.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Tag(pub(super) u64);
 

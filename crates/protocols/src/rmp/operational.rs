@@ -65,7 +65,7 @@ pub(super) struct Operational {
     pub(super) passes: PassesOn,
     /// Members that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
-    /// Who wants to come or go.
+    /// The processes that want to come, and the members that want to go.
     pub(super) wishes: Wishes,
 }
 
@@ -117,7 +117,8 @@ impl Operational {
 }
 
 impl Rmp {
-    /// Does what is to be done now: after every input, and after every message of the user.
+    /// Sends, orders, delivers and plans whatever is due: called after every input, and after every
+    /// message of the user.
     pub(super) fn act(&mut self, now: Time) {
         if !matches!(self.state, State::Operational(_)) {
             return;
@@ -298,7 +299,7 @@ impl Rmp {
         self.plan_data(now);
     }
 
-    /// Own packets have got positions, and nothing was sent since that says so: says so.
+    /// Tells the others that own packets have positions, if nothing was sent since that says so.
     fn settle(&mut self) {
         let operational = self.state.expect_operational();
         let untold = operational.order.marks().known > operational.told.known;
@@ -314,7 +315,7 @@ impl Rmp {
         let (order, told) = (&operational.order, operational.told.ready);
         let blocked = order.cursor.blocked();
         let waits = blocked.is_some_and(|record| waits_for_marks(record.service));
-        // Who leaves with a list has no token any more that would tell.
+        // A member that leaves with a list has no token any more that would tell.
         let others_wait = waits || order.resilient_to > told || order.is_going();
         if !others_wait || order.marks().ready <= told {
             self.timers.cancel(Timer::Marks);

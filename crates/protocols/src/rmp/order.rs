@@ -1,5 +1,5 @@
 //! The order of one configuration (000 ch. 8): packets, their positions, the token, and what the
-//! members are known to hold. When what is sent is decided elsewhere.
+//! members are known to hold. It decides nothing about when datagrams are sent.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use groupcast_core::mech::seq::Seq;
 use groupcast_core::mech::window::{Insert, SeqWindow};
 use groupcast_core::{ConfigId, MemberId};
 
-use super::config::{OrderRule, RmpConfig};
+use super::config::{OrderRule, RmpConfig, WINDOW_MOST};
 use super::lists::Lists;
 use super::numbers::{Marks, Number, Packets, Stamp, Tag};
 use super::planted::Plants;
@@ -28,7 +28,8 @@ pub(super) struct Order {
     pub(super) tag: Tag,
     /// The members of the configuration that the user is in, ascending.
     pub(super) members: Vec<MemberId>,
-    /// Whom each index names: these, those that a list brought, and those that left with one.
+    /// The member that each index names: these, those that a list brought, and those that left with
+    /// one.
     pub(super) roster: Vec<MemberId>,
     /// The indices of [`members`](Self::members).
     pub(super) present: Vec<u8>,
@@ -48,13 +49,13 @@ pub(super) struct Order {
     pub(super) sites: Vec<Site>,
     /// The newest ACK.
     pub(super) top: Top,
-    /// Positions up to here were given out, as ACKs say whose members are not known here.
+    /// Positions up to here were given out, as ACKs say that name members which are not known here.
     pub(super) heard_of: Seq,
     /// The issuers of the last ACKs, the newest first: whom to ask.
     pub(super) issuers: VecDeque<u8>,
     /// Every position up to here is held, with its packet.
     pub(super) held: Seq,
-    /// And settled: it may be delivered as agreed.
+    /// Every position up to here is held and settled: it may be delivered as agreed.
     pub(super) ready: Seq,
     /// The last packet of this member in which a message ends that comes early.
     pub(super) own_early: Number,
@@ -133,7 +134,7 @@ pub(super) struct Site {
 pub(super) struct Top {
     pub(super) stamp: Stamp,
     pub(super) issuer: u8,
-    /// Who is to have the token.
+    /// The member that is to have the token.
     pub(super) next: u8,
     /// The last position that was given out.
     pub(super) last: Seq,
@@ -153,11 +154,13 @@ pub(super) enum Heard {
 }
 
 impl Site {
-    /// Of which all packets up to `held` are here or not wanted.
+    /// A member of which all packets up to `held` are here or not wanted.
     pub(super) fn new(held: u64, capacity: usize, marks: Marks) -> Self {
+        // It may have a window of packets that have no position yet.
+        let capacity = capacity + WINDOW_MOST as usize;
         Self {
-            packets: SeqWindow::new(held, capacity + usize::from(u8::MAX)),
-            placed: SeqWindow::new(held, capacity + usize::from(u8::MAX)),
+            packets: SeqWindow::new(held, capacity),
+            placed: SeqWindow::new(held, capacity),
             marks,
             last: Seq::default(),
         }
@@ -176,7 +179,7 @@ pub(super) const STAMP_JUMP_MAX: u64 = 1 << 20;
 const ISSUERS: usize = 8;
 
 impl Order {
-    /// A configuration whose first position is `start + 1`, in which the member at `first` has the
+    /// A configuration whose first position is `start + 1`, in which its representative has the
     /// token.
     pub(super) fn new(
         id: ConfigId,
@@ -200,7 +203,7 @@ impl Order {
         )
     }
 
-    /// The same, where the order of the members may be any.
+    /// The same, for members in any order, of which the one at `first` has the token.
     pub(super) fn with_roster(
         id: ConfigId,
         roster: Vec<MemberId>,
@@ -290,7 +293,7 @@ impl Order {
         Number(self.local().packets.high())
     }
 
-    /// No position from here on can be kept.
+    /// The lowest position that cannot be kept.
     pub(super) fn room(&self) -> Seq {
         Seq(self.places.base() + self.places.capacity() as u64)
     }
@@ -497,7 +500,7 @@ impl Order {
         if ack.last().0 >= room {
             return Heard::Beyond;
         }
-        // Who knows all ACKs before this one knows which packets are next.
+        // A member that knows all ACKs before this one knows which packets are next.
         let complete = ack.first == self.top.last.next() && self.places.aru() >= self.top.last.0;
         if complete && !self.continues_each_sender(ack) {
             return Heard::Malformed;
@@ -554,7 +557,7 @@ impl Order {
         while self.holds(self.held.next()) {
             self.held = self.held.next();
         }
-        // Who is ready for a list, and what is behind it, has told its user (ours).
+        // A member that is ready for a list, and for what is behind it, has told its user (ours).
         let pending = self.lists.pending();
         let mut end = pending.map_or(self.held, |at| at.before().min(self.held));
         self.plants.ready_to(&mut end, self.held);
@@ -661,7 +664,7 @@ impl Order {
         (count > 0).then(|| self.ack(packets))
     }
 
-    /// No position above is given out before all are ready for more.
+    /// No position above this one is given out before all members are ready for more.
     pub(super) fn gap_end(&self) -> Seq {
         self.safe().plus(self.gap_max)
     }
@@ -680,9 +683,9 @@ impl Order {
         }
     }
 
-    /// Whom to ask what is missing: the issuer of the newest ACK, then, `tries` times later, the
-    /// issuers before it, and those that have issued none yet (000 Fig. 6; the turn is ours).
-    /// `None` if there is nobody else.
+    /// The member to ask for what is missing: the issuer of the newest ACK, then, `tries` times
+    /// later, the issuers before it, and those that have issued none yet (000 Fig. 6; the turn is
+    /// ours). `None` if there is nobody else.
     pub(super) fn asked(&self, tries: u32) -> Option<u8> {
         let me = self.me.0 as u8;
         let issued = self.issuers.iter().copied().filter(|it| *it != me);

@@ -1,5 +1,5 @@
-//! For whom a poller waits: members of one configuration that hear each other go on together, so
-//! one that has answered waits for the others.
+//! For which members a poller waits: those of one configuration that hear each other go on
+//! together, so a poller to which one of them has answered waits for the others.
 
 use core::time::Duration;
 
@@ -45,7 +45,7 @@ impl Polling {
             let from = self.config_of(*member, &it.inventory);
             (from, &it.inventory)
         });
-        // Who is before a list does not know how many are behind it.
+        // A member before a list does not know how many are behind it.
         let mut others = from.filter(|(from, it)| Some(*from) != own && it.holding.config == *from);
         others.all(|(from, it)| self.answers_of(from) >= it.size())
     }
@@ -69,7 +69,7 @@ impl Polling {
 
 impl Rmp {
     /// A member of another configuration is the first of it to answer: those that were with it have
-    /// as long to answer as whom this member wanted from the beginning.
+    /// as long to answer as the members that were wanted from the beginning.
     pub(super) fn wait_for_others(&mut self, now: Time) {
         let until = now + self.config.poll_wait;
         let due = self.timers.due(Timer::Deadline);
@@ -77,7 +77,8 @@ impl Rmp {
             .set(Timer::Deadline, due.map_or(until, |due| due.max(until)));
     }
 
-    /// Who was wanted has had its time to answer. Who goes along with another meanwhile has more.
+    /// The wanted members have had their time to answer. Those that go along with another poller or
+    /// proposer meanwhile have more.
     pub(super) fn poll_over(&mut self, now: Time) {
         let recent = self.config.poll_interval * POLLS_MISSED;
         if self.state.expect_polling().waits_for_busy(now, recent) {

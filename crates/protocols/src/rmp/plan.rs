@@ -16,7 +16,7 @@ use super::order::{Order, Site};
 use super::repair::{add_packet, runs};
 use super::wire::{Declared, Inventory, Nack};
 
-/// What the members that finish a configuration together hold of it, all together.
+/// What the members that finish a configuration together hold of it between them.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Together {
     /// All of them hold everything up to here.
@@ -38,9 +38,10 @@ impl Together {
 pub(super) struct Plan {
     pub(super) closing: Closing,
     pub(super) together: Together,
-    /// For each position that somebody lacks, who declared it.
+    /// For each position that somebody lacks, the members that declared it.
     pub(super) holders: BTreeMap<Seq, Vec<MemberId>>,
-    /// For each member of the old configuration, who declared most of its messages that come early.
+    /// For each member of the old configuration, those that declared the most of its early
+    /// messages.
     pub(super) early_holders: Vec<Vec<MemberId>>,
 }
 
@@ -69,14 +70,14 @@ impl Plan {
             })
             .collect();
         let mut closing = Closing::new(&holdings, local, &old.roster);
-        // Nobody knows that all hold what one of these lacks: who says so is wrong, and what it
-        // lacks must not be forgotten.
+        // Nobody knows that all hold what one of these lacks: a member that says so is wrong, and
+        // what the other lacks must not be forgotten.
         closing.safe = closing.safe.min(closing.low);
         old.plants.safe_shared(&mut closing.safe, old);
         old.deliver_safe(closing.safe, emit);
         old.discard();
-        // More than there is room for is a peer's bug, and is held by nobody. What is forgotten
-        // here is held, whatever another one says that it lacks.
+        // A position above the room here is a peer's bug, and nobody holds it. What is forgotten
+        // here was held here, whatever another member says that it lacks.
         closing.high = closing.high.min(old.room().before());
         closing.low = closing.low.max(Seq(old.places.base()).before());
         let members = members(inventories, old);
@@ -119,9 +120,7 @@ impl Plan {
         }
         lacks
     }
-}
 
-impl Plan {
     /// Requests for what `old` lacks, after `tries` others: each time to another one of those that
     /// declared it.
     pub(super) fn requests(&self, old: &Order, tries: u32) -> Vec<Nack> {
@@ -220,8 +219,8 @@ impl Order {
     }
 
     fn declared(&self) -> Vec<Declared> {
-        // What others said that they sent before a list counts as far as it is here: who declares
-        // it is asked for it.
+        // What others said that they sent before a list counts as far as it is here: a member that
+        // declares it is asked for it.
         let cut = |index: usize| {
             let passed = self.lists.passed.as_ref();
             let cut = passed.and_then(|passed| passed.cuts.get(index).copied());
@@ -241,7 +240,7 @@ impl Order {
 
     /// Others may rely from now on on what those that go along know `together`, on what is `safe`,
     /// on the messages of `bound`, and on that this member sends again what had no settled place
-    /// when they declared what they hold (seed 205143 of `groups-rmp`).
+    /// when they declared what they hold.
     pub(super) fn oblige(&mut self, bound: Indices, together: &Together, safe: Seq) {
         self.obligations = self.obligations.union(bound);
         self.plants.obliged(&mut self.obligations);
@@ -315,20 +314,13 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use groupcast_core::{ConfigId, Incarnation, NodeId};
 
     use super::*;
     use crate::rmp::RmpConfig;
+    use crate::rmp::fixtures::{config, member};
     use crate::rmp::numbers::{Marks, Stamp};
     use crate::rmp::order::{Heard, Packet};
     use crate::rmp::wire::Ack;
-
-    fn member(site: u64) -> MemberId {
-        MemberId {
-            node: NodeId(site),
-            incarnation: Incarnation(site),
-        }
-    }
 
     /// The ACK of `issuer` that orders this member's packet `number`.
     fn ack(order: &Order, issuer: u8, number: u64) -> Ack {
@@ -350,13 +342,9 @@ mod tests {
 
     #[test]
     fn who_has_accepted_knows_no_place_of_its_own_packets_that_it_did_not_declare() {
-        let id = ConfigId {
-            counter: 1,
-            representative: member(0),
-        };
         let members = (0..3).map(member).collect();
-        let config = RmpConfig::lan();
-        let mut order = Order::new(id, members, member(2), Seq(100), 1431, &config);
+        let lan = RmpConfig::lan();
+        let mut order = Order::new(config(1), members, member(2), Seq(100), 1431, &lan);
         for number in 1..=2 {
             let packet = Packet {
                 version: 0,

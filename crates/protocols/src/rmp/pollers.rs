@@ -1,10 +1,10 @@
 //! How long this member has followed the polls of others, and how often it answers them (ours).
 //!
-//! Who polls stops the group until it has proposed and all have accepted. A member that breaks the
+//! A poller stops the group until it has proposed and all have accepted. A member that breaks the
 //! rules could poll on and on, and never come to an end, or begin anew as soon as the group works:
-//! all others would follow it for ever, if it is the lowest. So each poller has so much time in
-//! which others follow it, which comes back slowly. Who has used it up is not followed, and the
-//! others go on without it.
+//! all others would follow it for ever, if it is the lowest. So there is a limit to the time for
+//! which others follow one poller, and what is used up comes back slowly. A poller that has used it
+//! up is not followed, and the others go on without it.
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -15,14 +15,14 @@ use groupcast_core::{MemberId, Time};
 
 use super::config::RmpConfig;
 
-/// A poller is followed for so many times as long as a reformation may take that fails.
+/// A poller is followed for at most this many times as long as a reformation that fails may take.
 const LONGEST: u32 = 8;
-/// Of the time in which it is not followed, one part in so many comes back.
+/// One part in this many of the time in which it is not followed comes back.
 const BACK: u32 = 10;
-/// In an interval of polls one poller is answered so many times in the long run: others poll, and
+/// In an interval of polls one poller is answered this many times in the long run: others poll, and
 /// it polls again.
 const ANSWERS: u32 = 4;
-/// And so many times at once.
+/// One poller is answered this many times at once.
 const ANSWERS_MAX: u32 = 64;
 
 /// The pollers that this member has followed.

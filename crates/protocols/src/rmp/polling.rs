@@ -1,5 +1,5 @@
-//! Polling: this member asks who is there, and proposes the next configuration to those who answer
-//! (000 ch. 8).
+//! Polling: this member asks which members are there, and proposes the next configuration to those
+//! that answer (000 ch. 8).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -24,18 +24,18 @@ use super::{Rmp, State, Timer};
 pub(super) struct Polling {
     /// The order that was, frozen.
     pub(super) old: Option<Order>,
-    /// Who should be in the next configuration, this member included.
+    /// The members that should be in the next configuration, this one included.
     pub(super) wanted: BTreeSet<MemberId>,
-    /// Who is given up.
+    /// The members that are given up.
     pub(super) failed: BTreeSet<MemberId>,
     /// Those among them that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
-    /// Those that it was together with, as far as they are heard to be in a later configuration
-    /// without it.
+    /// Those that this member was together with, as far as they are heard to be in a later
+    /// configuration without it.
     pub(super) parted: BTreeSet<MemberId>,
-    /// Who did not accept a proposal, how many times in a row.
+    /// How many times in a row a member did not accept a proposal.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
-    /// Who went along with another proposal than this member's, how many times in a row.
+    /// How many times in a row a member went along with another proposal than this member's.
     pub(super) turned_away: BTreeMap<MemberId, u32>,
     /// The answers to this poll, this member's own included.
     pub(super) answers: BTreeMap<MemberId, Answer>,
@@ -43,8 +43,8 @@ pub(super) struct Polling {
     pub(super) repeats: u32,
     /// What others told of members that have not answered.
     pub(super) hearsay: Hearsay,
-    /// Who answered another's poll instead, or accepted another's list, and when it was last heard
-    /// to.
+    /// The members that answered another's poll instead, or accepted another's proposal, and when
+    /// they were last heard to.
     pub(super) busy: BTreeMap<MemberId, Time>,
     /// Until when those are waited for at most.
     pub(super) patience: Time,
@@ -191,7 +191,8 @@ impl Rmp {
             return;
         }
         if self.answered.is_spent(from, poll.attempt) {
-            // What this member declared stays: it follows this poll already, or does so no more.
+            // What this member declared stays declared. It follows this poll already, or follows it
+            // no more.
             self.counters.polls_stale += 1;
             return;
         }

@@ -3,10 +3,10 @@
 //! that way which a member of the group needs.
 //!
 //! A member that was excluded is in doubt until it has answered enough of the probes of one time,
-//! at the pace that the group needs: it stays in quarantine, for the longest time. A
-//! host that pauses, or is behind a way that opens again, answers so as soon as it is back; a host
-//! that takes too long for each datagram does not, and would be in the group for a second or two
-//! each time. Who is not heard any more is not asked, and costs nothing.
+//! at the pace that the group needs: until then it stays in quarantine for the longest time. A host
+//! that paused, or whose way opens again, answers at that pace as soon as it is back. A host that
+//! takes too long for each datagram does not: let in, it would be in the group for a second or two
+//! each time. A member that is not heard any more is not asked, and costs nothing.
 
 use core::time::Duration;
 
@@ -70,7 +70,7 @@ impl Rmp {
         }
     }
 
-    /// Something was heard of `from`: if it is in quarantine, it is worth to be asked.
+    /// Something was heard of `from`: if it is in quarantine, it is asked.
     pub(super) fn heard_of(&mut self, now: Time, from: MemberId) {
         let is_probed = self.probes.note_heard(now, from);
         if is_probed && self.timers.due(Timer::Probe).is_none() {
@@ -87,12 +87,14 @@ impl Rmp {
             }
             return;
         }
-        let answers = true;
-        let answer = Message::Probe { answers, number };
+        let answer = Message::Probe {
+            answers: true,
+            number,
+        };
         self.outbox.unicast_as_data(from, &answer);
     }
 
-    /// The time in which a probe is answered.
+    /// The time in which a member of the group must answer a probe.
     fn answered_within(&self) -> Duration {
         let within = self.config.silence_max / 8;
         within.min(self.config.announce_interval)

@@ -25,25 +25,26 @@ pub(super) struct Recovering {
     pub(super) inventories: BTreeMap<MemberId, Inventory>,
     /// How the old configuration is finished, once all have declared.
     pub(super) plan: Option<Box<Plan>>,
-    /// How many times was repeated what this member waits to be answered.
+    /// How many times this member has repeated what it waits to be answered.
     pub(super) tries: u32,
     /// What others told of members that are not heard here.
     pub(super) hearsay: Hearsay,
-    /// Since when.
+    /// When the recovery began.
     pub(super) begun: Time,
     /// This member holds all that it must.
     pub(super) complete: bool,
-    /// Who has accepted, as far as it was heard here.
+    /// The members that have accepted, as far as it was heard here.
     pub(super) accepted: BTreeSet<MemberId>,
-    /// Who did not accept an earlier proposal, how many times in a row; at the proposer.
+    /// At the proposer: how many times in a row a member did not accept an earlier proposal.
     pub(super) unaccepted: BTreeMap<MemberId, u32>,
-    /// Who went along with another proposal, how many times in a row; at the proposer.
+    /// At the proposer: how many times in a row a member went along with another proposal.
     pub(super) turned_away: BTreeMap<MemberId, u32>,
-    /// Who said good-bye meanwhile.
+    /// The members that said good-bye meanwhile.
     pub(super) gone: BTreeSet<MemberId>,
-    /// Who should have been in this configuration, as far as it was known here, and is not.
+    /// The members that should have been in this configuration, as far as was known here, and are
+    /// not.
     left_behind: BTreeSet<MemberId>,
-    /// Who had parted from this member before.
+    /// The members that had parted from this one before.
     pub(super) parted: BTreeSet<MemberId>,
 }
 
@@ -127,7 +128,7 @@ impl Recovering {
         self.proposal.attempt
     }
 
-    /// `member` has accepted: whether all that this member waits for may have.
+    /// `member` has accepted. Whether that is news, after which all may have.
     pub(super) fn note_accepted(&mut self, member: MemberId) -> bool {
         self.has(member) && self.accepted.insert(member)
     }
@@ -184,7 +185,7 @@ impl Recovering {
                 return;
             }
         }
-        // Who was never in it does not come from it, whatever it says.
+        // A member that was never in it does not come from it, whatever it says.
         let is_of_old = |member: &MemberId| old.roster.contains(member);
         self.inventories.retain(|member, _| is_of_old(member));
         let mut declared = along.iter().filter(|member| is_of_old(member));
@@ -202,11 +203,9 @@ impl Recovering {
         };
         !plan.lacks(old).is_empty() || !plan.lacks_early(old).is_empty()
     }
-}
 
-impl Recovering {
-    /// What is missing to pass a list that one has passed who goes along: that one is asked, or, in
-    /// turn, another one.
+    /// What is missing to pass a list that a member which goes along has passed: that one is asked,
+    /// or, in turn, another one that has passed it.
     fn request_to_list(&self, old: &Order, tries: u32) -> Option<Nack> {
         let ahead = self.inventories.iter().filter_map(|(member, it)| {
             let passed = it.passed.as_ref().filter(|passed| old.may_be(passed))?;
@@ -330,7 +329,7 @@ impl Rmp {
         }
     }
 
-    /// The proposal came to nothing: the proposer polls at once, without those who did not accept
+    /// The proposal came to nothing: the proposer polls at once, without those that did not accept
     /// twice; the others after a random delay.
     pub(super) fn recovery_failed(&mut self, now: Time) {
         if self.ends_stranded(now) {

@@ -1,11 +1,12 @@
 //! Marks of members that are not heard here, asked of others that hear them (ours).
 //!
-//! A member's marks come from that member alone. Whoever does not hear it, because one direction is
-//! closed, gets its packets and ACKs from others by NACKs, but would never know that their order is
-//! settled or that they are held there: it would deliver nothing more, and hold back all others. So
-//! it asks other members what they have heard. A mark is a fact that stays true in its
-//! configuration, whoever tells it; but one member could tell what is not true. So two have to tell
-//! it, and one alone is believed only after all were asked: then nobody else hears the member.
+//! A member's marks come from that member alone. A member that does not hear it, because one
+//! direction is closed, gets its packets and ACKs from others by NACKs. But it would never know
+//! that their order is settled, or that the other holds them: it would deliver nothing more, and
+//! hold back all others. So it asks other members what they have heard. A mark is a fact that stays
+//! true in its configuration, whoever tells it; but one member could tell what is not true. So two
+//! have to tell it, and one alone is believed only after all were asked: then nobody else hears the
+//! member.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,15 +22,15 @@ use super::wire::{Message, RELAYED_MAX, Relayed, Wanted};
 use super::{Rmp, State, Timer};
 use crate::packing::waits_for_holders;
 
-/// Something has waited for marks for so many of the shortest timers before others are asked.
+/// Others are asked once something has waited for marks for this many of the shortest timers.
 const WAITS: u32 = 3;
-/// So many have to tell marks, where as many could; as many are asked at once.
+/// This many members have to tell marks, where as many can; as many are asked at once.
 const TELLERS: usize = 2;
 
 /// Marks that others told of members.
 #[derive(Clone, Hash, Default, Debug)]
 pub(super) struct Tellings {
-    /// By the index of the member whose they are, and of the one that told them.
+    /// By the index of the member that they are of, and of the one that told them.
     told: BTreeMap<(u8, u8), Marks>,
 }
 
@@ -114,8 +115,8 @@ impl Order {
         lacks
     }
 
-    /// Whom one may ask for the marks of `wanted`: the other members, from the one after this on;
-    /// those themselves only where there are too few others.
+    /// The members to ask for the marks of `wanted`: the others, from the one after this on; those
+    /// themselves only where there are too few others.
     fn may_tell(&self, wanted: &[u8]) -> Vec<u8> {
         let me = self.me.0 as u8;
         let Some(at) = self.present.iter().position(|index| *index == me) else {

@@ -1,4 +1,4 @@
-//! Who misses something asks for it, and is answered (000 ch. 8).
+//! A member that misses something asks for it, and is answered (000 ch. 8).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,13 +16,13 @@ use super::polling::Polling;
 use super::wire::{Ack, Data, ListAck, Message, NACK_RUNS_MAX, Nack};
 use super::{Rmp, State, Timer};
 
-/// The shortest time that is waited for what may have been overtaken.
+/// The shortest wait, before a request, for what may have been overtaken.
 const OVERTAKEN_MIN: Duration = Duration::from_micros(300);
-/// So many times a wait doubles before an ACK that was not heard is asked for again.
+/// The wait before an ACK that was not heard is asked for again doubles at most this many times.
 const UNHEARD_TRIES: u32 = 3;
-/// So many requests for the same go by unicast, where the setting says so.
+/// The first requests for the same thing go by unicast, where the setting says so: this many.
 const UNICAST_TRIES: u8 = 3;
-/// Positions that are looked at for one request.
+/// The most positions that are looked at for one request.
 const LOOKED_AT_MAX: usize = 512;
 /// Packets and ACKs that one request brings at most: a burst larger than some queue would be lost
 /// again and again.
@@ -326,8 +326,8 @@ impl Rmp {
         self.timers.set(Timer::Request, now + timer);
     }
 
-    /// Sends a NACK to all or to whom it asks, as the setting says; what was asked for in vain, to
-    /// all (ours): the way by unicast may not work.
+    /// Sends a NACK to all or to the member that it asks, as the setting says. What was asked for
+    /// in vain goes to all (ours): the way by unicast may not work.
     pub(super) fn send_nack(&mut self, nack: Nack) {
         let Some(order) = self.state.installed() else {
             return;
@@ -406,7 +406,7 @@ impl Rmp {
     }
 
     /// A packet came again that has a position: its sender may have missed the ACK (000 ch. 8). The
-    /// member that believes to be token site answers.
+    /// member that believes that it is token site answers.
     pub(super) fn answer_duplicate(&mut self, from: MemberId, seq: Seq) {
         if let State::Operational(operational) = &self.state
             && operational.order.is_named()

@@ -19,20 +19,20 @@ use super::{Rmp, State, Timer};
 pub(super) struct Standby {
     /// The order that was, frozen.
     pub(super) old: Option<Order>,
-    /// Whose poll was answered, if one was.
+    /// The poller whose poll was answered, and which poll; `None` if none was.
     following: Option<(MemberId, Attempt)>,
     /// When that poll was last heard; `None` if its poller follows another by now.
     heard: Option<Time>,
-    /// Who should be in the next configuration, as far as is known here.
+    /// The members that should be in the next configuration, as far as is known here.
     pub(super) wanted: BTreeSet<MemberId>,
-    /// Who is given up.
+    /// The members that are given up.
     pub(super) failed: BTreeSet<MemberId>,
-    /// Who said good-bye.
+    /// The members that said good-bye.
     pub(super) left: BTreeSet<MemberId>,
     /// Those that this member was together with, as far as they are heard to be in a later
     /// configuration without it.
     pub(super) parted: BTreeSet<MemberId>,
-    /// Who went along with another proposal than this member's, how many times in a row.
+    /// How many times in a row a member went along with another proposal than this member's.
     pub(super) turned_away: BTreeMap<MemberId, u32>,
     /// What others answered to the same poll.
     answers: BTreeMap<MemberId, Answer>,
@@ -40,13 +40,13 @@ pub(super) struct Standby {
     told: ProposalTold,
 }
 
-/// The polls that this member has answered, the last of each poller.
+/// The polls that this member has answered: the last of each poller.
 #[derive(Clone, Hash, Debug, Default)]
 pub(super) struct Answered {
-    /// With what it holds now.
+    /// Answered with what this member holds now.
     polls: BTreeMap<MemberId, Attempt>,
-    /// Before it recovered. What it declared then others may still rely on; it holds more now, and
-    /// has promised more.
+    /// Answered before it recovered. Others may still rely on what it declared then; it holds more
+    /// now, and has promised more.
     spent: BTreeMap<MemberId, Attempt>,
     /// Those of either kind before the present configuration was installed.
     past: BTreeMap<MemberId, Attempt>,

@@ -59,7 +59,7 @@ pub struct RmpCounters {
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct RmpStatus {
-    /// `polling`, `standby`, `recovering`, `operational` or `left`.
+    /// `polling`, `standby`, `recovering`, `joining`, `operational` or `left`.
     pub state: &'static str,
     /// The configuration that the user is in.
     pub configuration: Option<ConfigId>,
@@ -77,7 +77,7 @@ pub struct RmpStatus {
     pub queued: usize,
     /// Packets that may be without an ACK now.
     pub window: u32,
-    /// Smoothed round trip.
+    /// Smoothed round trip of packets, or of token passes before there is one; zero before either.
     pub trip: Duration,
     /// Counters since the start.
     pub counters: RmpCounters,
@@ -103,9 +103,7 @@ impl Rmp {
             counters,
         }
     }
-}
 
-impl Rmp {
     /// A snapshot in the form of all protocols.
     pub(super) fn group_status(&self) -> GroupStatus {
         let status = self.status();

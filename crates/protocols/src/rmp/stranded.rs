@@ -15,8 +15,8 @@ use super::polling::Polling;
 use super::recovering::Recovering;
 use super::{Rmp, State};
 
-/// So many recoveries in a row bring nothing to a member that goes on alone. One more than those
-/// after which a member that did not accept is left out.
+/// A member goes on alone after this many recoveries in a row that brought it nothing: one more
+/// than those after which a member that did not accept is left out.
 const VAIN_MAX: u32 = 3;
 
 /// Recoveries of one configuration at a member that did not get all that it must hold.
@@ -29,7 +29,7 @@ pub(super) struct Vain {
 }
 
 impl Order {
-    /// How much is held here, of places and of packets: what others bring adds to it.
+    /// How many places and packets were ever held here: what others bring adds to it.
     fn amount(&self) -> u64 {
         let places = (self.places.aru() + 1..=self.places.high())
             .filter(|seq| self.places.get(*seq).is_some())

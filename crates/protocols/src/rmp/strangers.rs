@@ -1,6 +1,8 @@
 //! How groups that can reach each other find each other, how a member leaves, and what two
 //! processes of one name do.
 
+use alloc::vec::Vec;
+
 use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
@@ -213,9 +215,9 @@ impl Rmp {
         }
     }
 
-    /// Whomever this member was together with, or about to be.
-    pub(super) fn together(&self) -> alloc::vec::Vec<MemberId> {
-        let mut members = alloc::vec::Vec::new();
+    /// The members that this one was together with, or is about to be.
+    pub(super) fn together(&self) -> Vec<MemberId> {
+        let mut members = Vec::new();
         if let Some(old) = self.state.installed() {
             members.extend(&old.members);
         }
@@ -289,10 +291,8 @@ impl Rmp {
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use alloc::vec;
-    use alloc::vec::Vec;
+    use core::time::Duration;
 
     use bytes::Bytes;
     use groupcast_core::{ConfigurationKind, Ordered, Protocol, Rng, Service, TransmitBuf};

@@ -20,6 +20,11 @@ pub(super) fn comes_early(service: Service) -> bool {
     matches!(service, Service::Reliable | Service::Fifo)
 }
 
+/// Whether a message of `service` is delivered at its place.
+fn has_place(service: Service) -> bool {
+    !comes_early(service) && service != Service::Unreliable
+}
+
 /// A packet, and a byte of its records.
 type Begin = (Number, usize);
 
@@ -80,7 +85,9 @@ impl Stream {
         self.early
     }
 
-    /// Reads the next packet, whose records are `body`: delivers what need not wait.
+    /// Reads the next packet, whose records are `body`, and gives what need not wait to `emit`. A
+    /// `fifo` message waits for earlier ones of its sender if `order_waits`. A `stale` packet is of
+    /// the configuration before a list, in which its early messages were delivered.
     pub(super) fn read(
         &mut self,
         body: &Bytes,
@@ -115,10 +122,11 @@ impl Stream {
         emit: &mut dyn FnMut(Record),
     ) {
         let early = comes_early(record.service);
-        self.ordered |= !early && record.service != Service::Unreliable;
+        let placed = has_place(record.service);
+        self.ordered |= placed;
         // It was sent in the configuration before, and delivered there, unless it is behind what is
         // delivered in this one.
-        if stale && (record.service != Service::Fifo || !self.ordered) && !self.waits(&record) {
+        if stale && (record.service != Service::Fifo || !self.ordered) && !placed {
             return;
         }
         if early {
@@ -130,11 +138,6 @@ impl Stream {
             Service::Fifo if !behind => emit(record),
             _ => self.waiting.push_back((self.read, record)),
         }
-    }
-
-    /// Whether `record` is delivered at its place.
-    fn waits(&self, record: &Record) -> bool {
-        !comes_early(record.service) && record.service != Service::Unreliable
     }
 
     /// The next message that waits and ends in `packet`, which the cursor has come to; what came

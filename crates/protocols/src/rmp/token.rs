@@ -35,15 +35,16 @@ impl Pass {
     }
 }
 
-/// A sign of life of the next token site counts for this many of the longest timers.
-const PATIENCE: u32 = 12;
-/// So many token passes of one way in a row that had to be repeated show that it is closed: what
-/// is lost now and then seldom is two passes in a row.
-const CLOSED: u32 = 2;
-/// So many passes of a closed way are sent on at once before one waits again for its repetition,
+/// Signs of life of the next token site, which has not taken the token, count for this many of the
+/// longest timers after the newest ACK.
+const ALIVE_TIMERS: u32 = 12;
+/// This many token passes in a row that had to be repeated on one way show that it is closed: what
+/// is lost now and then is seldom two passes in a row.
+const CLOSED_REPEATS: u32 = 2;
+/// This many passes of a closed way are sent on at once before one waits again for its repetition,
 /// which shows whether the way is still closed.
 const FORWARDS: u32 = 16;
-/// So many members send passes of a closed way on at once: one of them hears the issuer, and is
+/// This many members send passes of a closed way on at once: one of them hears the issuer, and is
 /// heard by the member that it names, unless nearly all ways are closed.
 const FORWARDERS: u32 = 3;
 
@@ -68,8 +69,8 @@ struct Way {
 }
 
 impl PassesOn {
-    /// A token pass among `members` was heard, or is repeated: whether this member sends it on,
-    /// whose `turn` is at so many repetitions.
+    /// A token pass among `members` was heard, or is repeated. Whether this member sends it on: it
+    /// is its `turn` after so many repetitions.
     fn hear(&mut self, ack: &Ack, turn: u32, members: usize) -> bool {
         let way = (ack.issuer, ack.next);
         // A list has changed the ways.
@@ -102,7 +103,7 @@ impl Way {
             self.in_a_row = self.in_a_row.saturating_add(1);
         }
         self.repeats = self.repeats.saturating_add(1);
-        let closed = self.in_a_row >= CLOSED && turn <= FORWARDERS;
+        let closed = self.in_a_row >= CLOSED_REPEATS && turn <= FORWARDERS;
         if closed {
             self.left = FORWARDS;
         }
@@ -360,8 +361,8 @@ impl Rmp {
         }
     }
 
-    /// There is a sign that the token of the ACK before `stamp` was taken: `at_once`, without a
-    /// wait for packets.
+    /// There is a sign that the token of the ACK before `stamp` was taken; `at_once` if its new
+    /// site did not wait for packets.
     fn pass_done(&mut self, now: Time, stamp: Stamp, at_once: bool) {
         let operational = self.state.expect_operational();
         if let Some(pass) = operational.pass.take_if(|pass| stamp > pass.ack.stamp) {
@@ -382,7 +383,7 @@ impl Rmp {
     /// it asks for what it misses. So the group is not silent, either (ours): where the answers are
     /// lost a few times, a reformation would only take longer.
     pub(super) fn next_lives(&mut self, now: Time, from: MemberId) {
-        let patience = self.config.timer_max * PATIENCE;
+        let patience = self.config.timer_max * ALIVE_TIMERS;
         let operational = self.state.expect_operational();
         let next = operational.order.member(operational.order.top.next);
         let since = *operational.moved.get_or_insert(now);

@@ -12,12 +12,12 @@ use super::{Kind, Message};
 /// What `member` said is missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::rmp) struct Missing {
-    /// Whose poll, and which.
+    /// The poller, and which of its polls.
     pub(in crate::rmp) poller: MemberId,
     pub(in crate::rmp) attempt: Attempt,
     pub(in crate::rmp) member: MemberId,
-    /// That it accepted the proposal is missing; of the poller, the proposal. Else its answer to
-    /// the poll.
+    /// True: its acceptance of the proposal is missing, or, where the member is the poller, the
+    /// proposal. False: its answer to the poll.
     pub(in crate::rmp) accepts: bool,
 }
 

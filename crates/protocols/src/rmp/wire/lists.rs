@@ -25,7 +25,7 @@ pub(in crate::rmp) struct Join {
     pub(in crate::rmp) body_max: u16,
     /// The configuration that it wants to join, the newest that it has heard of.
     pub(in crate::rmp) config: ConfigId,
-    /// Whom it hears.
+    /// The members that it hears.
     pub(in crate::rmp) heard: Vec<MemberId>,
 }
 
@@ -54,7 +54,8 @@ pub(in crate::rmp) struct List {
     pub(in crate::rmp) gone: u8,
     /// The order in which the token goes.
     pub(in crate::rmp) ring: Vec<u8>,
-    /// Whom each index names, under this tag: members of the past, too. A newcomer is the last.
+    /// The member that each index names, under this tag: members of the past, too. A newcomer is
+    /// the last.
     pub(in crate::rmp) roster: Vec<MemberId>,
     /// For a newcomer: where it begins to hold what was before the list. It gets the last packets.
     pub(in crate::rmp) floor: Seq,
@@ -96,14 +97,14 @@ pub(in crate::rmp) struct Listed {
     pub(in crate::rmp) asks: bool,
 }
 
-/// What a member that an answer is of knows of the last change of the list.
+/// The last list that a member has passed: part of its answer to a poll.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Passed {
     /// The configuration before it. Members in that one go along behind the list.
     pub(in crate::rmp) from: ConfigId,
     /// The list's position.
     pub(in crate::rmp) at: Seq,
-    /// Who left with it.
+    /// The member that left with it.
     pub(in crate::rmp) gone: Option<MemberId>,
     /// Of each index, the last packet whose early messages belong to the configuration before.
     pub(in crate::rmp) cuts: Vec<Number>,

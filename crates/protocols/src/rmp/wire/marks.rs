@@ -1,4 +1,4 @@
-//! Marks that another member tells than the one whose they are, and the question for them.
+//! Marks of a member that another one tells, and the question for them.
 
 use alloc::vec::Vec;
 
@@ -9,16 +9,19 @@ use crate::rmp::numbers::{Marks, Tag};
 
 /// The most members that a question or an answer names.
 pub(in crate::rmp) const RELAYED_MAX: usize = 16;
+/// Bytes of one member's marks in an answer: its index, and two numbers.
+const RELAYED_ITEM: usize = 1 + 6 + 6;
 
 /// The marks of these members are not heard at the sender.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::rmp) struct Wanted {
     pub(in crate::rmp) tag: Tag,
-    /// Who is asked.
+    /// The index of the member that is asked.
     pub(in crate::rmp) asked: u8,
     /// How many times it was asked before; from 1 on, the answer is multicast.
     pub(in crate::rmp) again: u8,
-    /// Whose marks, by index; of more than [`RELAYED_MAX`] the first are answered.
+    /// The indices of the members whose marks are missing; of more than [`RELAYED_MAX`] the first
+    /// are answered.
     pub(in crate::rmp) members: Vec<u8>,
 }
 
@@ -58,7 +61,7 @@ pub(super) fn put_wanted(writer: &mut Writer<'_>, wanted: &Wanted) {
 
 pub(super) fn relayed(reader: &mut Reader<'_>) -> Result<Relayed, DecodeError> {
     let tag = tag(reader)?;
-    let count = reader.count("members", 13)?;
+    let count = reader.count("members", RELAYED_ITEM)?;
     let members: Result<Vec<_>, DecodeError> = (0..count)
         .map(|_| Ok((reader.u8("member")?, marks(reader)?)))
         .collect();

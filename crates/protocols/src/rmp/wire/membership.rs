@@ -24,20 +24,20 @@ const COUNTER_LIMIT: u64 = 1 << 62;
 /// longest datagram, though it is longer than it was heard.
 const HELD_MAX: usize = (GAP_MOST as usize * 2).div_ceil(8);
 
-/// Who is there (000 ch. 8: "repeatedly poll the sites listening")?
+/// The question which members are there (000 ch. 8: "repeatedly poll the sites listening").
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::rmp) struct Poll {
     /// The poller's count of its polls: a lower one is stale, an equal one a repetition.
     pub(in crate::rmp) attempt: Attempt,
     /// The highest counter of a configuration that the poller has seen.
     pub(in crate::rmp) counter: u64,
-    /// Who should be in the next configuration.
+    /// The members that should be in the next configuration.
     pub(in crate::rmp) wanted: Vec<MemberId>,
-    /// Who should not.
+    /// Those that should not.
     pub(in crate::rmp) failed: Vec<MemberId>,
-    /// Who said good-bye.
+    /// Those that said good-bye.
     pub(in crate::rmp) left: Vec<MemberId>,
-    /// Whom the poller hears: evidence for them that the way back works.
+    /// The members that the poller hears: evidence for them that the way back works.
     pub(in crate::rmp) heard: Vec<MemberId>,
 }
 
@@ -61,7 +61,7 @@ pub(in crate::rmp) struct Inventory {
     pub(in crate::rmp) max_n: u16,
     /// What is known of each member of that configuration.
     pub(in crate::rmp) members: Vec<Declared>,
-    /// What is known of the last change of the list, as long as a member may be behind it.
+    /// The list that it passed last, as long as a member may be before it.
     pub(in crate::rmp) passed: Option<Passed>,
     /// How many members the configuration has, where it began with a list: the table has members of
     /// the past, too.
@@ -103,7 +103,7 @@ impl Inventory {
 /// The answer to a poll.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(in crate::rmp) struct Answer {
-    /// Whose poll, and which.
+    /// The poller, and which of its polls.
     pub(in crate::rmp) poller: MemberId,
     pub(in crate::rmp) attempt: Attempt,
     /// The highest counter of a configuration that the sender has seen.

@@ -42,11 +42,11 @@ pub(super) enum Message {
     },
     /// The marks of a member that has nothing else to send.
     Settle { tag: Tag, marks: Marks },
-    /// What is missing.
+    /// What its sender misses.
     Nack(Nack),
     /// A message without an ACK.
     Unordered { tag: Tag, record: Bytes },
-    /// Who is there?
+    /// The question which members are there.
     Poll(Poll),
     /// What a member holds.
     Answer(Answer),
@@ -54,9 +54,9 @@ pub(super) enum Message {
     Proposal(Proposal),
     /// Its sender holds all that it must.
     Accept { config: ConfigId },
-    /// All do.
+    /// All members hold all that they must: the configuration begins.
     Install { config: ConfigId },
-    /// Send that answer again.
+    /// The request to send an answer to a poll again.
     Ask { poller: MemberId, attempt: u64 },
     /// What another member said in a reformation is missing.
     Missing(Missing),
@@ -76,11 +76,11 @@ pub(super) enum Message {
     Listed(Listed),
     /// Its sender wants to leave.
     Leave { tag: Tag },
-    /// Marks are missing.
+    /// The question for marks of members that are not heard.
     Wanted(Wanted),
-    /// The marks of others.
+    /// The answer: marks of others.
     Relayed(Relayed),
-    /// Whether a member that was given up can be reached.
+    /// The question whether a member that was excluded can be reached, or the answer.
     Probe {
         /// It answers the probe of this number.
         answers: bool,

@@ -54,7 +54,7 @@ pub(in crate::rmp) struct Ack {
     pub(in crate::rmp) first: Seq,
     /// Of its issuer; zeros where another member sends it.
     pub(in crate::rmp) marks: Marks,
-    /// None of them is empty; no packets: a null ACK.
+    /// Runs of packets, none of them empty; without runs it is a null ACK.
     pub(in crate::rmp) packets: Vec<Packets>,
 }
 
@@ -76,7 +76,7 @@ pub(in crate::rmp) struct Nack {
     /// The packets at the positions are missing, too.
     pub(in crate::rmp) whole: bool,
     pub(in crate::rmp) tag: Tag,
-    /// Who is asked.
+    /// The index of the member that is asked.
     pub(in crate::rmp) asked: u8,
     /// How many times it was asked before; from 1 on, the answer is multicast.
     pub(in crate::rmp) again: u8,

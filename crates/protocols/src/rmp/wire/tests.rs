@@ -370,7 +370,8 @@ proptest! {
     }
 }
 
-/// Who leaves while it joins them in vain lists them as given up: that must be a datagram.
+/// A member that leaves while it joins others in vain lists them as given up: that must fit a
+/// datagram.
 #[test]
 fn an_announcement_names_no_more_members_than_there_are_indices() {
     let decodes = |members: u64| {
