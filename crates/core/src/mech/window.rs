@@ -97,6 +97,11 @@ impl<T> SeqWindow<T> {
         self.capacity
     }
 
+    /// The lowest that cannot be kept: no item is put there, or above.
+    pub fn room(&self) -> u64 {
+        self.base.saturating_add(self.capacity as u64)
+    }
+
     /// From now on it may span so many items, if that is more than before.
     pub fn grow(&mut self, capacity: usize) {
         self.capacity = self.capacity.max(capacity);

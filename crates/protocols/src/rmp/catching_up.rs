@@ -31,10 +31,7 @@ impl Order {
     /// Whether a member that comes from this configuration may have `passed` this: it lies where
     /// positions and packets can be kept here. A false claim is not looked for.
     pub(super) fn may_be(&self, passed: &Passed) -> bool {
-        let kept = |(site, cut): (&Site, &Number)| {
-            let packets = &site.packets;
-            cut.0 < packets.base() + packets.capacity() as u64
-        };
+        let kept = |(site, cut): (&Site, &Number)| cut.0 < site.packets.room();
         passed.from == self.id
             && passed.at < self.room()
             && self.sites.iter().zip(&passed.cuts).all(kept)

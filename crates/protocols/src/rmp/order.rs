@@ -295,7 +295,7 @@ impl Order {
 
     /// The lowest position that cannot be kept.
     pub(super) fn room(&self) -> Seq {
-        Seq(self.places.base() + self.places.capacity() as u64)
+        Seq(self.places.room())
     }
 
     /// All members are ready for every position up to `safe`, as one of them says.
@@ -407,9 +407,9 @@ impl Order {
 
     /// Whether marks of the member at `index` say more than can be.
     pub(super) fn is_too_far(&self, index: u8, marks: Marks) -> bool {
-        let most = self.places.base() + 2 * self.places.capacity() as u64;
+        let most = self.places.room() + self.places.capacity() as u64;
         let site = &self.sites[usize::from(index)];
-        let most_known = site.placed.base() + 2 * site.placed.capacity() as u64;
+        let most_known = site.placed.room() + site.placed.capacity() as u64;
         marks.ready.0 > most || marks.known.0 > most_known
     }
 
@@ -509,8 +509,7 @@ impl Order {
             let Some(site) = self.sites.get(usize::from(origin)) else {
                 return Heard::Malformed;
             };
-            let site_room = site.placed.base() + site.placed.capacity() as u64;
-            if number.0 >= site_room {
+            if number.0 >= site.placed.room() {
                 return Heard::Beyond;
             }
             let same_place = self

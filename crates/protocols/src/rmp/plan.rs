@@ -165,8 +165,7 @@ fn members(inventories: &BTreeMap<MemberId, Inventory>, old: &Order) -> Vec<Decl
         }
     }
     for (member, site) in members.iter_mut().zip(&old.sites) {
-        let room = site.packets.base() + site.packets.capacity() as u64;
-        member.early = member.early.min(Number(room - 1));
+        member.early = member.early.min(Number(site.packets.room() - 1));
     }
     members
 }
