@@ -24,10 +24,10 @@
 //! - between messages of a connection that nobody answers.
 //!
 //! A sender accounts for each message: at once when all have it, under `xtp` at the end, when it is
-//! known who has everything. Whoever is in an account as having the message has delivered it.
-//! Receivers that reply say the number of each message that they were given. The measure
-//! `false replies` counts replies that say something else, or less, of a receiver that is said to
-//! be complete.
+//! known who has everything. A receiver that an account says has the message has delivered it.
+//! Receivers that reply say the number of each message that they were given. The measure `false
+//! replies` counts replies that say something else, or less, of a receiver that is said to be
+//! complete.
 //!
 //! Files: `sending` and `receiving` are the two ends of a connection; `family` draws settings.
 //!
@@ -62,30 +62,33 @@ pub(crate) const FALSE_REPLIES: &str = "false replies";
 /// Settings of [`ConnectedMessages`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct ConnectionsConfig {
-    /// Of the endpoint.
+    /// Settings of the endpoint.
     pub bulk: BulkConfig,
-    /// Whom a connection waits for.
+    /// The receivers that a connection waits for at its start. Default those present.
     pub receivers: Wanted,
-    /// Half of the connections can be joined at any time, where the policy allows it.
+    /// Whether half of the connections can be joined at any time, where the policy allows it.
+    /// Default no.
     pub joinable: bool,
-    /// Half of the connections are those that nobody answers, where the rate is fixed.
+    /// Whether nobody answers on half of the connections, where the rate is fixed. Default no.
     pub unanswered: bool,
-    /// A connection ends for all when a receiver goes that was there at its start.
+    /// Whether a connection ends for all when a receiver goes that was there at its start. Default
+    /// no.
     pub strict: bool,
-    /// Receivers reply, where the policy allows it.
+    /// Whether receivers reply, where the policy allows it. Default no.
     pub replies: bool,
-    /// Messages after which a connection is closed.
+    /// A connection is closed after this many messages. Default 20.
     pub messages_max: u64,
-    /// A connection is closed when nothing was said for so long.
+    /// A connection is closed when nothing was said for this long. Default 500 ms.
     pub linger: Duration,
-    /// Payload bytes that may wait for their turn.
+    /// The most payload bytes that wait for their turn. Default 1 MiB.
     pub queue_max: usize,
-    /// A leave waits so long for the messages that were submitted before.
+    /// The longest time that a leave waits for the messages that were submitted before. Default 10
+    /// s.
     pub leave_within: Duration,
 }
 
 impl ConnectionsConfig {
-    /// Connections with the receivers that are there, at their start, and these settings.
+    /// The defaults, over an endpoint with these settings.
     pub fn new(bulk: BulkConfig) -> Self {
         Self {
             bulk,
@@ -120,7 +123,7 @@ pub struct ConnectedMessages {
     leaving: Option<Time>,
     left: bool,
     events: VecDeque<Event>,
-    /// Of the connections that are over.
+    /// False replies on the connections that are over.
     false_replies: u64,
 }
 
@@ -208,7 +211,7 @@ impl ConnectedMessages {
         has_said || closes
     }
 
-    /// Has waited long enough for the messages that are left.
+    /// The leave has waited long enough: gives up the messages that are left.
     fn give_up(&mut self, now: Time) {
         if let Some(outgoing) = &self.outgoing {
             self.bulk.cancel(now, outgoing.id(), "its sender leaves");

@@ -52,7 +52,7 @@ struct Connection {
 }
 
 impl Incoming {
-    /// Senders that are followed.
+    /// The most senders that are followed.
     const SENDERS_MAX: usize = 1_024;
 
     pub(super) fn new(message_max: usize) -> Self {

@@ -1,7 +1,6 @@
 //! A connection at its sender: what was said on it, who has it, and when it is closed.
 
-use alloc::collections::BTreeMap;
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -13,9 +12,11 @@ use crate::bulk::{
 };
 use crate::xgm::Subgroups;
 
-/// What the sender says of a connection: the number of its first message, and whether nobody
-/// answers.
-pub(super) const ABOUT: usize = 9;
+/// Bytes of what the sender says of a connection: the number of its first message (8), and whether
+/// nobody answers (1).
+pub(super) const ABOUT_LEN: usize = 8 + 1;
+/// Bytes of the number of a message in a reply.
+const NUMBER_LEN: u64 = 8;
 
 /// A message's number, those that have it, and those that have not or may not.
 pub(super) type Account = (u64, Vec<MemberId>, Vec<MemberId>);
@@ -63,8 +64,8 @@ impl Replied {
         for byte in bytes {
             self.number = self.number << 8 | u64::from(*byte);
             self.bytes += 1;
-            if self.bytes.is_multiple_of(8) {
-                let expected = base + self.bytes / 8 - 1;
+            if self.bytes.is_multiple_of(NUMBER_LEN) {
+                let expected = base + self.bytes / NUMBER_LEN - 1;
                 wrong += u64::from(self.number != expected);
             }
         }
@@ -95,7 +96,7 @@ impl Outgoing {
         };
         let answers = opening != Opening::Unanswered;
         let wants_replies = config.replies && answers && matches!(policy, Policy::Multidriver(_));
-        let mut about = BytesMut::with_capacity(ABOUT);
+        let mut about = BytesMut::with_capacity(ABOUT_LEN);
         about.put_u64(base);
         about.put_u8(u8::from(!answers));
         let transfer = Transfer {
@@ -249,7 +250,7 @@ impl Outgoing {
         };
         self.complete.push((receiver, from));
         let replied = self.replies.get(&receiver).copied().unwrap_or_default();
-        if self.wants_replies && replied.bytes != 8 * self.said {
+        if self.wants_replies && replied.bytes != NUMBER_LEN * self.said {
             self.false_replies += 1;
         }
     }

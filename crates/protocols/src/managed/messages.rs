@@ -257,7 +257,9 @@ impl ManagedMessages {
                 let _ = self.xgm.partition(some.union(one), some.union(one));
             }
             1 => {
-                let _ = self.xgm.merge(self.rng.below(64) as u8, one);
+                let _ = self
+                    .xgm
+                    .merge(self.rng.below(Subgroups::COUNT.into()) as u8, one);
             }
             2 | 3 => {
                 let sending = self.messages.sending();

@@ -270,7 +270,8 @@ impl Accounts {
             let (body, count) = wire::page(id.number, first, &given.words[given.taken..]);
             given.flying = given.flying.max(count);
             given.since.get_or_insert(now);
-            let wait = (Self::AGAIN * (1 << given.vain.min(2))).min(Self::AGAIN_MAX);
+            let doubled = Self::AGAIN.saturating_mul(1 << given.vain.min(u32::BITS - 1));
+            let wait = doubled.min(Self::AGAIN_MAX);
             given.vain = given.vain.saturating_add(1);
             given.due = Some(now + wait);
             self.outbox.push_back((id.sender, body));
@@ -300,7 +301,6 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-
     use groupcast_core::{Incarnation, NodeId};
 
     use super::*;
@@ -329,7 +329,8 @@ mod tests {
         }
     }
 
-    /// Runs a relay's accounts and a sender's for so long; of every three datagrams, `lost` are.
+    /// Runs a relay's accounts and a sender's for this many milliseconds; `lost` of every three
+    /// datagrams are lost.
     fn run(relay: &mut Accounts, sender: &mut Accounts, from: Time, millis: u64, lost: usize) {
         let mut buf = TransmitBuf::new(1, 0, 0);
         let mut count = 0;

@@ -36,8 +36,8 @@
 //! If a relay says that a transfer is complete, every receiver that ever registered below has it
 //! complete. A relay refuses a transfer that leads back to where it came from ([`Relay::offered`]).
 //!
-//! Files: `passage` has one transfer, `queue.rs` its bytes, `account.rs` the account of its
-//! receivers, `accounts.rs` and `wire.rs` the account's way to the sender.
+//! Files: `passage` has one transfer, `queue` its bytes, `account` the account of its receivers,
+//! `accounts` and `wire` the account's way to the sender.
 
 mod account;
 mod accounts;

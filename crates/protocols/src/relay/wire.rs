@@ -28,7 +28,7 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 use super::account::{Account, Word};
 use crate::bulk::Outcome;
 
-/// The longest reason, in bytes.
+/// The longest reason, in bytes. Longer ones lose their end.
 pub(super) const REASON_MAX: usize = 512;
 
 /// The most bytes of a page, unless one word alone is longer: a page fits an Ethernet frame.

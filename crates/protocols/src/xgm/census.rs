@@ -59,15 +59,16 @@ pub(super) struct Asking {
     silent_passes: u32,
     /// All hosts were asked once.
     has_asked_all: bool,
+    /// A host answered for which there was no room.
     is_cut: bool,
 }
 
 /// The longest round trips that answers have shown.
 #[derive(Default, Debug)]
 struct Trips {
-    /// And of which host it is.
+    /// The longest, and the host that showed it.
     longest: Option<(MemberId, Duration)>,
-    /// The longest of another host.
+    /// The longest that another host showed.
     next: Option<Duration>,
 }
 

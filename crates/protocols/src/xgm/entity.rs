@@ -45,10 +45,11 @@ struct Pending {
 struct Answering {
     /// To all together.
     allowance: Allowance,
-    /// As many again to those that have had none for a second: who polls without end, and uses up
-    /// the others, does not keep this host from answering anybody else.
+    /// As many again to askers that have had none for a second: one that polls without end, and
+    /// uses up the others, does not keep this host from answering anybody else.
     first: Allowance,
-    /// Who has had one within the last second: at most twice as many as are given in that time.
+    /// The askers that have had an answer within the last second: at most as many as both
+    /// allowances give in that time.
     answered: BTreeMap<MemberId, Time>,
 }
 
@@ -235,7 +236,7 @@ impl Xgm {
     }
 
     /// How many hosts the last complete census of the whole group found (003 4.5.1: a cached
-    /// estimate of group size).
+    /// estimate of group size); `None` before there was one.
     pub fn size(&self) -> Option<usize> {
         self.size
     }

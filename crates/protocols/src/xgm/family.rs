@@ -86,8 +86,9 @@ pub(super) struct XgmMessages {
 
 impl XgmMessages {
     const SERVICES: &[Service] = &[Service::Unreliable];
-    /// A value has the message's number before it.
-    const MESSAGE_MAX: usize = VALUE_MAX - 8;
+    /// Bytes of the message's number, which a value has before the payload.
+    const NUMBER_LEN: usize = 8;
+    const MESSAGE_MAX: usize = VALUE_MAX - Self::NUMBER_LEN;
     const QUEUE_MAX: usize = 1 << 20;
     const TICK: Duration = Duration::from_millis(700);
     pub(super) const KEY: Key = Key(1);
@@ -148,7 +149,7 @@ impl XgmMessages {
                 let _ = self.xgm.partition(some, one);
             }
             1 => {
-                let to = self.rng.below(64) as u8;
+                let to = self.rng.below(Subgroups::COUNT.into()) as u8;
                 let _ = self.xgm.merge(to, some);
             }
             2 | 3 => self.monitor(now),
@@ -233,7 +234,7 @@ impl XgmMessages {
             return;
         }
         // A variable that another entity set under another name is no message.
-        if name == Self::NAME && value.len() >= 8 {
+        if name == Self::NAME && value.len() >= Self::NUMBER_LEN {
             let number = value.get_u64();
             self.deliver(MessageId { sender: by, number }, value);
         } else if name == Self::CONNECTION && value.len() == 4 {
@@ -272,7 +273,7 @@ impl Protocol for XgmMessages {
         if self.xgm.is_idle()
             && let Some(message) = self.queue.pop()
         {
-            let mut value = Vec::with_capacity(8 + message.payload.len());
+            let mut value = Vec::with_capacity(Self::NUMBER_LEN + message.payload.len());
             value.extend_from_slice(&message.number.to_be_bytes());
             value.extend_from_slice(&message.payload);
             // If others have taken all names of variables, the message is lost, as a datagram may

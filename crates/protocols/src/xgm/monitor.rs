@@ -18,6 +18,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, NodeId, Time};
@@ -285,8 +286,8 @@ impl Monitor {
 
     /// When [`step`](Self::step) is due.
     pub(super) fn due(&self) -> Option<Time> {
-        let is_any = self.members.values().any(Watched::is_within);
-        is_any.then(|| self.step_at.min(self.ask_all_at))
+        let waits = self.members.values().any(Watched::is_within);
+        waits.then(|| self.step_at.min(self.ask_all_at))
     }
 
     /// Sends the asks that are due, and gives up members that have not answered enough of them.
@@ -344,7 +345,7 @@ impl Monitor {
         for member in silent {
             let ask = Ask {
                 only: member.incarnation,
-                spread: core::time::Duration::ZERO,
+                spread: Duration::ZERO,
                 ..ask.clone()
             };
             effects.asks.push((Some(member), ask));
@@ -411,7 +412,7 @@ impl Monitor {
         names.chain(absent).collect()
     }
 
-    /// Settles the checkpoints that waited for `member` alone, if it has spoken or fallen silent.
+    /// Settles the checkpoints that waited for `member` alone, if it is not open there any more.
     fn settle(&mut self, member: MemberId, effects: &mut Effects) {
         let Some(watched) = self.members.get(&member) else {
             return;

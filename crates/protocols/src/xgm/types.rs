@@ -264,7 +264,7 @@ pub enum MonitorError {
     /// There is no monitor of this number.
     #[error("this connection is not monitored")]
     Unknown,
-    /// No member may drop in any more.
+    /// No member may drop in any more, or as many are watched as may be.
     #[error("nobody may drop into this connection any more")]
     NoJoins,
 }

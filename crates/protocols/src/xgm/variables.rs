@@ -23,9 +23,9 @@ pub(super) struct Variables {
 #[derive(Debug)]
 struct Variable {
     value: Bytes,
-    /// Who set it last.
+    /// The host whose manager set it last.
     by: MemberId,
-    /// Which of all sets that was.
+    /// The count of sets here when that was.
     set: u64,
 }
 
@@ -37,7 +37,7 @@ impl Variables {
     }
 
     /// Whether `by` may set this one; and the one that is given up for it, if one must be: the last
-    /// one of whoever has most, where that is at least two more than `by` has.
+    /// one of the member that has most, where that is at least two more than `by` has.
     fn room(&self, by: MemberId, name: &(Scope, Bytes)) -> Option<Option<(Scope, Bytes)>> {
         if self.variables.contains_key(name) || self.variables.len() < VARIABLES_MAX {
             return Some(None);

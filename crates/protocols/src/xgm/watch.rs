@@ -42,7 +42,8 @@ impl Xgm {
     /// Watches `member`, which the transport has counted in and which calls itself `name`.
     ///
     /// # Errors
-    /// If `number` is not monitored, or no member may drop in any more.
+    /// If `number` is not monitored, no member may drop in any more, or
+    /// [`XgmConfig::hosts_max`](super::XgmConfig::hosts_max) members are watched.
     pub fn watch(
         &mut self,
         number: u32,

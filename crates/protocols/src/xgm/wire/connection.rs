@@ -39,7 +39,7 @@ pub(in super::super) struct Told {
     pub(in super::super) progress: u64,
 }
 
-/// A member has joined or left (003 4.5.2: report).
+/// A member has joined, is complete, has left or was closed (003 4.5.2: report).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) struct Report {
     pub(in super::super) number: u32,
