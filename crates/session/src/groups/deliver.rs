@@ -8,7 +8,7 @@ use bytes::Bytes;
 use groupcast_core::trace::Observation;
 use groupcast_core::{ConfigId, Delivery, MemberId, OrderPlace, Service, Time};
 
-use super::chain::Payload;
+use super::chain::{COPY_MAX, Payload};
 use super::client::Client;
 use super::orders::OrderIndex;
 use super::output::ForSlow;
@@ -484,12 +484,17 @@ impl Engine {
         let work = VIEW + view.members.len() + recipients.len() * HAND_OVER;
         self.orders[on].work.spend(work);
         DaemonFrame::View(view).encode(&mut bytes);
-        let nothing = Bytes::new();
-        let nothing = Payload::new(&nothing, 0, 1);
+        // A long one is in memory once for all.
+        let head = match bytes.len() > COPY_MAX {
+            true => HEADER_LEN,
+            false => bytes.len(),
+        };
+        let rest = Bytes::copy_from_slice(&bytes[head..]);
+        let payload = Payload::new(&rest, 0, recipients.len());
         for id in recipients {
             self.journal.counters.views += 1;
             let limits = SlowLimits::of(&self.config, self.when_slow(id, &group));
-            self.hand_over(now, id, &bytes, nothing, Service::Agreed, limits);
+            self.hand_over(now, id, &bytes[..head], payload, Service::Agreed, limits);
         }
         self.scratch = bytes;
     }

@@ -433,6 +433,23 @@ pub(super) mod tests {
         }
     }
 
+    /// For each of them it would take 7 KB.
+    #[test]
+    fn a_view_of_a_thousand_members_is_in_memory_once_for_all_of_them() {
+        const COUNT: u64 = 1_000;
+        let mut engine = crowd(COUNT, 1);
+        let mut leave = Vec::new();
+        let group = GroupRef::Named("g0");
+        Op::Leave { client: 8, group }.encode(&mut leave);
+        engine.handle_event(Time::ZERO, Carrier::Order, deliver(1, leave));
+        assert_eq!(engine.counters().views, COUNT);
+        let memory = engine.clients.output();
+        assert!(memory < 100 * COUNT as usize, "{memory}");
+        for client in [1, COUNT] {
+            assert_eq!(got(&mut engine, client, &["c1@h", "c1000@h"]).len(), 2);
+        }
+    }
+
     #[test]
     fn a_host_that_does_not_ask_for_time_gets_everything_in_its_order() {
         let mut engine = crowd(50, 10);
