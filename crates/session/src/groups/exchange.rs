@@ -79,15 +79,19 @@ use groupcast_core::{
 };
 
 use super::held::{Exchange, Segment, intersection};
+use super::installing::{Installing, Replaced};
 use super::orders::OrderIndex;
 use super::roster::Roster;
 use super::steps::{Agreed, Step};
-use super::wire::{Envelope, State};
+use super::wire::{Envelope, State, StateReader, StateWriter};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
 
-/// To install a client's membership of a group counts for so much.
-const INSTALL: usize = 32;
+/// To hold a message counts for so much.
+const HOLD: usize = 16;
+
+/// So many bytes of it count for one more.
+const HOLD_BYTES: usize = 64;
 
 /// The phases of an order, as this daemon sees it.
 #[derive(Debug)]
@@ -161,17 +165,15 @@ impl Engine {
             Phase::Exchanging(exchange) => {
                 // A state has a place; a message that is delivered early has none.
                 let place = delivery.place;
-                let len = delivery.payload.len();
-                let is_data = Envelope::is_data(&delivery.payload);
-                let is_last = exchange.take(delivery);
-                if !is_data {
-                    // To read a state takes about as long.
-                    self.orders[on].work.spend(len);
-                }
-                if let Some(place) = place.filter(|_| is_last) {
-                    self.complete(on, now, place);
-                } else {
-                    self.check_held(on, now);
+                let (from, len) = (delivery.id.sender, delivery.payload.len());
+                let state = exchange.take(delivery);
+                self.orders[on].work.spend(HOLD + len / HOLD_BYTES);
+                match state {
+                    Some(state) => {
+                        let steps = vec![Step::Read(from, place, Box::new(state))];
+                        self.take_steps(on, now, steps);
+                    }
+                    None => self.check_held(on, now),
                 }
             }
             Phase::Refused => {}
@@ -214,6 +216,7 @@ impl Engine {
             Phase::Exchanging(exchange) => exchange,
             _ => Exchange::default(),
         };
+        let mut replaced = Replaced::default();
         if let Some(segment) = exchange.segments.last() {
             let fact = Fact::Interrupted {
                 config: segment.config,
@@ -221,7 +224,8 @@ impl Engine {
                 daemons: segment.members.len(),
             };
             self.journal.fact(self.rings.fact(on, fact));
-            exchange.interrupt(self.orders[on].local, &config.members);
+            let states = exchange.interrupt(self.orders[on].local, &config.members);
+            replaced = Replaced::of(states);
         }
         let roster = self.own_roster(on, &exchange);
         let state = State {
@@ -233,12 +237,62 @@ impl Engine {
                 _ => Vec::new(),
             },
         };
-        self.submit_state(on, now, state);
+        // One of an earlier configuration is of no use.
+        self.orders[on].submissions.take_back_state();
         let segment = Segment::new(config.id, config.members.clone());
         exchange.segments.push(segment);
         self.orders[on].phase = Phase::Exchanging(exchange);
         self.orders[on].current = Some(config);
         self.check_held(on, now);
+        let steps = vec![
+            Step::Write(Box::new(StateWriter::new(state))),
+            Step::LetGo(Box::new(replaced)),
+        ];
+        self.take_steps(on, now, steps);
+    }
+
+    /// Goes on writing this daemon's state, and hands it over when it is whole.
+    pub(super) fn write_state(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        mut writer: Box<StateWriter>,
+    ) -> Vec<Step> {
+        let order = &mut self.orders[on];
+        let (numbers, work) = (&order.submissions.numbers, &mut order.work);
+        let number = |name: &str| numbers.get(name).copied();
+        if !writer.go_on(number, |it| work.spend_some(it)) {
+            return vec![Step::Write(writer)];
+        }
+        let (state, bytes) = writer.finish();
+        self.submit_state(on, now, state, bytes);
+        Vec::new()
+    }
+
+    /// Goes on reading the state of the daemon `from`, and takes it when it is whole.
+    pub(super) fn read_state(
+        &mut self,
+        on: OrderIndex,
+        from: MemberId,
+        place: Option<OrderPlace>,
+        mut reader: Box<StateReader>,
+    ) -> Vec<Step> {
+        let work = &mut self.orders[on].work;
+        let state = match reader.go_on(|it| work.spend_some(it)) {
+            Ok(Some(state)) => state,
+            Ok(None) => return vec![Step::Read(from, place, reader)],
+            Err(error) => {
+                self.nonsense(from, error);
+                return Vec::new();
+            }
+        };
+        let Phase::Exchanging(exchange) = &mut self.orders[on].phase else {
+            return Vec::new();
+        };
+        match place.filter(|_| exchange.take_state(from, state)) {
+            Some(place) => self.complete(on, place),
+            None => Vec::new(),
+        }
     }
 
     /// A ring that installs a regular configuration right after another is treated as if a
@@ -268,13 +322,13 @@ impl Engine {
         roster
     }
 
-    /// All states have come, the last one at `place`: installs them and carries out the held
-    /// messages.
-    fn complete(&mut self, on: OrderIndex, now: Time, place: OrderPlace) {
+    /// All states have come, the last one at `place`: they are installed, and the held messages
+    /// carried out, in the steps that it returns.
+    fn complete(&mut self, on: OrderIndex, place: OrderPlace) -> Vec<Step> {
         let Phase::Exchanging(exchange) =
             std::mem::replace(&mut self.orders[on].phase, Phase::Steady)
         else {
-            return;
+            return Vec::new();
         };
         self.orders[on].routing.changed();
         if exchange.segments.len() > 1 {
@@ -302,30 +356,40 @@ impl Engine {
                 self.orders[on].table.narrow([]);
             } else {
                 // The view comes even if no message follows: messages may have been missed here.
-                steps.push(Step::ShowAll((segment.config, 0)));
+                steps.push(Step::ShowAll((segment.config, 0), None));
             }
             steps.push(Step::Replay(segment.held));
         }
-        steps.extend(last.map(|segment| Step::Install(Box::new(segment), place)));
-        self.take_steps(on, now, steps);
+        if let Some(mut segment) = last {
+            let states = std::mem::take(&mut segment.states);
+            let installing = Installing::new(self.orders[on].local, states);
+            steps.push(Step::Install(
+                Box::new(segment),
+                Box::new(installing),
+                place,
+            ));
+        }
+        steps
     }
 
-    /// Installs the states of all daemons; what follows from them comes in further steps.
+    /// Goes on installing the states of all daemons; what follows from them comes in further steps.
     pub(super) fn install(
         &mut self,
         on: OrderIndex,
-        segment: Segment,
+        segment: Box<Segment>,
+        mut installing: Box<Installing>,
         place: OrderPlace,
     ) -> Vec<Step> {
         let order = &mut self.orders[on];
+        let (compiled, work) = (&mut order.filters.compiled, &mut order.work);
+        if !installing.go_on(compiled, |it| work.spend_some(it)) {
+            return vec![Step::Install(segment, installing, place)];
+        }
+        let replaced = installing.finish(&mut order.table, &mut order.filters);
         order.defers_roles = false;
         order.is_split = segment.is_split();
         order.routing.changed();
-        let (daemons, config) = (segment.states.len(), segment.config);
-        let memberships: usize = segment.states.values().map(Roster::memberships).sum();
-        order.work.spend(memberships * INSTALL);
-        order.table.install(segment.states);
-        order.filters.install(order.table.roster(order.local));
+        let (daemons, config) = (segment.members.len(), segment.config);
         let fact = Fact::Installed {
             config,
             daemons,
@@ -338,7 +402,7 @@ impl Engine {
             names: segment.names,
         };
         let mut steps = vec![
-            Step::ShowAll((config, place.seq)),
+            Step::ShowAll((config, place.seq), None),
             Step::Settle(Box::new(agreed), place),
             Step::Replay(segment.held),
         ];
@@ -350,6 +414,7 @@ impl Engine {
                 .map(|together| Step::Transition(config, together)),
         );
         steps.push(Step::FollowAhead);
+        steps.push(Step::LetGo(Box::new(replaced)));
         steps
     }
 

@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::patterns::{ALL, Pattern, Patterns};
-use super::roster::Roster;
 
 /// The beginning of a domain that stands for all domains below the rest of its name.
 pub(super) const BELOW: &str = "*.";
@@ -96,29 +95,39 @@ impl Filter {
 }
 
 impl Filters {
-    /// Replaces everything by what the roster of this daemon says.
-    pub(super) fn install(&mut self, roster: Option<&Roster>) {
-        self.by_group.clear();
-        self.ids.clear();
-        (self.below, self.remembered) = (0, 0);
-        for (number, client) in roster.into_iter().flat_map(|it| &it.clients) {
-            let Some(bus) = &client.bus else {
-                continue;
-            };
-            self.identify(*number, None, bus.id.as_ref());
-            for (group, patterns) in &bus.patterns {
-                for pattern in patterns {
-                    self.accept(*number, group, pattern);
-                }
-            }
-        }
+    /// Takes over from `fresh`, which has the patterns that this daemon's roster says. Returns what
+    /// there was.
+    pub(super) fn replace(&mut self, fresh: Self) -> Self {
+        let compiled = std::mem::take(&mut self.compiled);
+        std::mem::replace(self, Self { compiled, ..fresh })
+    }
+
+    /// Lets go of one client's patterns for a group; returns how many, `None` if there are none
+    /// left.
+    pub(super) fn let_go(&mut self) -> Option<usize> {
+        let mut group = self.by_group.first_entry()?;
+        let Some((_, filter)) = group.get_mut().filters.pop_first() else {
+            group.remove();
+            return Some(1);
+        };
+        Some(1 + filter.plain.len() + filter.regexes.len())
     }
 
     pub(super) fn accept(&mut self, client: u64, group: &Arc<str>, pattern: &str) {
         // It was compiled when the client asked for it.
-        let Ok(compiled) = self.compiled.get(pattern) else {
-            return;
-        };
+        if let Ok(compiled) = self.compiled.get(pattern) {
+            self.insert(client, group, pattern, compiled);
+        }
+    }
+
+    /// The client accepts what matches this pattern.
+    pub(super) fn insert(
+        &mut self,
+        client: u64,
+        group: &Arc<str>,
+        pattern: &str,
+        compiled: Arc<Pattern>,
+    ) {
         let found = self.by_group.entry(group.clone()).or_default();
         if found.filters.is_empty() && group.starts_with(BELOW) {
             self.below += 1;

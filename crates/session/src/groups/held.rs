@@ -19,7 +19,7 @@ use bytes::Bytes;
 use groupcast_core::{ConfigId, Delivery, MemberId};
 
 use super::roster::Roster;
-use super::wire::{Envelope, GuestOp, State, StatePart, StateParts};
+use super::wire::{Envelope, GuestOp, State, StatePart, StateParts, StateReader};
 use crate::guests::{GUESTS_MAX, GUESTS_PER_DAEMON_MAX, GuestId, Parts};
 
 /// The memory of a held delivery beside its payload, about.
@@ -65,15 +65,16 @@ pub(super) struct Segment {
 }
 
 impl Exchange {
-    /// Takes a message of the order into the exchange under way; returns whether it was the last
-    /// state.
-    pub(super) fn take(&mut self, delivery: Delivery) -> bool {
-        let Some(segment) = self.segments.last_mut() else {
-            return false;
-        };
+    /// Takes a message of the order into the exchange under way; returns a state that has come
+    /// whole with it, to be read and [taken](Self::take_state).
+    pub(super) fn take(&mut self, delivery: Delivery) -> Option<StateReader> {
+        let segment = self.segments.last_mut()?;
         let sender = delivery.id.sender;
         match Envelope::decode(&delivery.payload) {
-            Ok(Some(Envelope::State(state))) => return segment.take_state(sender, *state),
+            Ok(Some(Envelope::State(config))) => {
+                let is_expected = segment.expects(sender, config);
+                return is_expected.then(|| StateReader::new(config, delivery.payload));
+            }
             Ok(Some(Envelope::StatePart(part))) => return segment.take_state_part(sender, &part),
             _ => {}
         }
@@ -82,7 +83,13 @@ impl Exchange {
             self.deliveries += held_bytes(&delivery);
             segment.held.push_back(delivery);
         }
-        false
+        None
+    }
+
+    /// Takes the state of a daemon; returns whether it was the last one.
+    pub(super) fn take_state(&mut self, sender: MemberId, state: State) -> bool {
+        let segment = self.segments.last_mut();
+        segment.is_some_and(|segment| segment.take_state(sender, state))
     }
 
     /// Bytes of all that is held.
@@ -92,10 +99,10 @@ impl Exchange {
 
     /// The exchange under way was interrupted; `next` are the daemons of the next configuration,
     /// and `local` is this one. Of its states only names are kept, of daemons that are in `next` or
-    /// have messages held here.
-    pub(super) fn interrupt(&mut self, local: MemberId, next: &[MemberId]) {
+    /// have messages held here. Returns the states, which are to be let go.
+    pub(super) fn interrupt(&mut self, local: MemberId, next: &[MemberId]) -> Vec<Roster> {
         let Some(segment) = self.segments.last_mut() else {
-            return;
+            return Vec::new();
         };
         segment
             .together
@@ -105,14 +112,15 @@ impl Exchange {
         segment.names.clear();
         let states = std::mem::take(&mut segment.states);
         if self.shed {
-            return self.join_interrupted(local);
+            self.join_interrupted(local);
+            return states.into_values().collect();
         }
         let used = self.used();
-        for (daemon, roster) in states {
-            let learned = self.learned.entry(daemon);
+        for (daemon, roster) in &states {
+            let learned = self.learned.entry(*daemon);
             let learned = learned.or_insert_with(|| Roster::new(&roster.host));
-            learned.keep_clients(|client| used.contains(&(daemon, client)));
-            learned.learn(&roster);
+            learned.keep_clients(|client| used.contains(&(*daemon, client)));
+            learned.learn(roster);
         }
         let held: BTreeSet<MemberId> = used.into_iter().map(|(daemon, _)| daemon).collect();
         self.learned
@@ -120,6 +128,7 @@ impl Exchange {
         let segments = self.segments.iter().map(Segment::overhead);
         let learned = self.learned.values().map(Roster::memory);
         self.interrupted = segments.chain(learned).sum();
+        states.into_values().collect()
     }
 
     /// The daemons of which messages are held, with the numbers of the clients that these use.
@@ -215,31 +224,35 @@ impl Segment {
         SEGMENT_OVERHEAD + (self.members.len() + together) * size_of::<MemberId>()
     }
 
-    /// Takes the state of a daemon; returns whether that was the last one.
-    fn take_state(&mut self, sender: MemberId, state: State) -> bool {
-        let expected = state.config == self.config && self.members.contains(&sender);
-        if expected && !self.states.contains_key(&sender) {
-            self.names.push((sender, state.names));
-            self.states.entry(sender).or_insert(state.roster);
-            self.parts.entry(sender).or_insert(state.part);
-        }
-        expected && self.states.len() == self.members.len()
+    /// Whether a state of this daemon for the exchange of `config` is still to come.
+    fn expects(&self, sender: MemberId, config: ConfigId) -> bool {
+        let is_known = self.states.contains_key(&sender);
+        config == self.config && self.members.contains(&sender) && !is_known
     }
 
-    /// Takes a part of a daemon's state; returns whether that completed the last state.
-    fn take_state_part(&mut self, sender: MemberId, part: &StatePart<'_>) -> bool {
-        let known = self.states.contains_key(&sender) || !self.members.contains(&sender);
-        if part.config != self.config || known {
+    /// Takes the state of a daemon; returns whether that was the last one.
+    fn take_state(&mut self, sender: MemberId, state: State) -> bool {
+        if !self.expects(sender, state.config) {
             return false;
         }
-        let whole = self.incomplete.entry(sender).or_default().take(part);
-        let Some(whole) = whole else {
-            return false;
-        };
+        self.names.push((sender, state.names));
+        self.states.insert(sender, state.roster);
+        self.parts.insert(sender, state.part);
+        self.states.len() == self.members.len()
+    }
+
+    /// Takes a part of a daemon's state; returns the state if it has come whole.
+    fn take_state_part(&mut self, sender: MemberId, part: &StatePart<'_>) -> Option<StateReader> {
+        if !self.expects(sender, part.config) {
+            return None;
+        }
+        let whole = self.incomplete.entry(sender).or_default().take(part)?;
         self.incomplete.remove(&sender);
         match Envelope::decode(&whole) {
-            Ok(Some(Envelope::State(state))) => self.take_state(sender, *state),
-            _ => false,
+            Ok(Some(Envelope::State(config))) if config == self.config => {
+                Some(StateReader::new(config, whole.into()))
+            }
+            _ => None,
         }
     }
 }
@@ -422,14 +435,13 @@ mod tests {
                 left: Vec::new(),
             });
             engine.handle_event(now, Carrier::Order, event);
-            let mut state = Vec::new();
-            State {
+            let state = State {
                 config,
                 part: Part::default(),
                 roster: roster.clone(),
                 names: vec![0; 1_000],
             }
-            .encode(&mut state);
+            .encoded();
             let event = delivery(life, config, life << 20, state);
             engine.handle_event(now, Carrier::Order, event);
             if life == 10 {
@@ -472,14 +484,13 @@ mod tests {
         let mut roster = Roster::new("far");
         let name = &format!("c{client}");
         roster.apply(&Op::BindClient { client, name }).unwrap();
-        let mut state = Vec::new();
-        State {
+        let state = State {
             config,
             part: Part::default(),
             roster,
             names: Vec::new(),
         }
-        .encode(&mut state);
+        .encoded();
         let event = delivery(other, config, counter << 20, state);
         engine.handle_event(now, Carrier::Order, event);
         config
@@ -633,14 +644,13 @@ mod tests {
             let group = GroupRef::Named("g");
             far.apply(&Op::Join { client: 1, group }).unwrap();
             let state = |number: u64, roster: Roster, seq: u64| {
-                let mut bytes = Vec::new();
-                State {
+                let bytes = State {
                     config,
                     part: Part::default(),
                     roster,
                     names: Vec::new(),
                 }
-                .encode(&mut bytes);
+                .encoded();
                 delivery(number, config, seq, bytes)
             };
             engine.handle_event(Time::ZERO, Carrier::Order, state(3, far, 1));

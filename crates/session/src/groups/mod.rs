@@ -59,11 +59,11 @@
 //! dropped; over [`output_max`](EngineConfig::output_max) that for which most waits. A hello and a
 //! frame have a time to come whole. Changes of groups have a fifth of the time, however many
 //! clients make them (`changes.rs`). What messages to clients cost in a turn is bounded if the host
-//! wants it ([`Engine::begin_turn`]), and so are views of a change of the configuration and
-//! messages that were held for it (`steps.rs`). The other work for one call is bounded by what was
-//! read: how much that is in a turn is for the daemon to bound. While states are exchanged no
-//! client's message is handed to the order, so what has to be held then is bounded by what the
-//! orders' send queues held.
+//! wants it ([`Engine::begin_turn`]), and so are the states of daemons, views of a change of the
+//! configuration and messages that were held for it (`steps.rs`). The other work for one call is
+//! bounded by what was read: how much that is in a turn is for the daemon to bound. While states
+//! are exchanged no client's message is handed to the order, so what has to be held then is bounded
+//! by what the orders' send queues held.
 
 mod access;
 mod agreed;
@@ -85,6 +85,7 @@ mod filters;
 mod greeting;
 mod guests;
 mod held;
+mod installing;
 mod journal;
 mod making;
 mod moving;

@@ -66,12 +66,6 @@ impl OwnState {
 }
 
 impl State {
-    fn encoded(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        self.encode(&mut bytes);
-        bytes
-    }
-
     /// Removes groups, patterns and roles of clients, the largest first, until the state is
     /// `excess` bytes shorter. Returns these clients. Their names stay in it, because their
     /// messages may be on the way.
@@ -103,6 +97,7 @@ impl State {
             }
             left = left.saturating_sub(len);
             if let Some(client) = self.roster.clients.get_mut(&number) {
+                let client = Arc::make_mut(client);
                 client.groups.clear();
                 client.bus = None;
             }
@@ -116,13 +111,19 @@ impl State {
 }
 
 impl Engine {
-    /// Submits this daemon's state to the order, before everything else.
-    pub(super) fn submit_state(&mut self, on: OrderIndex, now: Time, state: State) {
-        self.submit_state_within(on, now, state, STATE_MAX);
+    /// Submits this daemon's state to the order, before everything else: `bytes` are its envelope.
+    pub(super) fn submit_state(&mut self, on: OrderIndex, now: Time, state: State, bytes: Vec<u8>) {
+        self.submit_state_within(on, now, state, bytes, STATE_MAX);
     }
 
-    fn submit_state_within(&mut self, on: OrderIndex, now: Time, mut state: State, max: usize) {
-        let mut bytes = state.encoded();
+    fn submit_state_within(
+        &mut self,
+        on: OrderIndex,
+        now: Time,
+        mut state: State,
+        mut bytes: Vec<u8>,
+        max: usize,
+    ) {
         let len = bytes.len();
         if len > max {
             let lightened = state.lighten(len - max);
@@ -241,7 +242,8 @@ mod tests {
     #[test]
     fn what_is_too_long_for_one_message_goes_in_parts_and_what_is_too_long_for_all_without_some() {
         let mut engine = Engine::new(EngineConfig::default(), member(), "h").unwrap();
-        engine.submit_state_within(OrderIndex::OWN, Time::ZERO, state(), 5_000);
+        let bytes = state().encoded();
+        engine.submit_state_within(OrderIndex::OWN, Time::ZERO, state(), bytes, 5_000);
         let facts: Vec<Fact> = std::iter::from_fn(|| engine.poll_fact()).collect();
         let too_large = |fact: &Fact| matches!(fact, Fact::StateTooLarge { clients: 1, .. });
         assert!(facts.iter().any(too_large), "{facts:?}");
@@ -278,7 +280,8 @@ mod tests {
     #[test]
     fn where_no_state_can_be_sent_clients_are_told_and_the_status_says_so() {
         let mut engine = Engine::new(EngineConfig::default(), member(), "h").unwrap();
-        engine.submit_state(OrderIndex::OWN, Time::ZERO, state());
+        let bytes = state().encoded();
+        engine.submit_state(OrderIndex::OWN, Time::ZERO, state(), bytes);
         engine.pump(Time::ZERO, |_, _, payload| {
             let len = payload.len();
             Err(SubmitError::TooLarge { len, max: 10 })
@@ -297,7 +300,8 @@ mod tests {
         };
         let mut engine = Engine::new(config, member(), "h").unwrap();
         engine.begin_ring(Time::ZERO, 0, member());
-        engine.submit_state(OrderIndex::of_ring(0), Time::ZERO, state());
+        let bytes = state().encoded();
+        engine.submit_state(OrderIndex::of_ring(0), Time::ZERO, state(), bytes);
         engine.pump(Time::ZERO, |carrier, _, payload| {
             assert_eq!(carrier, Carrier::Ring(0));
             let len = payload.len();

@@ -358,7 +358,7 @@ impl Engine {
         order.submissions.is_asked()
             || order.submissions.is_under_way()
             || order.has_begun()
-            || !order.table.subscribed().is_empty()
+            || order.table.has_subscribers()
             || order.guests.poll_timeout().is_some()
             || self.clients.iter().any(wants)
     }

@@ -24,7 +24,8 @@ pub(super) struct Roster {
     pub(super) host: Arc<str>,
     /// Names of the groups 1, 2, …
     pub(super) bindings: Vec<Arc<str>>,
-    pub(super) clients: BTreeMap<u64, RosterClient>,
+    /// By number. Copies of the roster share them until they change.
+    pub(super) clients: BTreeMap<u64, Arc<RosterClient>>,
     /// Private names of clients that disconnected while states were exchanged: other daemons may
     /// still have to deliver their messages.
     pub(super) departed: BTreeMap<u64, Arc<str>>,
@@ -151,6 +152,7 @@ impl Roster {
                     .clients
                     .remove(&client)
                     .ok_or(OpError::UnknownClient(client))?;
+                let entry = Arc::unwrap_or_clone(entry);
                 Ok(Change::Disconnected {
                     client: entry.private,
                     groups: entry.groups,
@@ -187,7 +189,7 @@ impl Roster {
                     group,
                 };
                 let group = self.group(group)?;
-                let full = |client: &RosterClient| {
+                let full = |client: &Arc<RosterClient>| {
                     let bus = client.bus.as_ref();
                     let patterns = bus.and_then(|bus| bus.patterns.get(&group));
                     patterns.is_some_and(|it| it.len() >= PATTERNS_PER_GROUP_MAX)
@@ -239,14 +241,6 @@ impl Roster {
         Ok(change)
     }
 
-    /// How many memberships its clients have.
-    pub(super) fn memberships(&self) -> usize {
-        self.clients
-            .values()
-            .map(|client| client.groups.len())
-            .sum()
-    }
-
     /// The memory that it takes, about.
     pub(super) fn memory(&self) -> usize {
         const EACH: usize = 64;
@@ -275,10 +269,12 @@ impl Roster {
         let clients = later.clients.iter();
         let names = clients.map(|(number, client)| (number, &client.private));
         for (number, private) in names.chain(&later.departed) {
-            self.clients.entry(*number).or_insert_with(|| RosterClient {
-                private: private.clone(),
-                groups: BTreeSet::new(),
-                bus: None,
+            self.clients.entry(*number).or_insert_with(|| {
+                Arc::new(RosterClient {
+                    private: private.clone(),
+                    groups: BTreeSet::new(),
+                    bus: None,
+                })
             });
         }
     }
@@ -343,13 +339,14 @@ impl Roster {
             groups: BTreeSet::new(),
             bus: None,
         };
-        self.clients.insert(number, client);
+        self.clients.insert(number, Arc::new(client));
         Ok(Change::None)
     }
 
     fn client_mut(&mut self, number: u64) -> Result<&mut RosterClient, OpError> {
         self.clients
             .get_mut(&number)
+            .map(Arc::make_mut)
             .ok_or(OpError::UnknownClient(number))
     }
 }

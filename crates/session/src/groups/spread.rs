@@ -57,6 +57,12 @@ impl Work {
         }
     }
 
+    /// The same; whether there is time for more.
+    pub(super) fn spend_some(&mut self, work: usize) -> bool {
+        self.spend(work);
+        !self.is_spent()
+    }
+
     pub(super) fn is_spent(&self) -> bool {
         self.left == Some(0)
     }

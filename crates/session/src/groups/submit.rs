@@ -91,10 +91,14 @@ impl Submissions {
         !self.staged.is_empty() || self.changes.are_on_their_way()
     }
 
-    /// Sets the state to be submitted. Replaces one that waits: that of an earlier configuration is
-    /// of no use.
+    /// Sets the state to be submitted.
     pub(super) fn set_state(&mut self, state: OwnState) {
         self.state = Some(state);
+    }
+
+    /// The state that waits is not submitted any more.
+    pub(super) fn take_back_state(&mut self) {
+        self.state = None;
     }
 
     /// The next envelope of the state.

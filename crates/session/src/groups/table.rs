@@ -1,12 +1,19 @@
 //! The agreed state of all groups, as of the last message that was delivered to subscribers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use groupcast_core::id::fnv1a;
 use groupcast_core::{ConfigId, MemberId};
 
+#[cfg(test)]
+use super::filters::Filters;
 use super::filters::wildcards;
+#[cfg(test)]
+use super::installing::Installing;
+#[cfg(test)]
+use super::patterns::Patterns;
 use super::roster::{Change, OpError, Roster, RosterClient};
 use super::wire::{GroupRef, Op};
 use crate::view::{Cause, View, ViewId, ViewKind};
@@ -23,13 +30,33 @@ pub(super) struct Table {
 }
 
 /// A member of a group: private name, daemon, client number. Views name members in this order.
-type Member = (Arc<str>, MemberId, u64);
+pub(super) type Member = (Arc<str>, MemberId, u64);
 
+/// The members of a group.
 #[derive(Debug, Default)]
-struct Group {
-    members: BTreeSet<Member>,
+pub(super) struct Group {
+    pub(super) members: BTreeSet<Member>,
     /// The members that are clients of this daemon.
-    subscribers: BTreeSet<u64>,
+    pub(super) subscribers: BTreeSet<u64>,
+}
+
+impl Group {
+    /// Adds a member to one of `groups`.
+    pub(super) fn insert(
+        groups: &mut BTreeMap<Arc<str>, Self>,
+        is_local: bool,
+        group: &Arc<str>,
+        member: Member,
+    ) {
+        let entry = match groups.get_mut(group) {
+            Some(entry) => entry,
+            None => groups.entry(group.clone()).or_default(),
+        };
+        if is_local {
+            entry.subscribers.insert(member.2);
+        }
+        entry.members.insert(member);
+    }
 }
 
 impl Table {
@@ -70,13 +97,31 @@ impl Table {
         self.groups.get(group).map_or(0, |it| it.members.len())
     }
 
-    /// Groups in which this daemon has clients.
-    pub(super) fn subscribed(&self) -> Vec<Arc<str>> {
-        let groups = self.groups.iter();
-        groups
-            .filter(|(_, group)| !group.subscribers.is_empty())
-            .map(|(name, _)| name.clone())
-            .collect()
+    /// Whether this daemon has clients in any group.
+    pub(super) fn has_subscribers(&self) -> bool {
+        let mut groups = self.groups.values();
+        groups.any(|group| !group.subscribers.is_empty())
+    }
+
+    /// Of the `count` groups behind the group `after`, by their names, those in which this daemon
+    /// has clients; and the last of them all if others may follow.
+    pub(super) fn subscribed(
+        &self,
+        after: Option<&str>,
+        count: usize,
+    ) -> (Vec<Arc<str>>, Option<Arc<str>>) {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let groups = self.groups.range::<str, _>((from, Bound::Unbounded));
+        let (mut subscribed, mut last) = (Vec::new(), None);
+        for (left, (name, group)) in (0..count).rev().zip(groups) {
+            if !group.subscribers.is_empty() {
+                subscribed.push(name.clone());
+            }
+            if left == 0 {
+                last = Some(name.clone());
+            }
+        }
+        (subscribed, last)
     }
 
     /// Private names of the visible members of `group`.
@@ -112,7 +157,11 @@ impl Table {
         let change = roster.apply(op)?;
         match &change {
             Change::None => {}
-            Change::Joined { client, group } => self.insert(daemon, id, client, group),
+            Change::Joined { client, group } => {
+                let is_local = daemon == self.local;
+                let member = (client.clone(), daemon, id);
+                Group::insert(&mut self.groups, is_local, group, member);
+            }
             Change::Left { client, group } => self.remove(daemon, id, client, group),
             Change::Withdrawn { client, groups } | Change::Disconnected { client, groups } => {
                 for group in groups {
@@ -140,22 +189,24 @@ impl Table {
             .learn(later);
     }
 
-    /// Installs a regular configuration: replaces everything by the states of its members.
-    pub(super) fn install(&mut self, states: BTreeMap<MemberId, Roster>) {
+    /// Installs a regular configuration: replaces everything by the states of its members, and the
+    /// groups that they make. Returns what there was.
+    pub(super) fn replace(
+        &mut self,
+        rosters: BTreeMap<MemberId, Roster>,
+        groups: BTreeMap<Arc<str>, Group>,
+    ) -> (BTreeMap<MemberId, Roster>, BTreeMap<Arc<str>, Group>) {
         self.within = None;
-        self.groups.clear();
-        self.rosters = states;
-        for roster in self.rosters.values_mut() {
-            roster.departed.clear();
-        }
-        for (daemon, roster) in std::mem::take(&mut self.rosters) {
-            for (number, client) in &roster.clients {
-                for group in &client.groups {
-                    self.insert(daemon, *number, &client.private, group);
-                }
-            }
-            self.rosters.insert(daemon, roster);
-        }
+        let rosters = std::mem::replace(&mut self.rosters, rosters);
+        (rosters, std::mem::replace(&mut self.groups, groups))
+    }
+
+    /// The same at once.
+    #[cfg(test)]
+    pub(super) fn install(&mut self, states: BTreeMap<MemberId, Roster>) {
+        let mut installing = Installing::new(self.local, states);
+        installing.go_on(&mut Patterns::default(), |_| true);
+        installing.finish(self, &mut Filters::default());
     }
 
     /// Installs a transitional configuration: of the visible daemons only those in `daemons` stay
@@ -259,7 +310,7 @@ impl Table {
             .rosters
             .iter()
             .filter(|(daemon, _)| self.shows(**daemon));
-        visible.flat_map(|(_, roster)| roster.clients.values())
+        visible.flat_map(|(_, roster)| roster.clients.values().map(|it| &**it))
     }
 
     fn visible(&self, group: &Group) -> Vec<Arc<str>> {
@@ -268,14 +319,6 @@ impl Table {
             .filter(|(_, daemon, _)| self.shows(*daemon))
             .map(|(name, ..)| name.clone())
             .collect()
-    }
-
-    fn insert(&mut self, daemon: MemberId, client: u64, private: &Arc<str>, group: &Arc<str>) {
-        let entry = self.groups.entry(group.clone()).or_default();
-        entry.members.insert((private.clone(), daemon, client));
-        if daemon == self.local {
-            entry.subscribers.insert(client);
-        }
     }
 
     fn remove(&mut self, daemon: MemberId, client: u64, private: &Arc<str>, group: &Arc<str>) {

@@ -37,24 +37,23 @@
 mod bus;
 mod guests;
 mod parts;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use groupcast_core::ConfigId;
 use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 pub(super) use self::bus::BusOp;
-use self::bus::{ACCEPT, IDENTIFY, REJECT, WHO, put_bus_parts, take_bus, take_bus_parts};
+use self::bus::{ACCEPT, IDENTIFY, REJECT, WHO, take_bus};
 pub(super) use self::guests::GuestOp;
-use self::guests::{ANSWER, CLAIM, RELEASE, REQUEST, put_part, take_guest, take_part};
+use self::guests::{ANSWER, CLAIM, RELEASE, REQUEST, take_guest};
 use self::parts::STATE_PART;
 pub(super) use self::parts::{STATE_MAX, StatePart, StateParts};
-use super::roster::{Roster, RosterClient};
+pub(super) use self::state::{State, StateReader, StateWriter};
 use crate::frame::text::{put_name, take_name};
 use crate::frame::{DESTINATIONS_MAX, Label, Syntax};
-use crate::guests::Part;
-use crate::name::{check_client, check_group, check_host, private};
+use crate::name::{check_client, check_group};
 use crate::names::ConfiguredRings;
 use crate::rekey::Statement;
 
@@ -117,23 +116,13 @@ pub(super) enum Op<'a> {
     },
 }
 
-/// A daemon's part of the group state, as of the installation of `config`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct State {
-    pub(super) config: ConfigId,
-    pub(super) roster: Roster,
-    /// Roles of its clients, and what it knows of guests.
-    pub(super) part: Part,
-    /// The part of its name service; empty in the state of a further ring.
-    pub(super) names: Vec<u8>,
-}
-
 /// A decoded envelope.
 #[derive(Debug)]
 pub(super) enum Envelope<'a> {
     Op(Op<'a>),
     Data(Data<'a>),
-    State(Box<State>),
+    /// A daemon's state for the exchange of this configuration, to be read by a [`StateReader`].
+    State(ConfigId),
     StatePart(StatePart<'a>),
     /// A request, an answer, a claim or a release.
     Guest {
@@ -226,7 +215,7 @@ impl<'a> Envelope<'a> {
                 return Ok(Some(Self::Names { config, word }));
             }
             STATE_PART => return StatePart::take(reader).map(|it| Some(Self::StatePart(it))),
-            STATE => return take_state(reader).map(|state| Some(Self::State(Box::new(state)))),
+            STATE => return Ok(Some(Self::State(reader.config("config")?))),
             _ => return Ok(None),
         };
         reader.finish()?;
@@ -276,49 +265,6 @@ impl Op<'_> {
                 what,
             } => what.encode(writer, client, token),
         }
-    }
-}
-
-impl State {
-    /// Appends the envelope to `bytes`.
-    pub(super) fn encode(&self, bytes: &mut Vec<u8>) {
-        let Roster {
-            host,
-            bindings,
-            clients,
-            departed,
-        } = &self.roster;
-        let numbers: BTreeMap<&str, u64> = bindings.iter().map(|name| &**name).zip(1..).collect();
-        let writer = &mut Writer::new(bytes);
-        put_name(writer.u8(STATE).config(self.config), host);
-        writer.varint(bindings.len() as u64);
-        for name in bindings {
-            put_name(writer, name);
-        }
-        writer.varint(clients.len() as u64);
-        for (number, client) in clients {
-            put_name(writer.varint(*number), client.bare_name());
-            writer.varint(client.groups.len() as u64);
-            for group in &client.groups {
-                let bound = numbers.get(&**group).copied();
-                put_ref(
-                    writer,
-                    bound.map_or(GroupRef::Named(group), GroupRef::Bound),
-                );
-            }
-        }
-        writer.varint(departed.len() as u64);
-        for (number, private) in departed {
-            let bare = private.split('@').next().unwrap_or_default();
-            put_name(writer.varint(*number), bare);
-        }
-        let names = !self.names.is_empty();
-        let has_part = names || !self.part.is_empty();
-        put_bus_parts(writer, clients, &numbers, has_part);
-        if has_part {
-            put_part(writer, &self.part, &numbers);
-        }
-        writer.put(&self.names);
     }
 }
 
@@ -379,63 +325,6 @@ fn take_data(mut reader: Reader<'_>, labelled: bool) -> Result<Data<'_>, DecodeE
         left,
         reader,
     })
-}
-
-fn take_state(mut reader: Reader<'_>) -> Result<State, DecodeError> {
-    let reader = &mut reader;
-    let config = reader.config("config")?;
-    let host = checked(reader, "host", |name| check_host(name).is_ok())?;
-    let bound = count(reader, "groups")?;
-    if bound > BINDINGS_MAX {
-        return Err(reader.invalid("groups", bound as u64));
-    }
-    let bindings = (0..bound)
-        .map(|_| checked(reader, "group", |name| check_group(name).is_ok()).map(Arc::from))
-        .collect::<Result<Vec<Arc<str>>, _>>()?;
-    let clients = (0..count(reader, "clients")?)
-        .map(|_| take_client(reader, host, &bindings))
-        .collect::<Result<_, _>>()?;
-    let departed = (0..count(reader, "departed")?)
-        .map(|_| {
-            let number = reader.varint("client number")?;
-            let name = checked(reader, "client", |name| check_client(name).is_ok())?;
-            Ok((number, Arc::from(private(name, host))))
-        })
-        .collect::<Result<_, DecodeError>>()?;
-    let mut clients: BTreeMap<u64, RosterClient> = clients;
-    take_bus_parts(reader, &bindings, &mut clients)?;
-    let part = take_part(reader, &bindings)?;
-    let names = reader.rest().to_vec();
-    let roster = Roster {
-        host: host.into(),
-        bindings,
-        clients,
-        departed,
-    };
-    Ok(State {
-        config,
-        roster,
-        part,
-        names,
-    })
-}
-
-fn take_client(
-    reader: &mut Reader<'_>,
-    host: &str,
-    bindings: &[Arc<str>],
-) -> Result<(u64, RosterClient), DecodeError> {
-    let number = reader.varint("client number")?;
-    let name = checked(reader, "client", |name| check_client(name).is_ok())?;
-    let groups = (0..count(reader, "client's groups")?)
-        .map(|_| take_group(reader, bindings))
-        .collect::<Result<BTreeSet<_>, _>>()?;
-    let client = RosterClient {
-        private: Arc::from(private(name, host)),
-        groups,
-        bus: None,
-    };
-    Ok((number, client))
 }
 
 /// A group that is joined, by its number or its name.

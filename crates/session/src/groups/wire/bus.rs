@@ -87,61 +87,34 @@ pub(super) fn take_bus<'a>(kind: u8, reader: &mut Reader<'a>) -> Result<Op<'a>, 
     })
 }
 
-/// Appends ids and patterns of the clients of the bus. If there are none and nothing follows,
-/// appends nothing, so that a daemon that is older than the bus can read the state.
-pub(super) fn put_bus_parts(
+/// Appends the id and the patterns of one client.
+pub(super) fn put_bus_part(
     writer: &mut Writer<'_>,
-    clients: &BTreeMap<u64, RosterClient>,
-    numbers: &BTreeMap<&str, u64>,
-    more_follows: bool,
+    client: u64,
+    bus: &BusPart,
+    number: &impl Fn(&str) -> Option<u64>,
 ) {
-    let on_bus = clients.iter().filter_map(|(number, client)| {
-        let bus = client.bus.as_ref()?;
-        Some((*number, bus))
-    });
-    let on_bus: Vec<_> = on_bus.collect();
-    if on_bus.is_empty() && !more_follows {
-        return;
-    }
-    writer.varint(on_bus.len() as u64);
-    for (number, bus) in on_bus {
-        put_name(writer.varint(number), bus.id.as_deref().unwrap_or_default());
-        writer.varint(bus.patterns.len() as u64);
-        for (group, patterns) in &bus.patterns {
-            let bound = numbers.get(&**group).copied();
-            put_ref(
-                writer,
-                bound.map_or(GroupRef::Named(group), GroupRef::Bound),
-            );
-            writer.varint(patterns.len() as u64);
-            for pattern in patterns {
-                put_name(writer, pattern);
-            }
+    put_name(writer.varint(client), bus.id.as_deref().unwrap_or_default());
+    writer.varint(bus.patterns.len() as u64);
+    for (group, patterns) in &bus.patterns {
+        let bound = number(group);
+        put_ref(
+            writer,
+            bound.map_or(GroupRef::Named(group), GroupRef::Bound),
+        );
+        writer.varint(patterns.len() as u64);
+        for pattern in patterns {
+            put_name(writer, pattern);
         }
     }
 }
 
-/// Reads ids and patterns of the clients of the bus, if there are any.
-pub(super) fn take_bus_parts(
+/// Reads the id and the patterns of one client; returns how many groups and patterns they are.
+pub(super) fn take_bus_part(
     reader: &mut Reader<'_>,
     bindings: &[Arc<str>],
-    clients: &mut BTreeMap<u64, RosterClient>,
-) -> Result<(), DecodeError> {
-    if reader.remaining() == 0 {
-        return Ok(());
-    }
-    for _ in 0..count(reader, "clients of the bus")? {
-        take_bus_part(reader, bindings, clients)?;
-    }
-    Ok(())
-}
-
-/// Reads the id and the patterns of one client.
-fn take_bus_part(
-    reader: &mut Reader<'_>,
-    bindings: &[Arc<str>],
-    clients: &mut BTreeMap<u64, RosterClient>,
-) -> Result<(), DecodeError> {
+    clients: &mut BTreeMap<u64, Arc<RosterClient>>,
+) -> Result<usize, DecodeError> {
     let number = reader.varint("client number")?;
     let id = checked(reader, "id", |id| id.is_empty() || check_group(id).is_ok())?;
     let mut part = BusPart {
@@ -155,7 +128,9 @@ fn take_bus_part(
             .collect::<Result<BTreeSet<_>, _>>()?;
         part.patterns.insert(group, patterns);
     }
+    let entries = part.patterns.values().map(|it| 1 + it.len()).sum();
     let unknown = reader.invalid("client number", number);
-    clients.get_mut(&number).ok_or(unknown)?.bus = Some(part);
-    Ok(())
+    let client = clients.get_mut(&number).ok_or(unknown)?;
+    Arc::make_mut(client).bus = Some(part);
+    Ok(entries)
 }

@@ -148,14 +148,18 @@ const HAS_BLANK: u8 = 2;
 
 /// Appends a daemon's part about requests and roles. Each group is written once, however many roles
 /// it has.
-pub(super) fn put_part(writer: &mut Writer<'_>, part: &Part, numbers: &BTreeMap<&str, u64>) {
+pub(super) fn put_part(
+    writer: &mut Writer<'_>,
+    part: &Part,
+    number: &impl Fn(&str) -> Option<u64>,
+) {
     let mut groups: BTreeMap<&str, Vec<&PartClaim>> = BTreeMap::new();
     for claim in &part.claims {
         groups.entry(&claim.group).or_default().push(claim);
     }
     writer.varint(groups.len() as u64);
     for (group, claims) in groups {
-        let bound = numbers.get(group).copied();
+        let bound = number(group);
         put_ref(
             writer,
             bound.map_or(GroupRef::Named(group), GroupRef::Bound),
