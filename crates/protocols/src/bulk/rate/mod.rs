@@ -26,6 +26,10 @@
 //!   went through. If the queue stays all the same, others keep it full until something is lost, as
 //!   TCP does: the rate is restored, and for a while only loss counts, each packet of it, and a
 //!   queue that is full (`rivals`).
+//! - What is lost while the packets behind it have waited longer than others is lost to a queue,
+//!   though that is too short to show (`overflow`). The rate falls, but no further than to a quarter
+//!   of what went through: that much leaves others three quarters of their share, however many
+//!   they are, and what TCP beside such a queue loses says little of the rate.
 //! - What is lost without a queue is no own loss of the link if as much comes through at a lower
 //!   rate: the rate falls to that.
 //! - A queue of this host's own link counts by itself, where the host says what waits there of what
@@ -60,6 +64,7 @@ mod bucket;
 mod few;
 mod host;
 mod next;
+mod overflow;
 mod path;
 mod rivals;
 
@@ -73,7 +78,7 @@ use self::bucket::Bucket;
 use self::few::{Few, Step};
 use self::host::{HostQueue, Idle};
 pub(super) use self::path::Path;
-use self::path::{Found, Heard, Judged, Least, Sent};
+use self::path::{Congestion, Found, Heard, Judged, Least, Sent};
 use self::rivals::{Full, Rivals};
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
@@ -134,6 +139,8 @@ pub(super) struct Rate {
     regains: f64,
     /// Whether a few receivers hold the rate.
     few: Few,
+    /// The most that went through of late while a queue too short to show overflowed.
+    overflowed: f64,
 }
 
 /// Whether a round trip that was long when it was measured first is looked into.
@@ -207,6 +214,10 @@ impl Rate {
     const YIELDING_GROWTH: f64 = 0.002;
     /// After the first queue that a rate sought by doubling meets, if it yields.
     const DECREASE_AFTER_START: f64 = 0.5;
+    /// For what is lost to a queue too short to show it falls no further than to this part of the
+    /// most that went through, of which this is left after an epoch.
+    const OVERFLOWED: f64 = 0.25;
+    const OVERFLOWED_FADES: f64 = 0.999;
     /// An epoch is at least this long, and two round trips; beside rivals one, because TCP falls as
     /// soon as it hears of a loss, and again while a queue overflows for others.
     const EPOCH_MIN: Duration = Duration::from_millis(8);
@@ -262,6 +273,7 @@ impl Rate {
             calm: 0,
             regains: 0.0,
             few: Few::default(),
+            overflowed: 0.0,
         }
     }
 
@@ -422,6 +434,12 @@ impl Rate {
     /// A round trip to one of several receivers was measured.
     pub(super) fn sample(&mut self, round_trip: Duration) {
         self.whole.sample(round_trip);
+    }
+
+    /// How long so many packets take at this rate, and at most on a link that takes it.
+    pub(super) fn lasts(&self, packets: u32, packet: usize) -> Duration {
+        let seconds = f64::from(packets) * packet as f64 / self.rate.unwrap_or(f64::MAX);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
     /// Whether receivers are looked at one by one.
@@ -645,10 +663,13 @@ impl Rate {
         self.rivals.note(stays, queue);
         let may_be_own = is_own || !self.host_queue.is_told();
         let full = self.rivals.fill(rate, round_trip).filter(|_| stays);
-        let next = if let Some((excess, queued)) = found.congestion {
-            self.congested(rate, queued, excess, queue)
+        self.overflowed *= Self::OVERFLOWED_FADES;
+        let next = if let Some(congestion) = found.congestion {
+            let through = rate.min(achieved) * (1.0 - congestion.excess);
+            self.congested(rate, &congestion, queue)
+                .max(self.least_beside_overflow(rate, through, &congestion))
         } else if full == Some(Full::Falls) {
-            self.congested(rate, true, 0.0, queue)
+            self.congested(rate, &Congestion::FULL, queue)
         } else if let Some(Full::Restored(before)) = full {
             before.max(rate)
         } else if stays && !self.rivals.are_there() {

@@ -3,18 +3,13 @@
 
 use core::time::Duration;
 
+use super::path::Congestion;
 use super::{Draining, Rate, Trial};
 
 impl Rate {
     /// The rate after more was lost than the link loses by itself.
-    pub(super) fn congested(
-        &mut self,
-        rate: f64,
-        queued: bool,
-        excess: f64,
-        queue: Duration,
-    ) -> f64 {
-        if !queued {
+    pub(super) fn congested(&mut self, rate: f64, it: &Congestion, queue: Duration) -> f64 {
+        if !it.queued {
             self.trial = Some(Trial {
                 rate,
                 starting: self.starting,
@@ -24,12 +19,27 @@ impl Rate {
         self.starting = false;
         self.settling = true;
         self.draining = None;
-        let decrease = match queued {
+        let decrease = match it.queued {
             true if self.gives_way => Self::DECREASE_GIVING_WAY,
             true if self.yields => Self::DECREASE_YIELDING,
             _ => Self::DECREASE,
         };
-        rate * decrease.min(1.0 - excess)
+        rate * decrease.min(1.0 - it.excess)
+    }
+
+    /// The least that `rate` falls to for congestion while so many bytes a second go `through`: not
+    /// above 0, unless all that is lost is lost to queues too short to show.
+    pub(super) fn least_beside_overflow(
+        &mut self,
+        rate: f64,
+        through: f64,
+        congestion: &Congestion,
+    ) -> f64 {
+        if !congestion.to_overflow || self.gives_way {
+            return 0.0;
+        }
+        self.overflowed = self.overflowed.max(through);
+        rate.min(self.overflowed * Self::OVERFLOWED)
     }
 
     /// The rate while there is a queue and nothing is lost: below what went through, until the

@@ -8,6 +8,7 @@ use groupcast_core::mech::estimate::Shortest;
 
 use super::Seen;
 use super::few::{Counted, Verdict};
+use super::overflow::Overflow;
 
 /// A queue shows when the round trip is half as long again as without, or longer by `part_max`, and
 /// so much longer in any case.
@@ -156,6 +157,8 @@ pub(in crate::bulk) struct Path {
     is_measured: bool,
     unqueued: Shortest,
     shortest_unqueued: Shortest,
+    /// Whether a queue too short to show loses packets.
+    overflow: Overflow,
     /// Whether it limited the rate in the last epoch, and whether it is one of the few that do
     /// alone.
     is_limiting: bool,
@@ -202,11 +205,33 @@ pub(super) struct Judged {
     queued: bool,
     /// The share that is lost to congestion, if it is taken for that.
     congestion: Option<f64>,
+    /// It is taken for that only because a queue too short to show overflows.
+    to_overflow: bool,
     /// Much was lost, which is not taken for congestion yet.
     suspect: bool,
     /// Nothing shows: not even a queue that is short beside a long round trip, which others may
     /// show that are nearer.
     is_clear: bool,
+}
+
+/// What is lost to congestion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Congestion {
+    /// The most on any path, as a share of what was sent above the baseline.
+    pub(super) excess: f64,
+    /// Whether a path that loses has a queue.
+    pub(super) queued: bool,
+    /// All of it is lost to queues too short to show.
+    pub(super) to_overflow: bool,
+}
+
+impl Congestion {
+    /// A queue is full, and nothing was lost.
+    pub(super) const FULL: Self = Self {
+        excess: 0.0,
+        queued: true,
+        to_overflow: false,
+    };
 }
 
 /// What an epoch says of all paths together.
@@ -228,8 +253,8 @@ pub(super) struct Found {
     pub(super) is_outrun: bool,
     /// The path with the longest queue.
     pub(super) limiting: Judged,
-    /// The most that is lost to congestion on a path, and whether that has a queue.
-    pub(super) congestion: Option<(f64, bool)>,
+    /// What is lost to congestion.
+    pub(super) congestion: Option<Congestion>,
     /// How many paths show what.
     pub(super) counted: Counted,
 }
@@ -262,8 +287,14 @@ impl Found {
         self.counted.limiting += u32::from(judged.limits());
         self.counted.clear += u32::from(judged.is_clear);
         if let Some(excess) = judged.congestion {
-            let (most, queued) = self.congestion.unwrap_or_default();
-            self.congestion = Some((most.max(excess), queued | judged.queued));
+            let congestion = self.congestion.get_or_insert(Congestion {
+                excess,
+                queued: false,
+                to_overflow: true,
+            });
+            congestion.excess = congestion.excess.max(excess);
+            congestion.queued |= judged.queued;
+            congestion.to_overflow &= judged.to_overflow;
         }
     }
 
@@ -331,6 +362,15 @@ impl Path {
         let shortest = self.shortest.unwrap_or(round_trip);
         self.shortest = Some(shortest.min(round_trip));
         self.is_heard = true;
+    }
+
+    /// The same, less what the packet may have waited for others of this host; it was the first to
+    /// come `behind_lost` ones.
+    pub(in crate::bulk) fn sample_wait(&mut self, round_trip: Duration, behind_lost: bool) {
+        if self.is_measured {
+            let wait = round_trip.saturating_sub(self.unqueued.value());
+            self.overflow.sample(wait, behind_lost);
+        }
     }
 
     /// Something was sent to the group, and copied to this receiver, which multicasts do not reach.
@@ -464,6 +504,7 @@ impl Path {
     /// that others keep full. Whether what was lost before is no congestion.
     pub(super) fn read_probe(&mut self, epoch: &Epoch, stays: bool, starting: bool) -> bool {
         let loss = epoch.seen.loss();
+        let stays = stays || self.overflow.is_known();
         self.heavy = false;
         let Some(excess) = self.trial.take() else {
             if !starting && (!stays || loss < self.baseline) {
@@ -500,7 +541,9 @@ impl Path {
         let heavy = self.is_heavy(epoch.seen, UNKNOWN);
         // A burst is lost in one epoch, and congestion in the next, too.
         let lasts = core::mem::replace(&mut self.heavy, heavy);
-        if sent.is_sought && !queued && !heavy {
+        let waited = epoch.round_trip.saturating_sub(self.unqueued.value());
+        let overflows = self.overflow.end_epoch(waited, least.queued);
+        if sent.is_sought && !queued && !heavy && !overflows {
             self.begin(epoch.seen);
         }
         // What is lost without a queue is no sign of one; nor is a queue without a loss a sign of
@@ -510,9 +553,15 @@ impl Path {
             false => self.excess /= 2.0,
         }
         let over = self.over(epoch.seen) > 0.0 && self.excess > self.chance(epoch.seen, 0.0);
-        let to_rivals = sent.has_rivals && self.is_more(epoch.seen);
+        let is_more = self.is_more(epoch.seen);
+        let to_rivals = sent.has_rivals && is_more;
         let congested = outruns || heavy && (queued || lasts) || queued && (over || to_rivals);
-        let mut judged = self.judged(epoch, queued, congested);
+        let to_overflow = overflows && is_more;
+        if to_overflow {
+            self.overflow.note_loss();
+        }
+        let mut judged = self.judged(epoch, queued || to_overflow, congested || to_overflow);
+        judged.to_overflow = to_overflow && !congested;
         judged.stays = self.stays(epoch, least);
         judged.suspect = heavy && judged.congestion.is_none();
         let shows = judged.limits() || judged.queued || judged.suspect;
@@ -542,6 +591,7 @@ impl Path {
             stays: false,
             queued,
             congestion,
+            to_overflow: false,
             suspect: false,
             is_clear: false,
         }
@@ -599,7 +649,7 @@ fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration, part_max: 
 
 /// The square root, by Newton's method: this crate has no floating-point library, and needs no more
 /// than this.
-fn sqrt(square: f64) -> f64 {
+pub(super) fn sqrt(square: f64) -> f64 {
     if square <= 0.0 {
         return 0.0;
     }

@@ -198,9 +198,15 @@ impl Sender {
             if !self.rate.looks_at_each() {
                 self.rate.sample(round_trip);
             } else if let Some(peer) = self.peers.get_mut(&from) {
+                let before = self.stream.sent_just_before(report.seen);
                 // What waited in this host waited for no link.
-                peer.path
-                    .sample((context.arrived - sent).saturating_sub(waited));
+                let round_trip = (context.arrived - sent).saturating_sub(waited);
+                peer.path.sample(round_trip);
+                peer.path.sample_wait(
+                    round_trip.saturating_sub(self.rate.lasts(before, context.config.packet)),
+                    // It was not asked: it got a packet from behind one that it misses.
+                    report.purpose == Purpose::Nak && !report.answers,
+                );
             }
         }
     }

@@ -10,6 +10,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use groupcast_core::Time;
@@ -80,6 +81,8 @@ struct Messages {
 impl Stream {
     /// Stamps whose times are kept.
     const TIMES_MAX: usize = 8192;
+    /// What is sent so soon after another packet may wait for it on any link.
+    const JUST: Duration = Duration::from_micros(30);
 
     pub(super) fn new(packet: usize, window: u32, block: u16, length: Option<u64>) -> Self {
         Self {
@@ -484,6 +487,19 @@ impl Stream {
         let back = usize::try_from(self.stamp.since(stamp)?).ok()?;
         let index = self.times.len().checked_sub(back + 1)?;
         self.times.get(index).copied()
+    }
+
+    /// How many packets were sent just before that with this stamp, so that it may have waited for
+    /// them on any link: at most 64.
+    pub(super) fn sent_just_before(&self, stamp: Stamp) -> u32 {
+        let back = self.stamp.since(stamp);
+        let back = back.and_then(|back| usize::try_from(back).ok());
+        let Some(index) = back.and_then(|back| self.times.len().checked_sub(back + 1)) else {
+            return 0;
+        };
+        let is_just_before = |at: &usize| self.times[*at] - self.times[at - 1] < Self::JUST;
+        let before = (1..=index).rev().take(64).take_while(is_just_before);
+        before.count() as u32
     }
 
     /// One past the highest packet that was sent in this pass.

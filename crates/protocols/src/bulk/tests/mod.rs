@@ -29,6 +29,7 @@ mod rate;
 mod replies;
 mod resuming;
 mod served;
+mod short_queue;
 mod slots;
 mod starts;
 mod strict;
