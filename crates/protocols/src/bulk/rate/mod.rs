@@ -27,9 +27,12 @@
 //!   TCP does: the rate is restored, and for a while only loss counts, each packet of it, and a
 //!   queue that is full (`rivals`).
 //! - What is lost while the packets behind it have waited longer than others is lost to a queue,
-//!   though that is too short to show (`overflow`). The rate falls, but no further than to a quarter
-//!   of what went through: that much leaves others three quarters of their share, however many
+//!   though that is too short to show (`overflow`). The rate falls, but no further than to a
+//!   quarter of what went through: that leaves others three quarters of their share, however many
 //!   they are, and what TCP beside such a queue loses says little of the rate.
+//! - After the rate fell, a round trip of the path that it fell for goes by before anything is
+//!   judged: what is lost until then was sent before. While that path is not heard, the rate does
+//!   not grow, and who else is there is not forgotten.
 //! - What is lost without a queue is no own loss of the link if as much comes through at a lower
 //!   rate: the rate falls to that.
 //! - A queue of this host's own link counts by itself, where the host says what waits there of what
@@ -118,8 +121,10 @@ pub(super) struct Rate {
     /// What waited in this host of what was sent.
     host_queue: HostQueue,
     starting: bool,
-    /// Whether this epoch still shows what the rate before it did.
+    /// Whether this epoch still shows what the rate before it did, and for how long at least: the
+    /// round trip of the path that the rate fell for.
     settling: bool,
+    settles_for: Duration,
     /// Heavy loss without a queue is being looked into.
     trial: Option<Trial>,
     /// Whether a long way may be a queue of others.
@@ -264,6 +269,7 @@ impl Rate {
             host_queue: HostQueue::default(),
             starting: true,
             settling: false,
+            settles_for: Duration::ZERO,
             trial: None,
             far: Far::No,
             whole: Path::default(),
@@ -480,9 +486,14 @@ impl Rate {
     /// Whether an epoch is over: there is something to learn from.
     pub(super) fn epoch_ends(&self, now: Time, round_trip: Duration, packet: usize) -> bool {
         let round_trips = if self.rivals.are_there() { 1 } else { 2 };
+        let least = Self::EPOCH_MIN.max(round_trip * round_trips);
+        let settles_for = match self.settling {
+            true => self.settles_for,
+            false => Duration::ZERO,
+        };
         self.adaptive
             && !self.paused
-            && now - self.epoch_began >= Self::EPOCH_MIN.max(round_trip * round_trips)
+            && now - self.epoch_began >= least.max(settles_for)
             // Of fewer packets a slow sender would never learn enough to become faster.
             && self.bucket.used() >= Self::EPOCH_PACKETS_MIN * self.bucket.leaves(packet) as u64
     }
@@ -556,6 +567,7 @@ impl Rate {
                     continue;
                 }
                 Heard::TooLittle(unheard) if is_asked => {
+                    found.is_missed |= path.has_limited();
                     // Who has been silent for longer does not wait behind a queue.
                     if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
                         found.unheard = found.unheard.max(unheard);
@@ -660,7 +672,9 @@ impl Rate {
             false => (shortest, queue),
         };
         let stays = stays || is_own;
-        self.rivals.note(stays, queue);
+        if !found.is_missed {
+            self.rivals.note(stays, queue);
+        }
         let may_be_own = is_own || !self.host_queue.is_told();
         let full = self.rivals.fill(rate, round_trip).filter(|_| stays);
         self.overflowed *= Self::OVERFLOWED_FADES;
@@ -676,7 +690,7 @@ impl Rate {
             self.drain(rate, achieved, shortest)
         } else if stays && may_be_own && !is_idle && achieved < Self::HELD_BACK * pace {
             self.held_back(achieved, queue)
-        } else if silent || found.suspect {
+        } else if silent || found.suspect || found.is_missed {
             rate
         } else {
             self.draining = None;
@@ -686,7 +700,9 @@ impl Rate {
             true => 0,
             false => self.calm + 1,
         };
+        self.settles_for = Duration::ZERO;
         if next < rate {
+            self.settles_for = round_trip;
             self.regains = 0.0;
             self.few.fell(now, found.counted, receivers);
         }

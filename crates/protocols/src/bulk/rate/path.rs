@@ -159,9 +159,10 @@ pub(in crate::bulk) struct Path {
     shortest_unqueued: Shortest,
     /// Whether a queue too short to show loses packets.
     overflow: Overflow,
-    /// Whether it limited the rate in the last epoch, and whether it is one of the few that do
-    /// alone.
+    /// Whether it limited the rate in the last epoch, in the last that judged it, and whether it is
+    /// one of the few that do alone.
     is_limiting: bool,
+    has_limited: bool,
     is_blamed: bool,
     /// Whether it took the rate of a leap that goes on, or has just ended, if it was heard.
     took_leap: Option<bool>,
@@ -241,6 +242,8 @@ pub(super) struct Found {
     pub(super) any: bool,
     /// Of some path not enough is known for so many epochs in a row.
     pub(super) unheard: u32,
+    /// Too little is known of a path that limited the rate before.
+    pub(super) is_missed: bool,
     /// The first answer of some receiver may be on its way yet.
     pub(super) is_awaited: bool,
     /// The round trip of a path is long, and may have a queue in it.
@@ -264,6 +267,7 @@ impl Default for Found {
         Self {
             any: false,
             unheard: 0,
+            is_missed: false,
             is_awaited: false,
             is_far: false,
             suspect: false,
@@ -353,6 +357,12 @@ impl Path {
 
     pub(super) fn note_limiting(&mut self, judged: &Judged) {
         self.is_limiting = judged.limits();
+        self.has_limited = self.is_limiting;
+    }
+
+    /// Whether it limited the rate when it was last judged.
+    pub(super) fn has_limited(&self) -> bool {
+        self.has_limited
     }
 
     /// A round trip was measured.

@@ -445,6 +445,44 @@ fn a_host_that_takes_less_is_given_less_where_others_keep_a_queue() {
     assert!(least < 0.6 * held, "{least} after {held}");
 }
 
+/// Two receivers, of which one is behind a queue that others keep full.
+fn beside_rivals() -> Pair {
+    let mut pair = Pair::new();
+    pair.epochs(8, [Some((0.0, 500)); 2]);
+    let queue = [Some((0.0, 335_000)), Some((0.0, 500))];
+    pair.epochs(40, queue);
+    assert!(pair.rate.rivals.are_there());
+    pair
+}
+
+#[test]
+fn what_was_sent_before_the_rate_fell_does_not_count_again() {
+    let mut pair = beside_rivals();
+    let before = pair.rate.rate.expect("it is adaptive");
+    let congested = [Some((0.2, 335_000)), Some((0.0, 500))];
+    assert!((0..4).any(|_| pair.epoch(congested) < before));
+    pair.rate.spend(100 * 1400);
+    // On average the ways are short.
+    let ends_after = |millis| {
+        let now = pair.now + Duration::from_millis(millis);
+        pair.rate.epoch_ends(now, Duration::from_millis(1), 1400)
+    };
+    assert_eq!([20, 334, 336].map(ends_after), [false, false, true]);
+}
+
+#[test]
+fn rivals_are_not_forgotten_while_the_path_to_them_is_not_heard() {
+    let mut pair = beside_rivals();
+    let before = pair.rate.rate;
+    pair.epoch([None, Some((0.0, 500))]);
+    assert!(pair.rate.rivals.are_there());
+    assert_eq!(pair.rate.rate, before);
+    // It is heard, and the queue is gone.
+    pair.epochs(20, [Some((0.0, 500)); 2]);
+    assert!(!pair.rate.rivals.are_there());
+    assert!(pair.rate.rate > before);
+}
+
 #[test]
 fn a_path_to_which_too_little_was_sent_is_neither_unheard_nor_good() {
     let clean = Some((0.0, 500));
