@@ -20,10 +20,9 @@ use groupcast_protocols::gossip::{ConfigError, Gossip, GossipConfig};
 use groupcast_session::groups::{BIMODAL_GROUPS_MAX, Carrier};
 
 use crate::instance::CarrierEvent;
+use crate::label::{LABEL_LEN, Label, label};
 
-/// The length of a label, in bytes.
-const LABEL: usize = 8;
-/// A bimodal group of other daemons counts as present for so long after it was heard: its members
+/// A bimodal group of other daemons counts as present for this long after it was heard: its members
 /// announce themselves about every two seconds.
 const ELSEWHERE: Duration = Duration::from_secs(60);
 
@@ -35,12 +34,12 @@ pub(crate) struct Bimodal {
     /// How many datagrams were for groups that are not here, or too short for a label.
     foreign: u64,
     /// Labels of groups that only other daemons have, and when they were last heard.
-    elsewhere: BTreeMap<[u8; LABEL], Time>,
+    elsewhere: BTreeMap<Label, Time>,
 }
 
 struct Group {
     name: String,
-    label: [u8; LABEL],
+    label: Label,
     gossip: Gossip,
     left: bool,
 }
@@ -139,7 +138,7 @@ impl Bimodal {
     }
 
     /// Notes that a body came for the group with this label, which is not here.
-    fn note_elsewhere(&mut self, now: Time, label: [u8; LABEL]) {
+    fn note_elsewhere(&mut self, now: Time, label: Label) {
         self.elsewhere.insert(label, now);
         if self.elsewhere.len() > BIMODAL_GROUPS_MAX {
             let oldest = self.elsewhere.iter().min_by_key(|(_, heard)| **heard);
@@ -150,28 +149,22 @@ impl Bimodal {
     }
 }
 
-/// The label of the group called `name`: the hash of its name, as with the names of daemons. A
-/// collision of two groups is as unlikely as one of two daemons' names.
-fn label(name: &str) -> [u8; LABEL] {
-    NodeId::from_name(name).0.to_be_bytes()
-}
-
 impl Protocol for Bimodal {
     type Event = CarrierEvent;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, mut body: Bytes) {
-        let group = body.first_chunk::<LABEL>().and_then(|label| {
+        let group = body.first_chunk::<LABEL_LEN>().and_then(|label| {
             let mut groups = self.groups.iter_mut();
             groups.find(|group| group.label == *label)
         });
         match group {
             Some(group) => {
-                body.advance(LABEL);
+                body.advance(LABEL_LEN);
                 group.gossip.handle_datagram(now, from, body);
             }
             None => {
                 self.foreign += 1;
-                if let Some(label) = body.first_chunk::<LABEL>() {
+                if let Some(label) = body.first_chunk::<LABEL_LEN>() {
                     self.note_elsewhere(now, *label);
                 }
             }

@@ -41,6 +41,7 @@ mod error;
 mod history;
 mod instance;
 mod keys;
+mod label;
 mod linger;
 mod listen;
 mod log;

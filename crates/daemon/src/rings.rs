@@ -36,20 +36,19 @@ use mio::unix::SourceFd;
 use mio::{Interest, Token};
 
 use crate::backlog::Backlog;
-use crate::config::{Config, Order, Ring as RingConfig};
+use crate::config::{Config, DaemonConfigError, Order, Ring as RingConfig};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::is_long;
 use crate::keys::Keys;
+use crate::label::{LABEL_LEN, Label, label};
 
-/// The length of a label, in bytes.
-const LABEL: usize = 8;
-/// A daemon stays in a ring for so long after its clients stopped wanting anything of it, since
+/// A daemon stays in a ring for this long after its clients stopped wanting anything of it, since
 /// joining again costs a message and an exchange of states.
 pub(crate) const LINGER: Duration = Duration::from_secs(10);
-/// A ring that could not be joined is tried again after so long.
+/// A ring that could not be joined is tried again after this long.
 const RETRY: Duration = Duration::from_secs(5);
-/// The endpoint is closed at the latest so long after the protocol's own time-out for leaving.
+/// The endpoint is closed at the latest this long after the protocol's own time-out for leaving.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 
 /// A ring of the daemon.
@@ -76,12 +75,20 @@ pub(crate) struct Ring {
 enum Stay {
     /// It is not in the ring, and does not join before this time.
     Out(Time),
-    /// It is in the ring. The time is when its clients stopped wanting anything of it, if they
-    /// have.
-    In(Box<Open>, Option<Time>),
-    /// It is leaving the ring, until this time at the latest. The flag tells whether clients still
-    /// get the ring's events.
-    Leaving(Box<Open>, Time, bool),
+    /// It is in the ring.
+    In {
+        open: Box<Open>,
+        /// When its clients stopped wanting anything of it, if they have.
+        unused_since: Option<Time>,
+    },
+    /// It is leaving the ring.
+    Leaving {
+        open: Box<Open>,
+        /// When it is out at the latest.
+        end: Time,
+        /// Whether clients still get the ring's events.
+        for_clients: bool,
+    },
 }
 
 /// The parts of a ring that exist while the daemon is in it.
@@ -114,7 +121,7 @@ pub(crate) enum RingNews {
 
 /// The member of a ring, with the ring's label before each body.
 pub(crate) struct Labelled {
-    label: [u8; LABEL],
+    label: Label,
     member: Box<dyn Instrumented>,
     /// How many datagrams were of other rings, or too short for a label.
     foreign: u64,
@@ -174,7 +181,7 @@ impl Ring {
     pub(crate) fn may_join_at(&self) -> Option<Time> {
         match self.stay {
             Stay::Out(not_before) => Some(not_before),
-            Stay::In(..) | Stay::Leaving(..) => None,
+            Stay::In { .. } | Stay::Leaving { .. } => None,
         }
     }
 
@@ -185,7 +192,7 @@ impl Ring {
 
     /// Whether the daemon is in it and not leaving.
     pub(crate) fn is_in(&self) -> bool {
-        matches!(self.stay, Stay::In(..))
+        matches!(self.stay, Stay::In { .. })
     }
 
     /// Why the daemon's last attempt to join it failed, if it did.
@@ -207,22 +214,22 @@ impl Ring {
     pub(crate) fn stay_name(&self) -> &'static str {
         match self.stay {
             Stay::Out(_) => "out",
-            Stay::In(..) => "in",
-            Stay::Leaving(..) => "leaving",
+            Stay::In { .. } => "in",
+            Stay::Leaving { .. } => "leaving",
         }
     }
 
     fn open(&self) -> Option<&Open> {
         match &self.stay {
             Stay::Out(_) => None,
-            Stay::In(open, _) | Stay::Leaving(open, ..) => Some(open),
+            Stay::In { open, .. } | Stay::Leaving { open, .. } => Some(open),
         }
     }
 
     fn open_mut(&mut self) -> Option<&mut Open> {
         match &mut self.stay {
             Stay::Out(_) => None,
-            Stay::In(open, _) | Stay::Leaving(open, ..) => Some(open),
+            Stay::In { open, .. } | Stay::Leaving { open, .. } => Some(open),
         }
     }
 
@@ -270,7 +277,10 @@ impl Ring {
             Ok(open)
         });
         self.trouble = opened.as_ref().err().map(ToString::to_string);
-        self.stay = Stay::In(Box::new(opened?), None);
+        self.stay = Stay::In {
+            open: Box::new(opened?),
+            unused_since: None,
+        };
         self.is_ready = true;
         self.backlog = Backlog::default();
         Ok(true)
@@ -289,12 +299,12 @@ impl Ring {
         let limits = config.limits();
         let fitting = endpoint.body_max().unwrap_or(limits.body_max);
         config.set_limits(OrderLimits {
-            body_max: limits.body_max.min(fitting).saturating_sub(LABEL),
+            body_max: limits.body_max.min(fitting).saturating_sub(LABEL_LEN),
             ..limits
         });
         let members = config
             .members()
-            .map_err(|error| crate::config::DaemonConfigError::unchecked("rings", &error))?;
+            .map_err(|error| DaemonConfigError::unchecked("rings", &error))?;
         let history = match &self.history {
             None => None,
             Some(path) => {
@@ -310,7 +320,7 @@ impl Ring {
         let member = members.factory(1)(self.member, rng.fork(family.name()), now);
         let node = endpoint.node_mut();
         keys.give_other(node)
-            .map_err(|error| crate::config::DaemonConfigError::unchecked("key", &error))?;
+            .map_err(|error| DaemonConfigError::unchecked("key", &error))?;
         if let Some(history) = &history {
             node.observe_with(Box::new(history.clone()));
         }
@@ -330,25 +340,29 @@ impl Ring {
     /// Notes whether clients want anything of the ring; returns whether they have wanted nothing
     /// for long enough to leave it.
     pub(crate) fn tend(&mut self, now: Time, is_used: bool) -> bool {
-        let Stay::In(_, unused) = &mut self.stay else {
+        let Stay::In { unused_since, .. } = &mut self.stay else {
             return false;
         };
-        match is_used {
-            true => *unused = None,
-            false => return now >= *unused.get_or_insert(now) + LINGER,
+        if is_used {
+            *unused_since = None;
+            return false;
         }
-        false
+        now >= *unused_since.get_or_insert(now) + LINGER
     }
 
     /// Begins to leave. With `for_clients`, clients still get the ring's events until it is left.
     pub(crate) fn leave(&mut self, now: Time, for_clients: bool) {
         match std::mem::replace(&mut self.stay, Stay::Out(now)) {
-            Stay::In(mut open, _) => {
+            Stay::In { mut open, .. } => {
                 let at = open.endpoint.now();
                 if let Some(labelled) = open.endpoint.node_mut().instance_mut(channel::RINGS) {
                     labelled.member.leave(at);
                 }
-                self.stay = Stay::Leaving(open, now + self.leave_max(), for_clients);
+                self.stay = Stay::Leaving {
+                    open,
+                    end: now + self.leave_max(),
+                    for_clients,
+                };
             }
             other => self.stay = other,
         }
@@ -388,7 +402,7 @@ impl Ring {
     pub(crate) fn read(&mut self) -> io::Result<()> {
         let open = match &mut self.stay {
             Stay::Out(_) => return Ok(()),
-            Stay::In(open, _) | Stay::Leaving(open, ..) => open,
+            Stay::In { open, .. } | Stay::Leaving { open, .. } => open,
         };
         let is_due = self.is_ready || open.endpoint.due_within().is_zero();
         if is_due && self.backlog.may_read() {
@@ -429,7 +443,7 @@ impl Ring {
                 history.tend(now);
             }
         }
-        if let Stay::Leaving(open, end, _) = &mut self.stay
+        if let Stay::Leaving { open, end, .. } = &mut self.stay
             && (open.has_left || now >= *end)
         {
             let at = open.endpoint.now();
@@ -451,8 +465,12 @@ impl Ring {
     ) {
         let (open, for_clients, mut ends) = match &mut self.stay {
             Stay::Out(_) => return,
-            Stay::In(open, _) => (open, true, false),
-            Stay::Leaving(open, end, for_clients) => (open, *for_clients, now >= *end),
+            Stay::In { open, .. } => (open, true, false),
+            Stay::Leaving {
+                open,
+                end,
+                for_clients,
+            } => (open, *for_clients, now >= *end),
         };
         let local = open.endpoint.node().local();
         while (*has_time || ends)
@@ -491,7 +509,7 @@ impl Ring {
         service: Service,
         payload: Bytes,
     ) -> Result<MessageId, SubmitError> {
-        let Stay::In(open, _) = &mut self.stay else {
+        let Stay::In { open, .. } = &mut self.stay else {
             // The message waits for the next stay.
             return Err(SubmitError::Full { queued: 0 });
         };
@@ -513,8 +531,8 @@ impl Ring {
         let open = self.open()?;
         let history = open.history.as_ref().and_then(|history| history.tend(now));
         let end = match &self.stay {
-            Stay::Leaving(_, end, _) => Some(*end - now),
-            Stay::Out(_) | Stay::In(..) => None,
+            Stay::Leaving { end, .. } => Some(*end - now),
+            Stay::Out(_) | Stay::In { .. } => None,
         };
         let due = match self.is_ready {
             true => Duration::ZERO,
@@ -537,12 +555,6 @@ impl Open {
         history.observe_submission(node, id, service, &payload);
         Ok(id)
     }
-}
-
-/// The label of the ring with this top: the hash of its name, as with the names of daemons. A
-/// collision of two tops is as unlikely as one of two daemons' names.
-fn label(top: &str) -> [u8; LABEL] {
-    NodeId::from_name(top).0.to_be_bytes()
 }
 
 /// The file of the history of the ring with this top, beside the daemon's own at `path`: `h.ndjson`
@@ -582,8 +594,8 @@ impl Protocol for Labelled {
     type Event = RingEvent;
 
     fn handle_datagram(&mut self, now: Time, from: MemberId, mut body: Bytes) {
-        if body.first_chunk::<LABEL>() == Some(&self.label) {
-            body.advance(LABEL);
+        if body.first_chunk::<LABEL_LEN>() == Some(&self.label) {
+            body.advance(LABEL_LEN);
             self.member.handle_datagram(now, from, body);
         } else {
             self.foreign += 1;
