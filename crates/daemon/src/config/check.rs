@@ -5,13 +5,11 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
-use groupcast_core::family::OrderLimits;
 use groupcast_core::settings::suggest::did_you_mean;
-use groupcast_core::settings::{ConfigError, Settings as _, Value};
+use groupcast_core::settings::{ConfigError, Settings as _};
 use groupcast_net::{EndpointConfig, choose_interface};
 use groupcast_protocols::gossip::GossipConfig;
 use groupcast_protocols::registry;
-use groupcast_session::frame::FRAME_MAX;
 use groupcast_session::groups::{EngineConfigError, Principal};
 use groupcast_session::{EngineConfig, WhenSlow};
 use groupcast_tls::ServerFiles;
@@ -75,8 +73,8 @@ impl Check<'_> {
             let in_file = self.file.and_then(|file| file.place(key));
             self.command_line.sets(key) || in_file.is_some()
         };
-        // A default that another setting of the table does not go with: that one is what was
-        // written.
+        // The default of a setting that was not written may contradict one of its table that was:
+        // the error is about the latter.
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
         let written = self.file.map(|file| file.options.settings.keys());
         let mut others = written.into_iter().flatten().filter(|other| {
@@ -92,7 +90,7 @@ impl Check<'_> {
         }
     }
 
-    /// Refuses what excludes each other within one source; across sources the command line wins.
+    /// Refuses options of one source that exclude each other; across sources the command line wins.
     pub(super) fn exclusive(
         &self,
         options: &Options,
@@ -230,26 +228,10 @@ impl Check<'_> {
             None => registry::ORDERED[0],
             Some(name) => registry::order(name).ok_or_else(|| self.unknown_protocol(name))?,
         };
-        let preset = match options.settings.get(&order_key(family, "preset")) {
-            Some(Value::Word(name)) => Some(*name),
-            _ => None,
-        };
-        let config = family.daemon_config(preset);
-        let mut config = config.expect("the words of the key are the presets");
-        config.set_limits(OrderLimits {
-            // What clients may send is limited by the engine, whose own messages must pass too.
-            message_max: FRAME_MAX,
-            ..config.limits()
-        });
-        for setting in config.list() {
-            if let Some(value) = options.settings.get(&order_key(family, setting.name)) {
-                config.set(setting.name, *value);
-            }
-        }
-        match config.members() {
-            Ok(_) => Ok(Order { family, config }),
-            Err(error) => Err(self.setting(&order_key(family, error.field), &error)),
-        }
+        Order::build(family, |name| {
+            options.settings.get(&order_key(family, name))
+        })
+        .map_err(|error| self.setting(&order_key(family, error.field), &error))
     }
 
     /// The rings beside the daemon's own order.

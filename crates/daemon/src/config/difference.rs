@@ -11,9 +11,9 @@ use super::keys::{engine_key, in_daemon};
 /// What became of the keys whose values have changed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Changes {
-    /// Hold from now on.
+    /// The keys whose new values hold from now on.
     pub live: Vec<String>,
-    /// Hold when the daemon starts again.
+    /// The keys whose new values hold when the daemon starts again.
     pub later: Vec<String>,
 }
 
@@ -25,14 +25,15 @@ fn is_live(key: &str) -> bool {
 }
 
 impl Config {
-    /// Takes over from `other` what a running daemon can take over.
+    /// Takes over from `other` what a running daemon can take over; returns which keys have
+    /// changed.
     pub fn take_over(&mut self, other: &Self) -> Changes {
         let differences = self.differences(other);
         let (live, later) = differences.into_iter().partition(|key| is_live(key));
         self.log.clone_from(&other.log);
         self.access.clone_from(&other.access);
         self.when_slow.clone_from(&other.when_slow);
-        // What of these is no limit of clients stays.
+        // Settings of the engine that are no limits of clients stay.
         let here = &self.engine;
         self.engine = EngineConfig {
             order: here.order.clone(),

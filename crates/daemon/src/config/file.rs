@@ -28,7 +28,7 @@ pub struct File {
 }
 
 impl File {
-    /// No configuration is longer, in bytes.
+    /// The longest configuration, in bytes.
     const LEN_MAX: u64 = 1 << 20;
 
     /// Where it was read from.
@@ -37,6 +37,9 @@ impl File {
     }
 
     /// Reads the file at `path`. Relative paths in it are relative to its directory.
+    ///
+    /// # Errors
+    /// If it cannot be read, or as [`parse`](Self::parse).
     pub fn read(path: &Path) -> Result<Self, DaemonConfigError> {
         let text = read_text(path).map_err(|source| DaemonConfigError::Unreadable {
             path: path.to_owned(),
@@ -70,6 +73,10 @@ impl File {
     }
 
     /// Reads `text` as the contents of the file at `path`.
+    ///
+    /// # Errors
+    /// The first mistake in the order of the text: no TOML, an unknown key, or a value that its key
+    /// cannot have.
     pub fn parse(path: &Path, text: &str) -> Result<Self, DaemonConfigError> {
         let source = Arc::new(Source {
             path: path.to_owned(),
@@ -271,7 +278,7 @@ impl Reader {
 pub(super) fn written<'a>(value: &'a DeValue<'_>) -> Written<'a> {
     match value {
         DeValue::String(text) => Written::Text(text),
-        // What no key could take anyway is a float, so that every key refuses it.
+        // A number that no key could take anyway becomes a float, so that every key refuses it.
         DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
             .map_or(Written::Float(f64::INFINITY), Written::Integer),
         DeValue::Float(number) => Written::Float(number.as_str().parse().unwrap_or(f64::NAN)),

@@ -43,11 +43,12 @@ pub use self::process::ProcessConfig;
 pub use self::rings::{PoolOptions, Ring, RingOptions};
 pub use self::top::TopKey;
 
-/// Port of a daemon's datagrams, unless told otherwise.
+/// The UDP port of a daemon's datagrams, unless the configuration names another.
 pub const LISTEN_PORT: u16 = 4810;
-/// Where the group's multicasts go, unless told otherwise (organisation-local scope, RFC 2365).
+/// The address of the group's multicasts, unless the configuration names another
+/// (organisation-local scope, RFC 2365).
 pub const MULTICAST: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 1), 4809);
-/// Longest name of a daemon in bytes.
+/// The longest name of a daemon, in bytes.
 pub const NAME_MAX: usize = 64;
 
 /// What a daemon runs with.
@@ -114,7 +115,7 @@ pub struct Config {
 pub enum Security {
     /// Those sealed with the key in this file.
     Key(PathBuf),
-    /// Everybody's: no authentication, no encryption, in so many words.
+    /// Everybody's: without authentication and encryption. The operator has said so.
     Insecure,
 }
 
@@ -141,6 +142,10 @@ impl Config {
     }
 
     /// The configuration of `file` with `command_line` laid over it and defaults for the rest.
+    ///
+    /// # Errors
+    /// If there is no key and `insecure` is not set, or the first value that cannot be, or
+    /// contradicts another.
     pub fn build(file: Option<&File>, command_line: Options) -> Result<Self, DaemonConfigError> {
         let check = Check {
             file,

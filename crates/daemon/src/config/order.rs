@@ -3,7 +3,9 @@
 
 use std::fmt;
 
-use groupcast_core::family::{OrderConfig, OrderFamily};
+use groupcast_core::family::{OrderConfig, OrderFamily, OrderLimits};
+use groupcast_core::settings::{ConfigError, Value};
+use groupcast_session::frame::FRAME_MAX;
 
 /// A protocol of the registry with its settings.
 #[derive(Clone)]
@@ -15,6 +17,35 @@ pub struct Order {
 }
 
 impl Order {
+    /// The protocol `family` with the settings that `value_of` gives by their names, over those of
+    /// the preset that it gives by the name `preset`.
+    ///
+    /// # Errors
+    /// The setting that contradicts others.
+    pub(super) fn build<'a>(
+        family: &'static OrderFamily,
+        value_of: impl Fn(&str) -> Option<&'a Value>,
+    ) -> Result<Self, ConfigError> {
+        let preset = match value_of("preset") {
+            Some(Value::Word(name)) => Some(*name),
+            _ => None,
+        };
+        let config = family.daemon_config(preset);
+        let mut config = config.expect("the words of the key are the presets");
+        config.set_limits(OrderLimits {
+            // The engine limits the messages of clients; its own messages must pass, too.
+            message_max: FRAME_MAX,
+            ..config.limits()
+        });
+        for setting in config.list() {
+            if let Some(value) = value_of(setting.name) {
+                config.set(setting.name, *value);
+            }
+        }
+        config.members()?;
+        Ok(Self { family, config })
+    }
+
     /// The dotted key of its setting `field`.
     pub fn key(&self, field: &str) -> String {
         order_key(self.family, field)

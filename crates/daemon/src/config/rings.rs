@@ -5,12 +5,10 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;
 
-use groupcast_core::family::OrderLimits;
 use groupcast_core::settings::read::{self, Wrong};
 use groupcast_core::settings::suggest::did_you_mean;
 use groupcast_core::settings::{ConfigError, Kind, Value};
 use groupcast_protocols::rmp;
-use groupcast_session::frame::FRAME_MAX;
 use groupcast_session::names::{DomainName, Pool};
 use toml::de::{DeTable, DeValue};
 
@@ -205,27 +203,7 @@ impl RingOptions {
 /// # Errors
 /// The setting that contradicts others.
 pub(super) fn order(settings: &BTreeMap<String, Value>) -> Result<Order, ConfigError> {
-    let preset = match settings.get("preset") {
-        Some(Value::Word(name)) => Some(*name),
-        _ => None,
-    };
-    let config = rmp::ORDER.daemon_config(preset);
-    let mut config = config.expect("the words of the key are the presets");
-    config.set_limits(OrderLimits {
-        // The engine limits the messages of clients; its own messages must pass too.
-        message_max: FRAME_MAX,
-        ..config.limits()
-    });
-    for setting in config.list() {
-        if let Some(value) = settings.get(setting.name) {
-            config.set(setting.name, *value);
-        }
-    }
-    config.members()?;
-    Ok(Order {
-        family: &rmp::ORDER,
-        config,
-    })
+    Order::build(&rmp::ORDER, |name| settings.get(name))
 }
 
 impl Ring {
