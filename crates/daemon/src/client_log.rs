@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use groupcast_core::Time;
 
-/// Lines about clients in each span of time.
+/// The most lines about clients in each [`SPAN`].
 const LINES: u32 = 50;
+/// The time after which lines are counted anew.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// Lets lines about clients into the log, up to a limit, and counts the others.

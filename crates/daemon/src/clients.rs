@@ -45,12 +45,12 @@ use crate::turns::{ReadTurns, Turns};
 const READ_SHARE: usize = 256 << 10;
 /// The most bytes that are read from all clients in one turn.
 const READ_TOTAL: usize = 1 << 20;
-/// How many of them are read before the network. A token waits for as long as that takes, some 50
-/// us.
+/// The most bytes that are read from all clients before the network. A token waits for as long as
+/// that takes, some 50 µs.
 const READ_FIRST: usize = 64 << 10;
-/// Who was read at this cost goes behind the others the next time.
+/// A client that was read at this cost goes behind the others the next time.
 const HEAVY: usize = 32 << 10;
-/// Those have one in so many bytes of what is read, however many others there are.
+/// Such clients have one in this many bytes of what is read, however many others there are.
 const HEAVY_SHARE: usize = 4;
 /// The most bytes that are written to all clients in one turn.
 const WRITE_TOTAL: usize = 4 << 20;

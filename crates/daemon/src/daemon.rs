@@ -60,6 +60,7 @@ use crate::trace::Traces;
 const STOP: Token = Token(0);
 /// The time between two calls of [`Daemon::tend`].
 const TEND_INTERVAL: Duration = Duration::from_millis(200);
+
 /// A daemon that is set up: a member of the group as soon as it [`run`](Self::run)s.
 ///
 /// It belongs to the thread that started it. Several may live in one process; there are no globals.
@@ -90,7 +91,7 @@ pub struct Daemon {
     /// The log of the process, if this daemon may change it.
     log: Option<Log>,
     ready: Vec<(Token, Readiness)>,
-    /// The work of a turn for messages to clients.
+    /// How much work the engine may do in a turn for messages to clients.
     work: usize,
     backlog: Backlog,
     /// Messages of the last turn caused events at once, for which others may wait, and no other
@@ -109,14 +110,30 @@ struct Came {
     room_of_bimodal: bool,
 }
 
+/// What woke the loop, beside sockets that are ready.
+#[derive(Clone, Copy, Default, Debug)]
+struct Woken {
+    /// Requests to stop that came.
+    stop_requests: usize,
+    /// Signals may have asked for something.
+    by_signals: bool,
+    /// Metrics are asked for.
+    for_metrics: bool,
+}
+
 /// Reads the configuration again, on SIGHUP.
 type Reread = Box<dyn FnMut() -> Result<Config, DaemonConfigError>>;
 
 impl Daemon {
     /// Opens everything that `config` names: network, sockets, history. Nothing is sent before
     /// [`run`](Self::run).
+    ///
+    /// # Errors
+    /// Whatever cannot be opened, or a setting that only the protocol refuses. What was opened
+    /// before is closed again.
     pub fn start(config: Config) -> Result<Self, DaemonError> {
-        // Before this thread gets a priority that would be their threads', too.
+        // The threads of these two are begun before this one asks for a priority, which they would
+        // inherit.
         let mut spill = match &config.spill_dir {
             Some(path) => Some(SpillDisk::open(path)?),
             None => None,
@@ -228,6 +245,9 @@ impl Daemon {
 
     /// From now on SIGTERM and SIGINT ask this daemon to stop. A second one ends the process at
     /// once.
+    ///
+    /// # Errors
+    /// If the system does not let the process catch them.
     pub fn catch_signals(&self) -> Result<(), DaemonError> {
         self.stop
             .catch_signals()
@@ -292,28 +312,8 @@ impl Daemon {
             .map_err(DaemonError::system("wait for the network"))?;
 
         let now = self.endpoint.now();
-        let (mut stop_requests, mut asked, mut scraped) = (0, false, false);
-        for (token, readiness) in self.ready.drain(..) {
-            if token == STOP {
-                stop_requests += self.stop.take();
-                asked = true;
-                continue;
-            }
-            if token == METRICS {
-                scraped = true;
-                continue;
-            }
-            // Each turn looks at the disk.
-            if token == SPILL {
-                continue;
-            }
-            let mut rings = self.rings.iter_mut().flatten();
-            match rings.find(|ring| ring.token() == token) {
-                Some(ring) => ring.wake(),
-                None => self.clients.handle_ready(now, token, readiness),
-            }
-        }
-        if asked {
+        let woken = self.take_ready(now);
+        if woken.by_signals {
             self.do_as_signals_ask();
         }
         // Messages that clients have sent go with the token that has come, if one has.
@@ -339,7 +339,9 @@ impl Daemon {
         let came = self.take_events()?;
         self.caused = came.room_of_bimodal || came.any && self.is_alone();
         self.answer_questions(now);
-        if scraped && let Some(mut metrics) = self.metrics.take() {
+        if woken.for_metrics
+            && let Some(mut metrics) = self.metrics.take()
+        {
             metrics.answer(|| self.status());
             self.metrics = Some(metrics);
         }
@@ -360,7 +362,31 @@ impl Daemon {
         if let Some(history) = &self.history {
             history.tend(now);
         }
-        Ok(self.advance(now, stop_requests))
+        Ok(self.advance(now, woken.stop_requests))
+    }
+
+    /// Tells rings and clients which of their sockets are ready; returns what else woke the loop.
+    fn take_ready(&mut self, now: Time) -> Woken {
+        let mut woken = Woken::default();
+        for (token, readiness) in self.ready.drain(..) {
+            match token {
+                STOP => {
+                    woken.stop_requests += self.stop.take();
+                    woken.by_signals = true;
+                }
+                METRICS => woken.for_metrics = true,
+                // Each turn looks at the disk.
+                SPILL => {}
+                token => {
+                    let mut rings = self.rings.iter_mut().flatten();
+                    match rings.find(|ring| ring.token() == token) {
+                        Some(ring) => ring.wake(),
+                        None => self.clients.handle_ready(now, token, readiness),
+                    }
+                }
+            }
+        }
+        woken
     }
 
     /// How long the loop may sleep.

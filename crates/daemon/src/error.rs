@@ -32,7 +32,7 @@ pub enum DaemonError {
     /// Another daemon listens on the Unix socket.
     #[error("another daemon is alive on the socket {}", .path.display())]
     SocketInUse {
-        /// The path of the socket or file.
+        /// The path of the socket.
         path: PathBuf,
     },
     /// The file at the path of the Unix socket is no socket.
@@ -44,7 +44,7 @@ pub enum DaemonError {
     /// The Unix socket cannot be opened.
     #[error("cannot listen on the socket {}: {source}", .path.display())]
     Socket {
-        /// The path of the socket or file.
+        /// The path of the socket.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
@@ -71,7 +71,7 @@ pub enum DaemonError {
     /// The history cannot be written.
     #[error("cannot write the history {}: {source}", .path.display())]
     History {
-        /// The path of the socket or file.
+        /// The path of the file.
         path: PathBuf,
         /// What the system said.
         source: io::Error,

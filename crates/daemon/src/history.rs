@@ -59,11 +59,11 @@ struct Undigested {
 }
 
 impl History {
-    /// How long lines are buffered; the start and configurations are written at once.
+    /// How long lines are buffered at most; the start and configurations are written at once.
     pub(crate) const DELAY: Duration = Duration::from_millis(100);
     /// The longest payload that is digested at once.
     pub(crate) const AT_ONCE: usize = 256 << 10;
-    /// How many bytes are digested in a turn of the loop.
+    /// The most bytes that are digested in a turn of the loop.
     const SHARE: usize = 1 << 20;
     /// The most bytes that wait for their digests; beyond it the oldest are digested at once.
     const UNDIGESTED_MAX: usize = 256 << 20;

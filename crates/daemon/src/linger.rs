@@ -27,7 +27,7 @@ const WITHIN: Duration = Duration::from_secs(2);
 pub(crate) const COUNT_MAX: usize = 256;
 /// The most bytes of one connection that are dropped at a time.
 const SHARE: usize = 256 << 10;
-/// A read counts as so many bytes at least.
+/// A read counts as this many bytes at least.
 const READ_COST: usize = 4 << 10;
 
 /// The lingering connections.

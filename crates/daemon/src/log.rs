@@ -73,7 +73,7 @@ struct LogFile {
 }
 
 /// From now on logs to stderr, `info` and above unless `GROUPCAST_LOG` says otherwise. A logger
-/// that was set up before stays. See [`log_to`] for the end of the process.
+/// that was set up before stays. See [`log_to`] for the end of the process, and for errors.
 pub fn log_to_stderr() -> Result<Log, LogError> {
     log_to(None, None)
 }
@@ -81,6 +81,10 @@ pub fn log_to_stderr() -> Result<Log, LogError> {
 /// From now on logs to `file`, or to stderr if it is `None`. The filter is that of `GROUPCAST_LOG`,
 /// or else `filter`, or else `info`. A logger that was set up before stays. A thread writes the
 /// lines: call [`Log::flush`] before the process ends, or the last ones may be lost.
+///
+/// # Errors
+/// If the filter is wrong, the file cannot be opened, or the system has no room for the thread;
+/// nothing has changed.
 pub fn log_to(filter: Option<&str>, file: Option<&Path>) -> Result<Log, LogError> {
     let (filter, handle) = reload::Layer::new(targets(filter)?);
     let file = file.map(LogFile::open).transpose()?;

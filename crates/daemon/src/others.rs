@@ -14,7 +14,7 @@ use groupcast_core::{MemberId, Protocol, Time, Transmit, TransmitBuf};
 
 use crate::instance::CarrierEvent;
 
-/// A daemon counts as present for so long after it was heard: every daemon sends something each
+/// A daemon counts as present for this long after it was heard: every daemon sends something each
 /// second.
 const LATELY: Duration = Duration::from_secs(60);
 /// The most daemons that are remembered.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use groupcast_core::Time;
 
 /// The time that an accepted connection counts for. To accept, greet and close a connection takes
-/// some 40 us, so a program that connects in a loop gets a twelfth of a processor.
+/// some 40 µs, so a program that connects in a loop gets a twelfth of a processor.
 const EACH: Duration = Duration::from_micros(500);
 /// How many connections are accepted at once after a quiet time: enough for all programs of a host
 /// that starts.

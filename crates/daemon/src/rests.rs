@@ -5,10 +5,10 @@
 //! (`groupcast_session::groups`): each client has a *mark*, the rest that it has had, on a scale
 //! that all share. The scale's present is where the last share began. The client that is first on
 //! the scale rests next, for a [`SHARE`] at most, and one that comes back is next while its mark is
-//! within a share of the present. So who rests briefly now and then does not wait for the long
-//! rests of others, however many they are. A rest that nobody waits for moves the present along. A
-//! client that has just connected begins one share
-//! behind: those that come and go without end do not keep others from their rests.
+//! within a share of the present. So a client that rests briefly now and then does not wait for the
+//! long rests of others, however many they are. A rest that nobody waits for moves the present
+//! along. A client that has just connected begins one share behind: those that come and go without
+//! end do not keep others from their rests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -41,7 +41,7 @@ struct Place {
     start: Duration,
     /// It has just had a share, or is new: those that come back go before it.
     again: bool,
-    /// Who came first.
+    /// Of several that begin there, the one that came first is next.
     number: u64,
     client: ClientId,
     mark: Duration,
@@ -66,7 +66,7 @@ impl Rests {
         self.marks.insert(client, self.present + 2 * SHARE);
     }
 
-    /// The client is to rest for so long, or for so much longer.
+    /// The client is to rest for `time`, or for that much longer if it rests already.
     pub(crate) fn rest(&mut self, now: Time, client: ClientId, time: Duration) {
         self.pass(now);
         if let Some(current) = &mut self.current

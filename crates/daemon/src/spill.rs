@@ -27,8 +27,8 @@ use rustix::io::Errno;
 use crate::error::DaemonError;
 use crate::stop::{drain, pair};
 
-/// Pieces that are taken back in one turn of the loop: what they hold goes on to sockets, which has
-/// a bound of its own.
+/// The most pieces that are taken back in one turn of the loop. What they hold goes on to sockets,
+/// which has a bound of its own.
 const DONE_A_TURN: usize = 16;
 
 /// The disk, from the loop's side.
@@ -111,7 +111,7 @@ struct Disk {
 }
 
 impl Disk {
-    /// Until the loop has ended.
+    /// Does what the engine asks for until the loop has ended.
     fn serve(
         mut self,
         to_do: &Receiver<SpillWork>,
@@ -181,7 +181,7 @@ impl Disk {
     }
 }
 
-/// The directory at `path`, in which a file was made, that is gone again.
+/// Opens the directory at `path`, once a file without a name could be made in it.
 pub(crate) fn can_hold_files(path: &Path) -> Result<OwnedFd, DaemonError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(path, flags, Mode::empty());

@@ -21,7 +21,7 @@ use crate::instance::{self, Instance};
 use crate::narrate::{OTHERS_HINT, place};
 use crate::rings::Ring;
 
-/// The state of a ring that no client here wants anything of.
+/// The word for the groups of a ring that the daemon is not in, and that no client here asks for.
 const IDLE: &str = "idle";
 
 /// Members whose names are known.

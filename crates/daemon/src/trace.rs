@@ -26,8 +26,9 @@ const PART_MAX: u64 = 8 << 20;
 /// The most traces in the directory. Where there are more, from elsewhere, each can be written
 /// anew and no other can begin.
 const TRACES_MAX: usize = 32;
-/// How long records are buffered.
+/// How long records are buffered at most.
 const DELAY: Duration = Duration::from_millis(100);
+/// The suffix of the file that grows.
 const SUFFIX: &str = ".trace";
 /// The suffix of the file that was put aside.
 const OLD_SUFFIX: &str = ".1.trace";

@@ -39,8 +39,8 @@ impl Turns {
 }
 
 /// The queue for reading. Clients that took much of the loop's time when they were read last are
-/// read after the others, so that who sends a little now and then does not wait for those that send
-/// without end.
+/// read after the others, so that a client that sends a little now and then does not wait for those
+/// that send without end.
 #[derive(Default)]
 pub(crate) struct ReadTurns {
     light: Turns,
@@ -50,7 +50,7 @@ pub(crate) struct ReadTurns {
 }
 
 impl ReadTurns {
-    /// There is something to read from `id`, which keeps its place if it waits.
+    /// There is something to read from `id`. It keeps its place if it waits already.
     pub(crate) fn push(&mut self, id: ClientId) {
         match self.took_much.contains(&id) {
             true => self.heavy.push(id),
@@ -58,7 +58,7 @@ impl ReadTurns {
         }
     }
 
-    /// Whether `id`, which was read and does not wait, took much.
+    /// Notes whether `id`, which was read and does not wait, took much.
     pub(crate) fn note(&mut self, id: ClientId, took_much: bool) {
         match took_much {
             true => self.took_much.insert(id),
@@ -91,7 +91,7 @@ impl ReadTurns {
         self.took_much.len()
     }
 
-    /// How many of them took much.
+    /// How many of those that wait took much.
     pub(crate) fn len_heavy(&self) -> usize {
         self.heavy.len()
     }

@@ -11,50 +11,50 @@ use groupcast_session::{ClientId, Engine};
 use super::{Clients, READ_TOTAL, token_of};
 use crate::client_calls::ClientCalls;
 
-/// The cost of a message beside its bytes: to take it over takes as long as reading so many bytes.
+/// The cost of a message beside its bytes: taking it over takes as long as reading this many bytes.
 const MESSAGE_COST: usize = 64;
-/// The cost of another frame beside its bytes: to handle the shortest takes as long as reading so
+/// The cost of another frame beside its bytes: handling the shortest takes as long as reading this
 /// many bytes.
 pub(super) const REQUEST_COST: usize = 512;
-/// How many frames that publish nothing a client may send in a turn, and have its next turn at
+/// A client that sends at most this many frames in a turn that publish nothing has its next turn at
 /// once.
 pub(super) const REQUESTS_FREE: usize = 32;
-/// After more of them all such clients rest in turn, so long for each frame: five times as long as
-/// to handle it.
+/// After more of them all such clients rest in turn, this long for each frame: five times as long
+/// as handling it takes.
 pub(super) const REQUEST_REST: Duration = Duration::from_micros(2);
-/// Who was read at this cost, and no frame ended, has sent a part of a long one. To move what has
-/// come of it counts, too.
+/// A client that was read at this cost, and of which no frame ended, has sent a part of a long one.
+/// Moving what has come of it counts, too.
 pub(super) const LONG_PART: usize = 64 << 10;
-/// After a part of a long frame all such clients rest in turn, as many times as long as it took to
-/// read it as there are others with a long frame, so many at most: many long frames have a fifth of
-/// the time, like changes of groups. Where a daemon has to wait for a processor, that keeps it idle
-/// enough to have one when a token comes.
+/// After a part of a long frame all such clients rest in turn. The rest is as many times as long as
+/// reading the part took as there are other clients with a long frame, this many at most: many long
+/// frames have a fifth of the time, like changes of groups. Where a daemon has to wait for a
+/// processor, that keeps it idle enough to have one when a token comes.
 const PART_REST: u32 = 4;
 /// The longest such rest.
 pub(super) const PART_REST_MAX: Duration = Duration::from_millis(20);
-/// The cost of a step of a TLS handshake: a signature takes as long as reading so many bytes.
+/// The cost of a step of a TLS handshake: a signature takes as long as reading this many bytes.
 const HANDSHAKE_COST: usize = 64 << 10;
 /// The cost of the end of a connection, which takes a client out of all that knows it. One takes 6
-/// us, and 13 where the client is in a group and messages wait for it; 1 KiB of messages takes 0.7
-/// us to read and 0.2 us to write, and the daemon finds ends by both.
+/// µs, and 13 µs where the client is in a group and messages wait for it. 1 KiB of messages takes
+/// 0.7 µs to read and 0.2 µs to write, and the daemon finds ends as it reads and as it writes.
 pub(super) const END_COST: usize = 64 << 10;
-/// The cost of a write beside its bytes: to wake a client takes as long as writing so many bytes.
+/// The cost of a write beside its bytes: waking a client takes as long as writing this many bytes.
 pub(super) const WAKE_COST: usize = 8 << 10;
 /// The cost of beginning a trace: the system makes, renames and removes files for it, which may
 /// take as long as everything else that a turn reads.
 const TRACE_COST: usize = READ_TOTAL;
-/// Who began a trace rests for so long.
+/// The rest of a client that began a trace.
 const TRACE_REST: Duration = Duration::from_millis(5);
-/// What compiling a pattern counts: as much as all that a turn reads, or less.
+/// The cost of compiling a pattern, which takes as long as all that a turn reads, or less.
 const PATTERN_COST: usize = READ_TOTAL;
-/// Who had one compiled rests for so long: three times what that takes at most.
+/// The rest of a client that had one compiled: three times what that takes at most.
 pub(super) const PATTERN_REST: Duration = Duration::from_millis(3);
-/// What a client counts that is named in a view of a bimodal group, which a client's own join or
-/// leave makes, or walked over for a list of the clients of the bus.
+/// The cost of naming a client in a view of a bimodal group, which a client's own join or leave
+/// makes, or of walking over it for a list of the clients of the bus.
 const NAME_COST: usize = 256;
-/// How many of them there may be in a turn before the client rests, so long for each: some four
-/// times as long as it takes to name it.
+/// A client may have this many named in a turn before it rests.
 const NAMES_FREE: usize = 256;
+/// Then it rests this long for each: some four times as long as naming it takes.
 const NAME_REST: Duration = Duration::from_micros(1);
 /// The most bytes that are written to one client in one turn; the last call may exceed it.
 pub(super) const WRITE_SHARE: usize = 512 << 10;

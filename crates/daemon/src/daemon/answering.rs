@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use groupcast_core::Time;
 
-/// Answers of one turn begin within so long after the first.
+/// The answers of one turn begin within this time after the first.
 const TURN_MAX: Duration = Duration::from_millis(2);
-/// After answers no questions are answered for so many times as long as they took: answers have a
+/// After answers no questions are answered for this many times as long as they took: answers have a
 /// fifth of the time, like changes of groups.
 const REST: u32 = 4;
 /// The longest such rest.

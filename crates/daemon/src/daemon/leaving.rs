@@ -11,7 +11,7 @@ use crate::bimodal::Bimodal;
 use crate::instance;
 use crate::rings::Ring;
 
-/// The daemon ends at the latest so long after the order's own time-out for leaving.
+/// The daemon ends at the latest this long after the order's own time-out for leaving.
 const LEAVE_MARGIN: Duration = Duration::from_secs(1);
 /// How long clients may take to read why the daemon ends.
 pub(super) const FAREWELL: Duration = Duration::from_millis(500);
@@ -31,7 +31,8 @@ pub(super) enum RunPhase {
     LeavingOrder(Time),
     /// It has left; its clients have until this time to read why.
     Left(Time),
-    /// It could not leave in time, and does not try any more; the same for its clients.
+    /// It could not leave in time, and does not try any more; its clients have until this time to
+    /// read why.
     GivenUp(Time),
 }
 

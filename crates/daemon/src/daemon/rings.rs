@@ -97,7 +97,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// How long the loop may sleep, for the stays in rings: until the next look at them, and until
+    /// How long the loop may sleep, for the stays in rings: until the next look at them, or until
     /// one that clients ask for may be joined. `None` without rings.
     pub(super) fn ring_patience(&self, now: Time) -> Option<Duration> {
         let rings = self.rings.iter().enumerate();

@@ -18,17 +18,17 @@ use tracing_subscriber::fmt::MakeWriter;
 const LINES_WAITING: usize = 4096;
 /// The most bytes of them; one line alone may be longer.
 const BYTES_WAITING: usize = 1 << 20;
-/// While a file has no room, whether another one is in its place is looked at this often.
+/// While a file has no room, the thread looks this often whether another one is in its place.
 const LOOK_UP: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 200_000_000,
 };
 /// The thread's stack: all of it may be locked into memory.
 const STACK: usize = 128 << 10;
-/// Between two looks for room for the question whether all is written.
+/// The time between two tries to put the question whether all is written into a full queue.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 
-/// The queue, from the side of those who log.
+/// The queue, from the side of the threads that log.
 #[derive(Clone, Debug)]
 pub(super) struct Lines {
     items: SyncSender<Item>,
@@ -79,7 +79,8 @@ impl Lines {
         }
     }
 
-    /// Waits until all lines so far are written or lost, for so long at most; whether they are.
+    /// Waits until all lines so far are written or lost, for `within` at most; returns whether they
+    /// are.
     pub(super) fn flush(&self, within: Duration) -> bool {
         let end = Instant::now() + within;
         let (mark, reached) = sync_channel(0);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// The longest head of a request, in bytes.
 const HEAD_MAX: usize = 8 << 10;
-/// Bytes that are read behind a request: a connection that is closed with some unread may lose the
-/// answer.
+/// The most bytes that are read behind a request: a connection that is closed with some unread may
+/// lose the answer.
 const BEHIND_MAX: usize = 256 << 10;
 
 /// The path of the metrics.

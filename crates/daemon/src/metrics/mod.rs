@@ -1,9 +1,9 @@
 //! Metrics for Prometheus and what reads its text format, over HTTP at an address of their own
 //! (docs/metrics.md).
 //!
-//! Who scrapes may be slow, and the daemon's thread does not wait for it: threads of this module
-//! read the requests and write the answers, and ask the daemon for its status, once a second at
-//! most. To say that is all that the daemon does for it.
+//! A scraper may be slow, and the daemon's thread does not wait for it: threads of this module read
+//! the requests and write the answers, and ask the daemon for its status, once a second at most.
+//! The daemon's thread only says its status.
 
 mod http;
 mod text;
@@ -30,7 +30,7 @@ const CONNECTIONS_MAX: usize = 8;
 const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
 /// How long the daemon may take to say its status.
 const STATUS_WITHIN: Duration = Duration::from_secs(2);
-/// So old may an answer be: further requests get the same one.
+/// Requests get the last answer again as long as it is not older than this.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long to wait after an accept that failed for want of a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -114,8 +114,7 @@ struct Desk {
     ask: SyncSender<Question>,
     /// Wakes the loop.
     waker: UnixStream,
-    /// The last answer, and when it was given, or `None` was, because the daemon did not say it in
-    /// time.
+    /// The last answer, and when it was given; `None` if the daemon did not say its status in time.
     kept: Mutex<Option<(Instant, Option<Arc<str>>)>>,
     /// Connections now.
     open: AtomicUsize,
@@ -125,7 +124,7 @@ impl Desk {
     /// The metrics; `None` if the daemon does not say them in time, or has ended.
     fn metrics(&self) -> Option<Arc<str>> {
         let came = Instant::now();
-        // Who comes meanwhile waits, and gets the same, also if that is nothing.
+        // A request that comes meanwhile waits, and gets the same, even if that is nothing.
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, text)) = &*kept
             && (*at >= came || text.is_some() && at.elapsed() < FRESH)
