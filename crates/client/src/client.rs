@@ -16,9 +16,9 @@ use crate::error::{ClientError, ConnectError};
 use crate::guests::draw_guest;
 use crate::stream::{Ready, Stream};
 
-/// So many bytes of messages are gathered before they are written.
+/// Messages are gathered up to this many bytes before they are written.
 const WRITE_BUFFER: usize = 64 * 1024;
-/// Payloads of so many bytes or more are written without being gathered.
+/// Payloads of this many bytes or more are written without being gathered.
 const GATHER_MAX: usize = 16 * 1024;
 /// How long to wait for credit while the whole window is unread: see [`ClientError::Unread`].
 const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
@@ -70,6 +70,10 @@ pub struct Client {
 
 impl Client {
     /// Connects to the daemon at `address`, and waits for its welcome.
+    ///
+    /// # Errors
+    /// If the daemon cannot be reached, does not answer within
+    /// [`connect_within`](Options::connect_within), or refuses this client.
     pub fn connect(address: &Address, options: Options) -> Result<Self, ConnectError> {
         let deadline = Instant::now().checked_add(options.connect_within);
         let stream = Stream::connect(address, options.connect_within)?;
@@ -137,6 +141,9 @@ impl Client {
     }
 
     /// The same, but this client's own messages to the group are not delivered to it.
+    ///
+    /// # Errors
+    /// As [`join`](Self::join).
     pub fn join_discarding_own(&mut self, group: &str) -> Result<(), ClientError> {
         self.connection.join(group, true)?;
         self.write_gathered()
@@ -169,6 +176,11 @@ impl Client {
     /// Sets the daemon's policy should this client take its messages too slowly. With the default,
     /// [`WhenSlow::Block`], publishers at the same daemon wait for it, unless the daemon has
     /// another rule for a group. [`ClientEvent::Behind`] warns.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the policy has more patience than the one before, or the daemon
+    /// is too old for it, or has no disk for [`WhenSlow::Spill`]; nothing was sent then. Any other
+    /// error means that the connection has ended.
     pub fn set_when_slow(&mut self, policy: WhenSlow) -> Result<(), ClientError> {
         self.connection.set_when_slow(policy)?;
         self.write_gathered()
@@ -177,6 +189,11 @@ impl Client {
     /// Publishes a message to groups or private names. A receiver gets it by the first of them that
     /// it is in. Returns the number of the message: 1, 2, … Waits for credit if there is none, and
     /// reads events meanwhile.
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if a name, the number of names or the length is not allowed;
+    /// [`ClientError::Unread`] if the daemon gives no credit while events wait to be taken. Nothing
+    /// was sent then. Any other error means that the connection has ended.
     pub fn publish(
         &mut self,
         groups: &[&str],
@@ -204,6 +221,9 @@ impl Client {
 
     /// Writes all gathered messages: what was published is with the system when this returns, and
     /// no longer in this process.
+    ///
+    /// # Errors
+    /// The connection has ended.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         self.write_gathered()?;
         // By TLS, records for which the socket had no room are still here.
@@ -246,6 +266,9 @@ impl Client {
 
     /// Waits until every published message is accepted or rejected; returns false if that takes
     /// longer than `timeout`. Events that come meanwhile wait for [`next_event`](Self::next_event).
+    ///
+    /// # Errors
+    /// The connection has ended.
     pub fn flush_accepted(&mut self, timeout: Option<Duration>) -> Result<bool, ClientError> {
         self.wait_until(timeout, |client| {
             (client.connection.undecided() == 0).then_some(())
@@ -254,6 +277,10 @@ impl Client {
     }
 
     /// The daemon's status, in JSON.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`] if the answer has not come within `timeout`. Any other error means
+    /// that the connection has ended.
     pub fn status(&mut self, timeout: Duration) -> Result<bytes::Bytes, ClientError> {
         self.drop_answers();
         self.connection.ask_status()?;
@@ -264,6 +291,9 @@ impl Client {
     }
 
     /// All groups, in JSON.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
     pub fn groups(&mut self, timeout: Duration) -> Result<bytes::Bytes, ClientError> {
         self.drop_answers();
         self.connection.ask_groups()?;
@@ -275,6 +305,10 @@ impl Client {
 
     /// Asks the daemon to change to the key in the file at the absolute path `path` on its host.
     /// Returns the progress of the change, in JSON (docs/rekey.md).
+    ///
+    /// # Errors
+    /// [`ClientError::Request`] if the daemon is too old to change its key; otherwise as
+    /// [`status`](Self::status).
     pub fn rekey(&mut self, path: &Path, timeout: Duration) -> Result<bytes::Bytes, ClientError> {
         self.drop_answers();
         self.connection.ask_rekey(path)?;
@@ -285,6 +319,9 @@ impl Client {
     }
 
     /// Sends a ping, and returns how long the answer took.
+    ///
+    /// # Errors
+    /// As [`status`](Self::status).
     pub fn ping(&mut self, timeout: Duration) -> Result<Duration, ClientError> {
         let start = Instant::now();
         self.pings += 1;
@@ -299,6 +336,10 @@ impl Client {
 
     /// Says good-bye, and waits until the daemon has accepted all messages and ended the
     /// connection. Events that come meanwhile are lost.
+    ///
+    /// # Errors
+    /// [`ClientError::TimedOut`] if that takes longer than `timeout`, or how the connection ended
+    /// without the daemon's good-bye.
     pub fn close(mut self, timeout: Duration) -> Result<(), ClientError> {
         self.connection.bye()?;
         let done = self.wait_until(Some(timeout), |client| {
@@ -368,12 +409,14 @@ impl Client {
     }
 }
 
-/// Whether a daemon's message bus begins so: with its greeting, or with why it lets nobody in.
+/// Whether these are the first bytes of a daemon's message bus: of its greeting, or of why it lets
+/// nobody in.
 fn is_bus(begin: [u8; 4]) -> bool {
     matches!(&begin, b"bus " | b"clos")
 }
 
-/// Whether it is how TLS refuses what is none: an alert, of whatever version.
+/// Whether these are the first bytes with which TLS refuses what is no TLS: an alert, of whatever
+/// version.
 fn is_tls(begin: [u8; 4]) -> bool {
     matches!(begin, [0x15, 0x03, ..])
 }
@@ -443,7 +486,7 @@ impl Client {
     }
 
     /// Writes all gathered messages. By TLS, some may wait in this process for room in the socket:
-    /// whoever waits for the daemon sends them meanwhile.
+    /// every wait for the daemon sends them meanwhile.
     pub(crate) fn write_gathered(&mut self) -> Result<(), ClientError> {
         while let Some(bytes) = self.connection.poll_transmit() {
             let written = self.stream.try_write(bytes);
@@ -457,7 +500,7 @@ impl Client {
         Ok(())
     }
 
-    /// Writes the hello, until there is something to read, or `deadline`.
+    /// Writes the hello; stops when there is something to read, or at `deadline`.
     fn write_hello(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         while let Some(bytes) = self.connection.poll_transmit() {
             let written = self.stream.try_write(bytes);

@@ -86,7 +86,7 @@ impl Client {
 /// Draws the random bits by which a client is known as a guest.
 pub(crate) fn draw_guest() -> io::Result<u64> {
     let mut bits = [0; 8];
-    // The system gives so few bytes in one call.
+    // The system gives this few bytes in one call.
     getrandom(&mut bits[..], GetRandomFlags::empty())?;
     Ok(u64::from_ne_bytes(bits))
 }

@@ -68,7 +68,7 @@ impl Stream {
             let left = within.saturating_sub(begun.elapsed());
             match check_owner(path).and_then(|path| Self::connect_unix(&path, left)) {
                 Ok(stream) => return Ok(stream),
-                // The time of all is over.
+                // The time for all of them is over.
                 Err(ConnectError::TimedOut { address, .. }) => {
                     let waited = within;
                     return Err(ConnectError::TimedOut { address, waited });
@@ -177,7 +177,7 @@ impl Stream {
         })
     }
 
-    /// Whether bytes that have left the socket already can be read.
+    /// Whether bytes can be read that have left the socket already.
     fn has_unread(&mut self) -> bool {
         match self {
             Self::Unix(_) | Self::Tcp(_) => false,

@@ -1,6 +1,7 @@
 //! Connecting to a Unix socket in bounded time.
 //!
-//! MBLib (`bindings/c`), which has nothing of the daemon's clients, has the same for itself.
+//! MBLib (`bindings/c`) has a copy of this function, since it depends on no crate of the daemon's
+//! clients.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Between two attempts to connect to a socket that has no room for one more connection.
+/// The pause between two attempts to connect to a socket that has no room for one more connection.
 const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 /// Connects to the Unix socket at `path`, by a stream that does not block. The system waits without
