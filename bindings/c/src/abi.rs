@@ -119,7 +119,7 @@ impl<T> Out<T> {
 }
 
 impl<T: Default> Out<T> {
-    /// That the caller wants it, which `what` names in the error; it is empty from now on.
+    /// Checks that the caller wants it, and empties it. `what` names it in the error.
     pub(crate) fn need(self, what: &str) -> Result<Self, Error> {
         if self.0.is_null() {
             return Err(Error::argument(format!("{what} is a null pointer")));
@@ -167,14 +167,19 @@ impl Default for Bytes {
     }
 }
 
+/// The bytes of a word in `gcb_error`, with its NUL.
+const WORD_LEN: usize = 32;
+/// The bytes of a text in `gcb_error`, with its NUL.
+const TEXT_LEN: usize = 216;
+
 /// `gcb_error`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Report {
     code: Code,
     column: usize,
-    word: [c_char; 32],
-    text: [c_char; 216],
+    word: [c_char; WORD_LEN],
+    text: [c_char; TEXT_LEN],
 }
 
 impl Default for Report {
@@ -182,8 +187,8 @@ impl Default for Report {
         Self {
             code: Code::Ok,
             column: 0,
-            word: [0; 32],
-            text: [0; 216],
+            word: [0; WORD_LEN],
+            text: [0; TEXT_LEN],
         }
     }
 }
@@ -281,7 +286,7 @@ fn write(room: &mut [c_char], text: &str) {
     }
 }
 
-/// A number of milliseconds; `None` for as long as it takes.
+/// A number of milliseconds; a negative one, `None`, means as long as it takes.
 pub(crate) fn duration(milliseconds: c_int) -> Option<Duration> {
     let count = u64::try_from(milliseconds).ok()?;
     Some(Duration::from_millis(count))

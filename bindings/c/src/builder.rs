@@ -45,7 +45,8 @@ impl Builder {
         done
     }
 
-    /// Appends a token. That brackets, dots and marks stand where they may is seen at the end.
+    /// Appends a token. Whether brackets, dots and marks stand where they may is checked at the
+    /// end.
     pub(crate) fn put(&mut self, token: &Token<'_>) -> Result<(), Error> {
         let before = self.text.len();
         if before > Limits::default().bytes {
@@ -105,7 +106,7 @@ impl Builder {
         if let Some(error) = &self.refused {
             return Err(error.clone());
         }
-        // Places in the text that was built mean nothing to who built it.
+        // Places in the text that was built mean nothing to the program that built it.
         List::read(&self.text, Some(Syntax::Cstream)).map_err(|error| Error { column: 0, ..error })
     }
 }

@@ -15,14 +15,15 @@ use crate::said::Said;
 use crate::socket::{Address, Deadline, Socket, Stop, Waited};
 use crate::words::{self, Syntax};
 
-/// The most bytes that wait in the library to be received, or to be sent after a time-out: then
-/// nothing more is sent, and no reply is waited for, before which more may come.
+/// The most bytes that wait in the library: events to be received, lines of a reply, and commands
+/// to be sent. Beyond it no command is sent and no reply is waited for, since more events may come
+/// before it.
 const KEPT_MAX: usize = 64 << 20;
 /// The most bytes of a line of the bus, beside the bytes of a delivery.
 const LINE_MAX: usize = 1 << 20;
-/// The longest delivery that can be meant.
+/// The longest delivery; a longer one is an error of the bus.
 const DELIVERY_MAX: usize = 1 << 30;
-/// Read at once.
+/// The most bytes that are read at once.
 const READ_BLOCK: usize = 64 << 10;
 /// How long a command waits for its reply unless told otherwise.
 const REPLY_WITHIN: Duration = Duration::from_secs(30);
@@ -40,7 +41,7 @@ pub(crate) struct Bus {
     address: Address,
     /// None while it tries to connect again.
     socket: Option<Socket>,
-    /// What came and was not read; the first so many bytes of it were.
+    /// What has come; the first `read` bytes of it were read.
     input: Vec<u8>,
     read: usize,
     /// How long the input is when it is worth reading on, and how much of it was searched for the
@@ -51,7 +52,7 @@ pub(crate) struct Bus {
     block: Vec<u8>,
     output: VecDeque<u8>,
     events: VecDeque<Message>,
-    /// About what the events take.
+    /// About how many bytes the events take.
     kept: usize,
     /// Commands without a reply so far.
     expected: VecDeque<Expected>,
@@ -59,7 +60,7 @@ pub(crate) struct Bus {
     reply: Option<Vec<String>>,
     /// The lines of a reply so far, and how many are missing.
     lines: Option<(Vec<String>, usize)>,
-    /// About what the lines take.
+    /// About how many bytes the lines take.
     lines_kept: usize,
     /// The private name; a NUL stands behind it.
     name: String,
@@ -67,9 +68,9 @@ pub(crate) struct Bus {
     /// How long an attempt to connect again waits for the greeting.
     greeting_within: Duration,
     said: Said,
-    /// Set by who closes the connection.
+    /// Set by the thread that closes the connection.
     stop: Stop,
-    /// It is the one who does: what comes in is of no use to anybody.
+    /// This thread closes it: what comes in is of no use to anybody.
     leaving: bool,
     /// Why there is no connection any more.
     end: Option<Error>,
@@ -296,7 +297,7 @@ impl Bus {
         Ok(())
     }
 
-    /// That more may be kept.
+    /// An error if no more may be kept.
     fn check_room(&self) -> Result<(), Error> {
         if self.kept + self.lines_kept + self.output.len() <= KEPT_MAX {
             return Ok(());
@@ -359,7 +360,7 @@ impl Bus {
                 match socket.write(self.output.as_slices().0) {
                     Ok(len) => drop(self.output.drain(..len)),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // What it has said before it went may be read.
+                    // What the bus has said before it went may be read.
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => self.output.clear(),
                     Err(error) => return Err(error),
                 }
@@ -414,7 +415,7 @@ impl Bus {
     fn take_one(&mut self) -> Result<bool, Error> {
         let rest = &self.input[self.read..];
         if self.name.is_empty() && !may_greet(rest) {
-            // Whoever speaks another protocol may say nothing more, and no end of a line.
+            // A program of another protocol may say nothing more, and no end of a line.
             return Err(no_bus(rest));
         }
         let from = self.searched.saturating_sub(self.read);
@@ -451,15 +452,7 @@ impl Bus {
             "left" => self.keep(Message::line(Event::Left, words).ok_or_else(protocol)?),
             "gap" => self.keep(Message::line(Event::Gap, words).ok_or_else(protocol)?),
             "ok" | "error" => self.take_line(line)?,
-            "closed" => {
-                let (code, text) = words.split_once(' ').unwrap_or((words, ""));
-                return Err(Error {
-                    code: Code::Closed,
-                    column: 0,
-                    word: code.to_owned(),
-                    text: text.to_owned(),
-                });
-            }
+            "closed" => return Err(closed(words)),
             // What a newer bus says of itself is for newer libraries.
             _ => {}
         }
@@ -469,10 +462,7 @@ impl Bus {
 
     fn greet(&mut self, word: &str, rest: &str) -> Result<(), Error> {
         if word == "closed" {
-            let (code, text) = rest.split_once(' ').unwrap_or((rest, ""));
-            let mut error = Error::new(Code::Closed, text);
-            error.word = code.to_owned();
-            return Err(error);
+            return Err(closed(rest));
         }
         let words = words::read(rest).unwrap_or_default();
         let (Some("1"), Some(name)) = (
@@ -541,6 +531,15 @@ fn no_bus(begin: &[u8]) -> Error {
         false => "what listens there is no bus of version 1",
     };
     Error::new(Code::Address, text)
+}
+
+/// The end of the connection by the bus, which says `CODE TEXT`.
+fn closed(words: &str) -> Error {
+    let (code, text) = words.split_once(' ').unwrap_or((words, ""));
+    Error {
+        word: code.to_owned(),
+        ..Error::new(Code::Closed, text)
+    }
 }
 
 fn stopped() -> Error {

@@ -17,7 +17,7 @@ use crate::socket::Stop;
 /// Something that has a handle.
 #[derive(Clone)]
 pub(crate) enum Object {
-    /// With what ends the waiting of those who have its lock.
+    /// A connection, and what ends the waiting of the thread that has its lock.
     Bus(Arc<Mutex<Bus>>, Stop),
     Message(Arc<Message>),
     List(Arc<List>),
@@ -35,7 +35,8 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
     last: 0,
 });
 
-/// The lock of `mutex`; what a panic has left behind is of no use, but the process ends with one.
+/// Locks `mutex`. A panic ends the process, so nobody sees what one has left behind a poisoned
+/// lock.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -60,7 +61,7 @@ pub(crate) fn remove(
         return Err(unknown(handle, what));
     }
     let object = table.objects.remove(&handle);
-    // What it costs to drop it is nobody's wait.
+    // Nobody waits for the table while the object is dropped.
     drop(table);
     drop(object);
     Ok(())
@@ -86,7 +87,7 @@ pub(crate) fn bus(handle: u64) -> Result<Arc<Mutex<Bus>>, Error> {
     })
 }
 
-/// The connection, and what ends the waiting of those who have its lock.
+/// The connection, and what ends the waiting of the thread that has its lock.
 pub(crate) fn bus_to_close(handle: u64) -> Result<(Arc<Mutex<Bus>>, Stop), Error> {
     get(handle, "connection", |object| match object {
         Object::Bus(bus, stop) => Some((bus, stop)),

@@ -25,7 +25,7 @@ pub enum Event {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Message {
     pub(crate) event: Event,
-    /// Of a delivery the domains, otherwise what the line says.
+    /// The domains of a delivery; the words of any other line.
     words: Vec<String>,
     tag: String,
     sender: Option<String>,
@@ -130,7 +130,7 @@ impl Message {
         self.is_delivery().map(|()| text(&self.tag))
     }
 
-    /// The id of who sent it; empty where that is not told.
+    /// The id of its sender; empty where that is not told.
     pub(crate) fn sender(&self) -> Result<&[u8], Error> {
         let sender = self.sender.as_deref().map_or(&b""[..], text);
         self.is_delivery().map(|()| sender)
@@ -154,10 +154,12 @@ impl Message {
         }
     }
 
-    /// What it takes of memory, about.
+    /// About how many bytes of memory it takes.
     pub(crate) fn size(&self) -> usize {
-        let words: usize = self.words.iter().map(|word| word.len() + 24).sum();
-        self.data.len() + self.tag.len() + words + 128
+        const FIXED: usize = 128;
+        let words = self.words.iter();
+        let words: usize = words.map(|word| word.len() + size_of::<String>()).sum();
+        self.data.len() + self.tag.len() + words + FIXED
     }
 
     fn is_delivery(&self) -> Result<(), Error> {

@@ -15,7 +15,7 @@ pub(crate) struct Said {
 #[derive(PartialEq, Eq, Debug)]
 struct Command {
     name: String,
-    /// Of an `accept`: tag and domain. Of a setting there is one.
+    /// Tag and domain of an `accept`; the one argument of a setting.
     arguments: Vec<String>,
     line: String,
 }

@@ -17,7 +17,8 @@ use rustix::net::{
 
 use crate::error::{Code, Error};
 
-/// Between two attempts to connect to a Unix socket that has no room for one more connection.
+/// The pause between two attempts to connect to a Unix socket that has no room for one more
+/// connection.
 const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where a bus is.
@@ -86,13 +87,18 @@ impl Stop {
         let _ = rustix::io::write(&*self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Waits for so long; whether it was set.
+    /// Waits for `time`; returns whether it was set.
     pub(crate) fn wait(&self, time: Duration) -> bool {
-        let time = Timespec {
-            tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], Some(&time)) == Ok(1)
+        let limit = timespec(time);
+        poll(&mut [PollFd::new(&*self.0, PollFlags::IN)], Some(&limit)) == Ok(1)
+    }
+}
+
+/// `time` as the system takes it, or the longest that it takes.
+fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: time.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
     }
 }
 
@@ -151,11 +157,7 @@ impl Socket {
             false => PollFlags::IN,
         };
         loop {
-            let left = deadline.left();
-            let limit = left.map(|left| Timespec {
-                tv_sec: left.as_secs().try_into().unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            });
+            let limit = deadline.left().map(timespec);
             let mut polled = vec![PollFd::new(self, flags)];
             polled.extend(stop.map(|stop| PollFd::new(&*stop.0, PollFlags::IN)));
             match poll(&mut polled, limit.as_ref()) {
@@ -172,8 +174,8 @@ impl Socket {
     }
 }
 
-/// The system waits without a limit for room in the row of those who are not accepted yet, so it is
-/// asked not to wait.
+/// Connects to the Unix socket at `path`. The system waits without a limit for room in the row of
+/// connections that are not accepted yet, so it is asked not to wait.
 ///
 /// `groupcast-client` has the same. What programs in C link has nothing of the daemon's clients,
 /// and no crate below both has sockets.
