@@ -37,9 +37,11 @@ __all__ = [
     "loads",
 ]
 
+#: The most lists in one another that are read.
 DEPTH_MAX = 1000
 _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
-#: The most bytes of deliveries that wait to be received: then no reply is waited for, before which more may come.
+#: The most bytes of deliveries that wait to be received. Beyond it no reply is waited for, since more may come
+#: before it.
 KEPT_MAX = 64 << 20
 #: What the system says of a connection whose other side it does not reach any more, besides that it was broken.
 GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
@@ -229,7 +231,7 @@ class Bus:
         self._command(f"id {quote(name)}")
 
     def ping(self, tag: str, domain: str) -> list[str]:
-        """Who would get such a message; ``*`` for whatever tag."""
+        """The private names of those that would get such a message; the tag ``*`` stands for all tags."""
         return words(self._command(f"ping {quote(tag)} {quote(domain)}"))
 
     def loop_back(self, on: bool) -> None:
@@ -323,7 +325,7 @@ class Bus:
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """What is done in here takes no time and is done as a whole.
+        """What is done in here waits for nothing, and is done as a whole.
 
         An exception of a signal (``KeyboardInterrupt``) that comes in the middle of it, and not while a call waits,
         leaves a connection of which nobody knows where it is: it cannot be used any more.
@@ -343,14 +345,14 @@ class Bus:
         self._torn = False
 
     def _begin(self, command: bytes) -> int:
-        """The command is to be sent; its number."""
+        """Queues the command to be sent; returns its number."""
         with self._whole():
             self._unsent += command
             self._asked += 1
         return self._asked
 
     def _wait(self, events: int) -> int:
-        """Waits for one of the events at the socket, for the time-out at most; which they are."""
+        """Waits for one of the events at the socket, for the time-out at most; returns which came."""
         if self._socket.fileno() < 0:
             raise Closed("bye", "this program has closed the connection")
         with _Selector() as selector:
@@ -490,6 +492,7 @@ def _message(head: str, data: bytes) -> Message:
     return Message(unquote(tag[0]), names, data, value, syntax, sender)
 
 
+#: One domain of several, and one word with whatever is quoted in it.
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^ ,"]+')
 _ITEM = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^ "])+')
 _ESCAPES = {"n": b"\n", "r": b"\r", "t": b"\t"}
@@ -501,7 +504,7 @@ def words(text: str) -> list[str]:
 
 
 def _split(text: str, count: int) -> list[str]:
-    """So many words of a line, of which the last is the rest of it as it is."""
+    """``count`` words of a line, of which the last is the rest of it as it is."""
     found: list[str] = []
     while len(found) < count - 1:
         word = _ITEM.match(text)
@@ -571,6 +574,8 @@ def dumps(value: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _Raw:
+    """Text that ``dumps`` writes as it is."""
+
     text: bytes
 
 
@@ -648,11 +653,13 @@ def _integer(text: bytes) -> int:
 
 
 def loads(data: Data | str) -> list[Any] | Dotted:
-    """The list that an S-expression is."""
+    """The list that an S-expression is; a ``ValueError`` says what is none."""
     data = data.encode(errors="surrogateescape") if isinstance(data, str) else bytes(data)
     at = 0
+    # For each list that is open, and around them all: its items, how many stand before its dot, and the marks that
+    # wait for an item.
     stack: list[list[Any]] = [[]]
-    dotted = [False]
+    dots: list[int | None] = [None]
     marks: list[list[str]] = [[]]
     while True:
         at = _skip(data, at)
@@ -662,38 +669,42 @@ def loads(data: Data | str) -> list[Any] | Dotted:
             if len(stack) > DEPTH_MAX:
                 raise ValueError("too many levels")
             stack.append([])
-            dotted.append(False)
+            dots.append(None)
             marks.append([])
             at += 1
             continue
         if data[at : at + 1] == b")":
             if len(stack) == 1:
                 raise ValueError(f"nothing is closed at byte {at}")
-            inner = stack.pop()
-            marks.pop()
-            has_dot = dotted.pop()
-            if has_dot and len(inner) < 2:
-                raise ValueError(f"a dot stands between two items: byte {at}")
-            item: Any = Dotted(tuple(inner[:-1]), inner[-1]) if has_dot else inner
+            inner, dot = stack.pop(), dots.pop()
+            if marks.pop():
+                raise ValueError(f"a mark stands before an item: byte {at}")
+            if dot is not None and len(inner) != dot + 1:
+                raise ValueError(f"a dot stands before the last item: byte {at}")
+            item: Any = inner if dot is None else Dotted(tuple(inner[:-1]), inner[-1])
             at += 1
         elif mark := _MARK.match(data, at):
             marks[-1].append(mark[0].decode())
             at = mark.end()
             continue
         else:
+            begin = at
             item, at = _read_atom(data, at)
             if item is _DOT:
-                dotted[-1] = True
+                if len(stack) == 1 or not stack[-1] or dots[-1] is not None or marks[-1]:
+                    raise ValueError(f"a dot stands between two items: byte {begin}")
+                dots[-1] = len(stack[-1])
                 continue
         while marks[-1]:
             item = Quoted(marks[-1].pop(), item)
         stack[-1].append(item)
-    if len(stack) != 1 or len(stack[0]) != 1:
+    if len(stack) != 1 or len(stack[0]) != 1 or marks[0]:
         raise ValueError("this is not one list")
     value: list[Any] | Dotted = stack[0][0]
     return value
 
 
+#: What a lone dot is read as.
 _DOT = object()
 
 

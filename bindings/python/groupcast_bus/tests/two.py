@@ -285,6 +285,26 @@ def main() -> None:
     # The time is that of one look at each byte.
     assert loads("(" + "#| #||# |#" * 100_000 + ")") == []
     assert loads(dumps([Symbol("\udcff"), "\udcff"])) == [Symbol("\udcff"), "\udcff"]
+    for text in (
+        "(a . b c)",
+        "(. a b)",
+        "(a . . b)",
+        "(a . )",
+        "(a) .",
+        ". (a)",
+        "(a ')",
+        "(a) '",
+        "(a ' . b)",
+        "(a",
+        "a)",
+        "",
+    ):
+        try:
+            read = loads(text)
+        except ValueError:
+            continue
+        raise AssertionError(f"{text!r} was read as {read!r}")
+    assert loads("('a . 'b)") == Dotted((Quoted("'", Symbol("a")),), Quoted("'", Symbol("b")))
     for wrong_item in (Quoted("x", 1), Quoted("#", 1), Dotted((), 1)):
         try:
             dumps([wrong_item])
