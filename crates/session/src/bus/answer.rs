@@ -12,29 +12,24 @@ use crate::frame::{BusClient, BusRequest, Disconnect, Reject, Request, Syntax};
 pub(super) enum Pending {
     /// The reply is known; those before it are not.
     Reply(Vec<u8>),
-    /// What is on or off from this place of the replies on. Commands after it wait for that.
+    /// What is on or off from this place in the replies on. Commands after it wait for that.
     Toggle(Toggle, bool),
-    /// What messages and deliveries are written in from there on; the same holds.
+    /// The syntax of messages and deliveries from this place on. Commands after it wait for that.
     Syntax(Syntax),
-    /// The trace has this name from there on, or there is none; and the column of the name. The
-    /// same holds.
+    /// The trace has this name from this place on, or there is none; `at` is the column of the
+    /// name. Commands after it wait for that.
     Trace { name: Option<String>, at: usize },
     /// The message of this number is to be accepted.
     Message(u64),
     /// The daemon has to answer the request of this token, whose tag and domain stand in these
     /// columns.
     Request { token: u64, at: (usize, usize) },
-    /// The same, and if it says `ok` the client is called so. Commands after it wait for that.
+    /// The same for a name, which the client has if the answer is `ok`. Commands after it wait for
+    /// that.
     Identify { token: u64, id: String, at: usize },
     /// The daemon is asked for all clients when it has answered what came before, so that the list
     /// shows what this client did, and the client itself. Commands after it wait for that.
     Clients,
-}
-
-impl Pending {
-    pub(super) fn reply(line: Vec<u8>) -> Self {
-        Self::Reply(line)
-    }
 }
 
 impl Bus {
@@ -77,7 +72,7 @@ impl Bus {
                     continue;
                 }
             };
-            self.reply_with(&line);
+            self.say_reply(&line);
             match self.pending.pop_front() {
                 Some(Pending::Trace { name: None, .. }) => self.end_trace(),
                 Some(Pending::Identify { id, .. }) if line == b"ok\n" => self.settings.id = id,
@@ -103,13 +98,13 @@ impl Bus {
                     Refusal::new("other", 0, text).line()
                 }
             };
-            self.reply_with(&line);
+            self.say_reply(&line);
             self.answer();
         }
     }
 
     /// Says a reply.
-    fn reply_with(&mut self, line: &[u8]) {
+    fn say_reply(&mut self, line: &[u8]) {
         let at = self.out.len();
         self.out.extend_from_slice(line);
         self.note_got(Told::Reply, at);
@@ -123,16 +118,16 @@ impl Bus {
                     Ok(()) => b"ok\n".to_vec(),
                     Err((code, text)) => self.refusal(token, code, text).line(),
                 };
-                self.reply(token, line);
+                self.keep_reply(token, line);
             }
             ClientEvent::Who { token, ids } => {
                 let words = ids.iter().map(|id| quoted(id));
                 let line = std::iter::once("ok".to_owned()).chain(words);
                 let line: Vec<String> = line.collect();
-                self.reply(token, format!("{}\n", line.join(" ")).into_bytes());
+                self.keep_reply(token, format!("{}\n", line.join(" ")).into_bytes());
             }
             ClientEvent::BusClients { token, clients } => {
-                self.reply(token, list(&clients).into_bytes());
+                self.keep_reply(token, list(&clients).into_bytes());
             }
             ClientEvent::Rejected {
                 request,
@@ -152,7 +147,8 @@ impl Bus {
         }
     }
 
-    fn reply(&mut self, token: u64, line: Vec<u8>) {
+    /// Keeps the reply to the request of `token`, until those before it are given.
+    fn keep_reply(&mut self, token: u64, line: Vec<u8>) {
         if token == NAMING {
             self.named = true;
         } else {
@@ -160,6 +156,7 @@ impl Bus {
         }
     }
 
+    /// The refusal of the request of `token`, with the column of what it is about.
     fn refusal(&self, token: u64, code: Reject, text: String) -> Refusal {
         let found = self.pending.iter().find_map(|pending| match pending {
             Pending::Request { token: of, at } if *of == token => Some((*at, "domain")),
@@ -175,7 +172,7 @@ impl Bus {
     }
 }
 
-/// The word for a code; that of a name says what the name is for.
+/// The word for a code; for a bad name it is `name`, which says what the name is for.
 fn word(code: Reject, name: &'static str) -> &'static str {
     match code {
         Reject::Name => name,
@@ -207,6 +204,7 @@ pub(super) fn end_word(code: Disconnect) -> &'static str {
     }
 }
 
+/// The reply to `clients`.
 fn list(clients: &[BusClient]) -> String {
     let mut text = format!("ok {}\n", clients.len());
     for client in clients {

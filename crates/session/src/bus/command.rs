@@ -16,7 +16,7 @@ const TAG_MAX: usize = 255;
 /// A command but `msg`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Command {
-    /// With the columns of tag and domain, here and below.
+    /// With the columns of tag and domain, as `Reject` and `Ping`.
     Accept {
         request: BusRequest,
         at: (usize, usize),
@@ -68,7 +68,7 @@ pub(super) struct MessageHead {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Announcement {
     Nothing,
-    /// So many bytes, and an end of line.
+    /// This many bytes, and an end of line.
     Bytes(usize),
     /// The rest of a list that begins at this offset of the line.
     List(usize),
@@ -79,7 +79,7 @@ pub(super) enum Announcement {
 /// How the message of a `msg` is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Form {
-    /// So many bytes follow the line; `None` if more than can be counted.
+    /// This many bytes follow the line; `None` if more than can be counted.
     Length(Option<usize>),
     Quoted(Vec<u8>),
     /// A list begins at this offset of the line.
@@ -249,8 +249,10 @@ fn asks_for_ring(words: &mut Words<'_>) -> Result<bool, Refusal> {
     }
 }
 
+/// A tag, a domain, and the columns of the two.
 type TagAndDomain = (String, String, (usize, usize));
 
+/// The next two words as a tag or pattern and a domain, or all `below` one, if it may be that.
 fn tag_and_domain(words: &mut Words<'_>, below: bool) -> Result<TagAndDomain, Refusal> {
     let tag = tag(words)?;
     let domain = words.need("the domain")?;
@@ -277,7 +279,7 @@ fn tag(words: &mut Words<'_>) -> Result<Word, Refusal> {
     Ok(tag)
 }
 
-/// That `word` is a domain, or all `below` one, if it may be that.
+/// Checks that `word` is a domain, or all `below` one, if it may be that.
 fn check_domain(word: &Word, below: bool, code: &'static str) -> Result<(), Refusal> {
     let refuse = |text: String| Err(Refusal::new(code, word.column, text));
     let name = match word.text.strip_prefix("*.") {
@@ -371,6 +373,9 @@ fn announced(line: &[u8], mut words: Words<'_>) -> Announcement {
     }
 }
 
+/// The most words of `[from=ID] [SYNTAX] LENGTH`.
+const LENGTH_WORDS: usize = 3;
+
 /// The syntax, if one is named, and the length, unless it is too large to be counted.
 pub(super) type Announced = (Option<Syntax>, Option<usize>);
 
@@ -380,7 +385,7 @@ pub(super) fn length(words: &Words<'_>) -> Result<Option<Announced>, Refusal> {
     let mut syntax = None;
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     // What is no word is no length: it may be a message.
-    for _ in 0..3 {
+    for _ in 0..LENGTH_WORDS {
         if words.skip(b"from=") {
             let Ok(_) = words.list("the sender") else {
                 return Ok(None);

@@ -37,7 +37,8 @@ pub(super) fn write(out: &mut Vec<u8>, message: &Message, settings: &Settings) {
     out.push(b'\n');
 }
 
-/// The payload for a client that writes `own`, and what it is marked as if it is something else.
+/// The payload for a client whose own syntax is `own`, and the syntax that it is marked with, if
+/// that is another one.
 fn converted(message: &Message, own: Syntax) -> (Option<Syntax>, Cow<'_, [u8]>) {
     let payload = Cow::Borrowed(&message.payload[..]);
     if message.syntax == own {

@@ -29,16 +29,20 @@ impl Item {
 /// A message's bytes.
 #[derive(Clone, Debug)]
 pub(super) enum Body {
-    /// Their range in the text, and whether they are a list that was found by its parentheses.
-    There(Range<usize>, bool),
+    /// They stand in the text.
+    InText {
+        place: Range<usize>,
+        /// Whether they are a list that was found by its parentheses.
+        is_list: bool,
+    },
     /// The bytes that a quoted string stands for.
-    Meant(Vec<u8>),
+    Unquoted(Vec<u8>),
 }
 
 impl Body {
     /// Whether the message was written as a list.
     pub(super) fn is_list(&self) -> bool {
-        matches!(self, Self::There(_, true))
+        matches!(self, Self::InText { is_list: true, .. })
     }
 }
 
@@ -91,11 +95,11 @@ pub(super) struct Input {
     text: Vec<u8>,
     start: usize,
     state: State,
-    /// The length of the item that was given out.
+    /// The length of the item that was given out, with the ends of its lines.
     item: usize,
     /// How many items were carried out.
     items: u64,
-    /// The message that was given back.
+    /// The message that was given back: there was no credit for it.
     waiting: Option<(MessageHead, Body)>,
     message_max: u64,
     ended: bool,
@@ -109,11 +113,39 @@ type Head = Result<MessageHead, Refusal>;
 enum State {
     /// A part of its line; this much was searched for the line's end.
     Line(usize),
-    /// The line of a message: its head, and the offset and number of the message's bytes.
-    Bytes(Head, usize, usize),
-    /// A list that begins at the first offset, is known up to the second, and ends at the third, if
-    /// that has come.
-    List(Head, Balance, usize, usize, Option<usize>),
+    /// The line of a message, whose bytes follow.
+    Bytes {
+        head: Head,
+        /// The offset of the message's bytes.
+        at: usize,
+        /// How many they are.
+        len: usize,
+    },
+    /// The line of a message that is a list.
+    List { head: Head, list: OpenList },
+}
+
+/// A list whose end, or the end of whose last line, has not come.
+#[derive(Debug)]
+struct OpenList {
+    /// The offset of its first parenthesis.
+    at: usize,
+    balance: Balance,
+    /// The offset up to which the parentheses are counted.
+    known: usize,
+    /// The offset behind its last parenthesis, if that has come.
+    end: Option<usize>,
+}
+
+impl OpenList {
+    fn begin(at: usize) -> Self {
+        Self {
+            at,
+            balance: Balance::new(),
+            known: at,
+            end: None,
+        }
+    }
 }
 
 impl Default for State {
@@ -167,12 +199,7 @@ impl Input {
         self.ended && self.text.len() == self.start && self.waiting.is_none()
     }
 
-    /// Whether there may be a complete item that was not given out.
-    pub(super) fn has_item(&self) -> bool {
-        self.waiting.is_some()
-    }
-
-    /// Whether the next item is a message that was given back.
+    /// Whether the next item is a message that was given back: it waits for credit.
     pub(super) fn waits_for_credit(&self) -> bool {
         self.waiting.is_some()
     }
@@ -190,10 +217,8 @@ impl Input {
                     None if matches!(self.state, State::Line(_)) => return self.nothing(),
                     None => {}
                 },
-                State::Bytes(head, at, len) => return self.bytes(head, at, len),
-                State::List(head, balance, at, known, end) => {
-                    return self.list(head, balance, at, known, end);
-                }
+                State::Bytes { head, at, len } => return self.bytes(head, at, len),
+                State::List { head, list } => return self.list(head, list),
             }
         }
     }
@@ -223,14 +248,15 @@ impl Input {
     /// The bytes of a message that was given out.
     pub(super) fn payload<'a>(&'a self, body: &'a Body) -> &'a [u8] {
         match body {
-            Body::There(place, _) => &self.rest()[place.clone()],
-            Body::Meant(bytes) => bytes,
+            Body::InText { place, .. } => &self.rest()[place.clone()],
+            Body::Unquoted(bytes) => bytes,
         }
     }
 
-    /// The column, in the line in which it stands, of the byte at `at` of a message.
+    /// The column, in the line in which it stands and from 1, of the byte at `at` of a message; 0
+    /// in a quoted string, whose bytes have no columns of their own.
     pub(super) fn column(&self, body: &Body, at: usize) -> usize {
-        let Body::There(place, _) = body else {
+        let Body::InText { place, .. } = body else {
             return 0;
         };
         let at = (place.start + at).min(self.rest().len());
@@ -243,6 +269,7 @@ impl Input {
         &self.text[self.start..]
     }
 
+    /// No item has come whole: none will inside a message if the text has ended.
     fn nothing(&self) -> Result<Option<Item>, Fault> {
         match self.ended && !matches!(self.state, State::Line(_)) {
             true => Err(Fault::EndInMessage),
@@ -281,14 +308,24 @@ impl Input {
                 Err(refusal) => return Ok(self.give(len, Item::Refused(refusal))),
             };
             let body = match form {
-                Form::Quoted(bytes) => Body::Meant(bytes),
-                Form::Rest(at) => Body::There(at..line_len, false),
+                Form::Quoted(bytes) => Body::Unquoted(bytes),
+                Form::Rest(at) => Body::InText {
+                    place: at..line_len,
+                    is_list: false,
+                },
                 Form::List(at) => {
-                    self.state = State::List(Ok(head), Balance::new(), at, at, None);
+                    self.state = State::List {
+                        head: Ok(head),
+                        list: OpenList::begin(at),
+                    };
                     return Ok(None);
                 }
                 Form::Length(Some(length)) if length as u64 <= self.message_max => {
-                    self.state = State::Bytes(Ok(head), len + 1, length);
+                    self.state = State::Bytes {
+                        head: Ok(head),
+                        at: len + 1,
+                        len: length,
+                    };
                     return Ok(None);
                 }
                 Form::Length(_) => return Err(Fault::LengthTooLong(self.message_max)),
@@ -306,11 +343,16 @@ impl Input {
     ) -> Result<Option<Item>, Fault> {
         self.state = match announcement {
             Announcement::Nothing => return Ok(self.give(len, Item::Refused(refusal))),
-            Announcement::Bytes(length) if length as u64 <= self.message_max => {
-                State::Bytes(Err(refusal), len + 1, length)
-            }
+            Announcement::Bytes(length) if length as u64 <= self.message_max => State::Bytes {
+                head: Err(refusal),
+                at: len + 1,
+                len: length,
+            },
             Announcement::Bytes(_) => return Err(Fault::LengthTooLong(self.message_max)),
-            Announcement::List(at) => State::List(Err(refusal), Balance::new(), at, at, None),
+            Announcement::List(at) => State::List {
+                head: Err(refusal),
+                list: OpenList::begin(at),
+            },
             Announcement::Unknown => return Err(Fault::LengthUnknown),
         };
         Ok(None)
@@ -322,42 +364,44 @@ impl Input {
         Some(item)
     }
 
+    /// The message of `len` bytes from `at` on, once they and the end of their line have come.
     fn bytes(&mut self, head: Head, at: usize, len: usize) -> Result<Option<Item>, Fault> {
         let end = match self.rest().get(at + len..).unwrap_or_default() {
             [b'\n', ..] => at + len,
             [b'\r', b'\n', ..] => at + len + 1,
             [] | [b'\r'] => {
-                self.state = State::Bytes(head, at, len);
+                self.state = State::Bytes { head, at, len };
                 return self.nothing();
             }
             _ => return Err(Fault::NoLineEnd),
         };
-        let body = Body::There(at..at + len, false);
+        let body = Body::InText {
+            place: at..at + len,
+            is_list: false,
+        };
         Ok(self.give(end, Item::of(head, body)))
     }
 
-    fn list(
-        &mut self,
-        head: Head,
-        mut balance: Balance,
-        at: usize,
-        known: usize,
-        end: Option<usize>,
-    ) -> Result<Option<Item>, Fault> {
+    /// The message that is `list`, once that and the end of its last line have come.
+    fn list(&mut self, head: Head, mut list: OpenList) -> Result<Option<Item>, Fault> {
         let rest = &self.text[self.start..];
-        let end = end.or_else(|| balance.feed(&rest[known..]).map(|len| known + len));
-        let Some(end) = end else {
-            if rest.len() - at > Limits::default().bytes {
+        if list.end.is_none() {
+            let len = list.balance.feed(&rest[list.known..]);
+            list.end = len.map(|len| list.known + len);
+        }
+        let Some(end) = list.end else {
+            if rest.len() - list.at > Limits::default().bytes {
                 return Err(Fault::ListTooLong);
             }
-            self.state = State::List(head, balance, at, rest.len(), None);
+            list.known = rest.len();
+            self.state = State::List { head, list };
             return self.nothing();
         };
         let Some(line) = rest[end..].iter().position(|byte| *byte == b'\n') else {
             if rest.len() - end > LINE_MAX {
                 return Err(Fault::LineTooLong);
             }
-            self.state = State::List(head, balance, at, known, Some(end));
+            self.state = State::List { head, list };
             return self.nothing();
         };
         let after = &rest[end..end + line];
@@ -365,11 +409,14 @@ impl Input {
             .iter()
             .take_while(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
             .count();
-        let body = Body::There(at..end, true);
+        let body = Body::InText {
+            place: list.at..end,
+            is_list: true,
+        };
         let item = match after.get(blanks) {
             None | Some(b';') => Item::of(head, body),
             Some(_) => {
-                let column = self.column(&body, end + blanks - at);
+                let column = self.column(&body, end + blanks - list.at);
                 let text = "nothing but blanks and a comment follows the end of the list";
                 Item::Refused(Refusal::new("list", column, text))
             }

@@ -67,7 +67,9 @@ pub struct Bus {
     replies: BTreeMap<u64, Vec<u8>>,
     /// Messages that were rejected, by number, with the reply.
     rejected: BTreeMap<u64, Vec<u8>>,
+    /// All messages up to this number are accepted, but for those that were rejected.
     accepted: u64,
+    /// The token of the last request.
     token: u64,
     /// Whether the daemon has answered that it is on the bus.
     named: bool,
@@ -129,11 +131,11 @@ impl Bus {
         self.phase == Phase::Open
             && !self.input.is_ended()
             && !self.is_stalled()
-            && !self.input.has_item()
+            && !self.input.waits_for_credit()
     }
 
-    /// What has come of the program's text, and is no frame that was taken. A message must come in
-    /// time only once more than [`LINE_MAX`] of it is there: people type slowly.
+    /// What waits here of the program's text, and of frames that it became. A message has to come
+    /// in time only once more than [`LINE_MAX`] bytes of it are here: people type slowly.
     pub fn input_ahead(&self) -> InputAhead {
         let left = self.input.left();
         let unfinished = self.wants_text() && left > LINE_MAX;
@@ -226,7 +228,7 @@ impl Bus {
         std::mem::take(&mut self.begins)
     }
 
-    /// What has to wait before more is done.
+    /// Whether something has to be done, or taken away, before the next command is carried out.
     fn is_stalled(&self) -> bool {
         // What changes deliveries does so between those of the messages before and after it.
         let changes = matches!(

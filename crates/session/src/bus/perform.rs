@@ -20,7 +20,7 @@ impl Bus {
             Item::Refused(refusal) => {
                 self.note_sent();
                 self.input.done();
-                self.pending.push_back(Pending::reply(refusal.line()));
+                self.pending.push_back(Pending::Reply(refusal.line()));
             }
             Item::Message(head, body) => {
                 if !self.connection.has_credit() {
@@ -31,7 +31,7 @@ impl Bus {
                 self.input.done();
                 self.pending.push_back(match reply {
                     Ok(number) => Pending::Message(number),
-                    Err(refusal) => Pending::reply(refusal.line()),
+                    Err(refusal) => Pending::Reply(refusal.line()),
                 });
             }
         }
@@ -83,23 +83,23 @@ impl Bus {
             Command::Toggle(toggle, on) => Pending::Toggle(toggle, on),
             Command::Service(service) => {
                 self.settings.service = service;
-                Pending::reply(b"ok\n".to_vec())
+                Pending::Reply(b"ok\n".to_vec())
             }
             Command::Syntax(syntax) => Pending::Syntax(syntax),
             Command::Trace { name, at } => Pending::Trace { name, at },
-            Command::Info => Pending::reply(self.info()),
-            Command::Help(about) => Pending::reply(help::reply(about)),
+            Command::Info => Pending::Reply(self.info()),
+            Command::Help(about) => Pending::Reply(help::reply(about)),
             Command::Quit => {
                 self.input.end();
                 self.input.clear();
-                Pending::reply(b"ok\n".to_vec())
+                Pending::Reply(b"ok\n".to_vec())
             }
         };
         self.pending.push_back(pending);
         self.answer();
     }
 
-    /// Asks the daemon; what then waits for its answer, by the request's token.
+    /// Asks the daemon; returns what `waiting` makes of the request's token, or the refusal.
     pub(super) fn ask(
         &mut self,
         request: BusRequest,
@@ -109,7 +109,7 @@ impl Bus {
         let token = self.token;
         match self.connection.ask_bus(token, request) {
             Ok(()) => waiting(token),
-            Err(error) => Pending::reply(Refusal::new("other", 0, error.to_string()).line()),
+            Err(error) => Pending::Reply(Refusal::new("other", 0, error.to_string()).line()),
         }
     }
 

@@ -51,7 +51,8 @@ impl Settings {
     }
 }
 
-/// What a message is written in, and whether that is true.
+/// The syntax of a message: the one that it names, or was chosen, which is checked; else the one
+/// that it looks like and is.
 pub(super) fn decide(
     settings: &mut Settings,
     head: &MessageHead,

@@ -237,6 +237,7 @@ fn seconds(span: Duration) -> String {
     format!("{}.{:06}", span.as_secs(), span.subsec_micros())
 }
 
+/// The time that [`seconds`] has written so.
 fn span(text: &str) -> Option<Duration> {
     let (seconds, micros) = text.split_once('.')?;
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

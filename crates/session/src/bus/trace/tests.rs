@@ -16,7 +16,7 @@ struct Memory(Rc<RefCell<Inner>>);
 struct Inner {
     text: Vec<u8>,
     begun: Vec<String>,
-    /// After so many bytes there is no room.
+    /// After this many bytes there is no room.
     room: Option<usize>,
     refusal: Option<TraceRefusal>,
 }
