@@ -28,6 +28,15 @@ use crate::manifest::{ContentId, Limits};
 /// The bytes of the hash behind each chunk.
 pub(crate) const HASH: u64 = 32;
 
+/// The kinds of announcements.
+mod kind {
+    pub(super) const FILES: u8 = 0;
+    pub(super) const PIPE: u8 = 1;
+    pub(super) const REQUEST: u8 = 2;
+    pub(super) const LIST: u8 = 3;
+    pub(super) const CONNECTION: u8 = 4;
+}
+
 /// The announcement of a transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct About {
@@ -69,6 +78,9 @@ pub(crate) enum Content {
 impl About {
     /// The only version so far.
     const VERSION: u8 = 1;
+    /// The longest host name or label, in bytes.
+    const TEXT_MAX: usize = 255;
+
     /// The identity of the content; a pipe has none.
     pub(crate) fn content_id(&self) -> Option<ContentId> {
         match self.content {
@@ -77,17 +89,14 @@ impl About {
         }
     }
 
-    /// The longest host name or label, in bytes.
-    const TEXT_MAX: usize = 255;
-
     /// Encodes it. Texts that are too long are cut off.
     pub(crate) fn encode(&self) -> Bytes {
         let mut bytes = Vec::new();
         let mut out = Writer::new(&mut bytes);
         let kind = match self.content {
-            Content::Files { .. } => 0,
-            Content::Pipe => 1,
-            Content::List { .. } => 3,
+            Content::Files { .. } => kind::FILES,
+            Content::Pipe => kind::PIPE,
+            Content::List { .. } => kind::LIST,
         };
         out.u8(Self::VERSION).u8(kind);
         for text in [&self.host, &self.label] {
@@ -136,9 +145,9 @@ impl About {
         let host = text(&mut reader, "host")?;
         let label = text(&mut reader, "label")?;
         let content = match kind {
-            0 => files(&mut reader, length, limits)?,
-            1 => Content::Pipe,
-            3 => list(&mut reader, length, limits)?,
+            kind::FILES => files(&mut reader, length, limits)?,
+            kind::PIPE => Content::Pipe,
+            kind::LIST => list(&mut reader, length, limits)?,
             other => return Err(reader.invalid("kind", other.into())),
         };
         reader.finish()?;
@@ -150,8 +159,8 @@ impl About {
     }
 }
 
-/// The announcement of something of which only the sender's name is said. Whoever is for another
-/// kind takes no notice of it.
+/// The announcement of something of which only the sender's name is said. Hosts that wait for
+/// another kind pass over it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct AboutHost<const KIND: u8> {
     /// The sender's name, for people.
@@ -159,10 +168,10 @@ pub(crate) struct AboutHost<const KIND: u8> {
 }
 
 /// The announcement of a request to a group.
-pub(crate) type AboutRequest = AboutHost<2>;
+pub(crate) type AboutRequest = AboutHost<{ kind::REQUEST }>;
 
 /// The announcement of a connection for messages.
-pub(crate) type AboutConnection = AboutHost<4>;
+pub(crate) type AboutConnection = AboutHost<{ kind::CONNECTION }>;
 
 impl<const KIND: u8> AboutHost<KIND> {
     /// Whether `bytes` announce this kind.
@@ -218,6 +227,7 @@ impl AboutRequest {
     }
 }
 
+/// Reads the rest of the announcement of files, whose stream has `length` bytes.
 fn files(
     reader: &mut Reader<'_>,
     length: Option<u64>,
@@ -234,6 +244,7 @@ fn files(
     })
 }
 
+/// Reads the rest of the announcement of a list, whose stream has `length` bytes.
 fn list(
     reader: &mut Reader<'_>,
     length: Option<u64>,
@@ -259,6 +270,8 @@ fn list(
     })
 }
 
+/// Reads what the announcements of files and of a list have in common: identity, layout, and number
+/// of entries.
 fn described(
     reader: &mut Reader<'_>,
     limits: &Limits,

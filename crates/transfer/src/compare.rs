@@ -204,7 +204,7 @@ impl Found {
         Some(copies)
     }
 
-    /// So many bytes of a file, from `place` on, if all of them are here.
+    /// `len` bytes of a file, from `place` on, if all of them are here.
     fn copy(&mut self, place: FilePlace, len: u64, target: &Root) -> Option<Vec<u8>> {
         let first = *self.firsts.get(&place.entry)?;
         let end = place.offset + len;

@@ -68,7 +68,7 @@ impl Files {
         self.layout
     }
 
-    /// The same in chunks of so many bytes.
+    /// The same in chunks of `chunk` bytes.
     #[cfg(test)]
     pub(crate) fn in_chunks(mut self, chunk: u32) -> Self {
         self.layout.chunk = chunk;

@@ -52,7 +52,7 @@ pub(crate) enum Job {
 pub(crate) enum Done {
     /// The thread is ready, and holds these ranges of the stream from an earlier transfer.
     Prepared(Vec<Range<u64>>),
-    /// So many bytes are done with.
+    /// This many bytes are done with.
     Consumed(u64),
     /// This chunk is written.
     Written(Vec<u8>),
@@ -114,8 +114,8 @@ pub(crate) struct Expected {
 }
 
 /// Threads of former transfers of the same content. The thread that has them does not end before
-/// them, whatever it does: so whoever waits for it has waited for all, and no two threads write to
-/// one folder.
+/// them, whatever it does: so waiting for it is waiting for all, and no two threads write to one
+/// folder.
 #[derive(Debug, Default)]
 pub(crate) struct Former(Vec<JoinHandle<()>>);
 
@@ -208,12 +208,12 @@ impl Disk {
         waker: Arc<Waker>,
     ) -> Result<Self, NotStarted> {
         let (jobs, given) = mpsc::channel();
-        let (tell, done) = mpsc::channel();
+        let (results, done) = mpsc::channel();
         let stop = Arc::new(AtomicBool::new(false));
         let waits_for_reader = matches!(target, Target::PipeToStdout);
         let worker = Worker {
             given,
-            tell: Teller { tell, waker },
+            teller: Teller { results, waker },
             command,
             stop: Arc::clone(&stop),
         };
@@ -280,22 +280,24 @@ impl Drop for Disk {
     }
 }
 
+/// Gives results to the network's thread, and wakes it.
 struct Teller {
-    tell: Sender<Done>,
+    results: Sender<Done>,
     waker: Arc<Waker>,
 }
 
 impl Teller {
     fn tell(&self, done: Done) {
         // If nobody listens any more, the transfer was given up.
-        let _ = self.tell.send(done);
+        let _ = self.results.send(done);
         let _ = self.waker.wake();
     }
 }
 
+/// What runs on a disk's thread.
 struct Worker {
     given: Receiver<Job>,
-    tell: Teller,
+    teller: Teller,
     command: Option<ArrivalCommand>,
     stop: Arc<AtomicBool>,
 }
@@ -328,7 +330,7 @@ impl Worker {
         };
         if let Err((fault, kept)) = result {
             let Fault { reason, of_sender } = fault;
-            self.tell.tell(Done::Failed {
+            self.teller.tell(Done::Failed {
                 reason,
                 kept,
                 of_sender,
@@ -336,29 +338,31 @@ impl Worker {
         }
     }
 
+    /// Receives files; those that are all in place already, or half in place, are not written
+    /// again.
     fn files(&self, mut expected: Expected) -> Result<(), Fault> {
         let mut files = expected.open()?;
         let placed = expected.placed;
         let is_finished = files.finish_publishing()?;
         if is_finished || placed.is_some_and(|placed| files.are_in_place(&placed)) {
-            self.tell.tell(Done::Prepared(files.everything()));
+            self.teller.tell(Done::Prepared(files.everything()));
             return Ok(self.leave_in_place(is_finished)?);
         }
         let held = files.resume(&self.stop)?;
-        self.tell.tell(Done::Prepared(held));
+        self.teller.tell(Done::Prepared(held));
         self.receive_files(files)
     }
 
     /// Receives a list of files, compares the target with it, and, if the list is hashed, goes on
     /// with the files.
     fn list(&self, mut expected: Expected, hashed: bool) -> Result<(), Fault> {
-        self.tell.tell(Done::Prepared(Vec::new()));
+        self.teller.tell(Done::Prepared(Vec::new()));
         let mut stream = Vec::new();
         loop {
             match self.given.recv() {
                 Ok(Job::Pipe(bytes)) => {
                     stream.extend_from_slice(&bytes);
-                    self.tell.tell(Done::Consumed(bytes.len() as u64));
+                    self.teller.tell(Done::Consumed(bytes.len() as u64));
                 }
                 Ok(Job::Compare) => break,
                 Ok(_) => {}
@@ -380,7 +384,7 @@ impl Worker {
             let target = spool.target();
             let mut target = target.map_err(|error| error.to_string())?;
             let is_here = !is_known && may_hold(&decoded, &mut target, &self.stop);
-            self.tell.tell(Done::Compared {
+            self.teller.tell(Done::Compared {
                 is_here,
                 held: None,
             });
@@ -397,7 +401,7 @@ impl Worker {
             false => files.compare(manifest, hashes, &self.stop)?,
         };
         drop(stream);
-        self.tell.tell(Done::Compared {
+        self.teller.tell(Done::Compared {
             is_here: true,
             held: Some(held),
         });
@@ -412,12 +416,12 @@ impl Worker {
     fn leave_in_place(&self, has_come: bool) -> Result<(), String> {
         while let Ok(job) = self.given.recv() {
             match job {
-                Job::Verify => self.tell.tell(Done::Verified),
+                Job::Verify => self.teller.tell(Done::Verified),
                 Job::Publish => {
                     if has_come {
                         self.arrived()?;
                     }
-                    self.tell.tell(Done::Published(None));
+                    self.teller.tell(Done::Published(None));
                 }
                 _ => {}
             }
@@ -425,28 +429,29 @@ impl Worker {
         Ok(())
     }
 
+    /// Does the jobs of files that come, until there are no more.
     fn receive_files(&self, mut files: ReceivedFiles) -> Result<(), Fault> {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Manifest(bytes) => {
                     // The manifest's own bytes counted as consumed when they came.
                     let written = files.begin(&bytes)?;
-                    self.tell.tell(Done::Consumed(written));
+                    self.teller.tell(Done::Consumed(written));
                 }
                 Job::Chunk(index, bytes) => {
                     if let Some(chunk) = files.write(index, bytes)? {
-                        self.tell.tell(Done::Written(chunk));
+                        self.teller.tell(Done::Written(chunk));
                     }
                 }
                 // A chunk with a wrong hash has ended this loop.
                 Job::Verify => {
                     files.verify()?;
-                    self.tell.tell(Done::Verified);
+                    self.teller.tell(Done::Verified);
                 }
                 Job::Publish => {
                     files.publish()?;
                     self.arrived()?;
-                    self.tell.tell(Done::Published(files.take_manifest()));
+                    self.teller.tell(Done::Published(files.take_manifest()));
                 }
                 Job::Discard => files.discard()?,
                 Job::Pipe(_) | Job::Compare => {}
@@ -474,7 +479,7 @@ impl Worker {
         match complete {
             Ok(true) => {
                 self.arrived()?;
-                self.tell.tell(Done::Published(None));
+                self.teller.tell(Done::Published(None));
             }
             // A pipe cannot be resumed, so an incomplete one is removed.
             Ok(false) | Err(_) => spool.discard_stream(temporary).map_err(failed)?,
@@ -489,7 +494,7 @@ impl Worker {
 
     fn pipe_to_stdout(&self) -> Result<(), String> {
         if self.pipe(&mut io::stdout())? {
-            self.tell.tell(Done::Published(None));
+            self.teller.tell(Done::Published(None));
         }
         Ok(())
     }
@@ -497,7 +502,7 @@ impl Worker {
     /// Writes the pipe's bytes to `out`; returns whether all of them came.
     fn pipe(&self, out: &mut dyn Write) -> Result<bool, String> {
         let failed = |error: io::Error| format!("cannot write the stream: {error}");
-        self.tell.tell(Done::Prepared(Vec::new()));
+        self.teller.tell(Done::Prepared(Vec::new()));
         let mut deframer = Deframer::new();
         while let Ok(job) = self.given.recv() {
             match job {
@@ -510,7 +515,7 @@ impl Worker {
                     });
                     written.and_then(|()| out.flush()).map_err(failed)?;
                     read.map_err(|error| error.to_string())?;
-                    self.tell.tell(Done::Consumed(bytes.len() as u64));
+                    self.teller.tell(Done::Consumed(bytes.len() as u64));
                 }
                 Job::Publish if deframer.is_complete() => return Ok(true),
                 Job::Publish => return Err("the stream has no end".into()),

@@ -1,4 +1,4 @@
-//! The stream of a pipe. A frame is a length (4 bytes), so many bytes, and a hash (32 bytes); a
+//! The stream of a pipe. A frame is a length (4 bytes), as many bytes, and a hash (32 bytes); a
 //! frame of length 0 ends the stream.
 //!
 //! Each hash is BLAKE3 of the hash before it (32 zeros at first) and the frame's bytes. So the last

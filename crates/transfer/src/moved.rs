@@ -22,7 +22,7 @@ use crate::beneath::Root;
 use crate::compare::{BLOCK, Stamp, stamp_of};
 use crate::manifest::{SPOOL, last_name};
 
-/// What of a target is looked at.
+/// How much of a target is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     /// Names in the target, at most.
@@ -43,7 +43,7 @@ impl Default for Bounds {
     }
 }
 
-/// Of which files the content is looked for.
+/// The files whose content is looked for.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     /// Digests of last names with sizes. That one stands for two files costs a look.
@@ -55,7 +55,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The content of the file at `path`, so long, is looked for.
+    /// The content of the file at `path`, which is `size` long, is looked for.
     pub(crate) fn insert(&mut self, path: &[u8], size: u64) {
         if size == 0 {
             return;
@@ -126,7 +126,7 @@ struct Candidate {
     size: u64,
 }
 
-/// Tells `each` path and size of every file below `target`, until it has told of so many names or
+/// Tells `each` path and size of every file below `target`, until it has seen `names_max` names or
 /// `each` says no. Links are not followed, nor is another file system entered.
 fn walk(
     target: &Root,
@@ -266,8 +266,8 @@ impl<'a> Missing<'a> {
         }
     }
 
-    /// Looks in files of `target` that may have some of the `wanted`, of which so many bytes are
-    /// missing; how many bytes it has read.
+    /// Looks in files of `target` that may have some of the `wanted`, of which `bytes` are missing;
+    /// returns how many bytes it has read.
     pub(crate) fn look(
         &mut self,
         wanted: &Wanted,

@@ -18,10 +18,10 @@
 //! sent again. A complete transfer leaves nothing.
 //!
 //! First the staging tree loses what it has of files that stay in DIR as they are, and is
-//! synchronised with the disk, then `publishing`, then the moves; only
-//! then is the transfer complete. So a folder with `publishing` in it holds everything that is not
-//! in place yet, and the next receiver moves the rest before it does anything else. A transfer
-//! without `publishing` has changed nothing in DIR.
+//! synchronised with the disk, then `publishing`, then the moves; only then is the transfer
+//! complete. So a folder with `publishing` in it holds everything that is not in place yet, and the
+//! next receiver moves the rest before it does anything else. A transfer without `publishing` has
+//! changed nothing in DIR.
 //!
 //! Other users may be able to write to the target. So the folder is this user's alone (0700,
 //! checked); it and everything in it are reached by descriptors; no link is followed; and files are
@@ -31,8 +31,10 @@ mod folder;
 mod home;
 mod room;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -224,7 +226,7 @@ impl Spool {
     fn has_folder(&self) -> bool {
         let there = rustix::fs::statat(
             self.target.descriptor(),
-            Path::new(".groupcast"),
+            own_name(),
             AtFlags::SYMLINK_NOFOLLOW,
         );
         let own = self.folder.own_stat();
@@ -304,7 +306,7 @@ impl Spool {
             };
             let is_half_in_place = matches!(folder.stat(folder::PUBLISHING), Ok(Some(_)));
             if !room.is_claimed(&name) && !is_half_in_place {
-                let journal = folder.stat(b"journal").ok().flatten();
+                let journal = folder.stat(folder::JOURNAL).ok().flatten();
                 let age = journal.map(|stat| (stat.st_mtime, stat.st_mtime_nsec));
                 folders.push((age, name));
             }
@@ -340,11 +342,15 @@ impl Drop for Spool {
     fn drop(&mut self) {
         // The folder stays if it is not empty: a transfer can be resumed. One that was made in its
         // place belongs to another spool.
-        let name = Path::new(".groupcast");
         if self.has_folder() {
-            let _ = rustix::fs::unlinkat(self.target.descriptor(), name, AtFlags::REMOVEDIR);
+            let _ = rustix::fs::unlinkat(self.target.descriptor(), own_name(), AtFlags::REMOVEDIR);
         }
     }
+}
+
+/// The name of a receiver's own folder, as a path.
+fn own_name() -> &'static Path {
+    Path::new(OsStr::from_bytes(SPOOL))
 }
 
 /// The folder in `target`, if it is this user's alone.

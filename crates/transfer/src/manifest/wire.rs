@@ -16,6 +16,11 @@ use groupcast_core::wire::{DecodeError, Reader, Writer};
 
 use super::{Entry, Kind, Limits, Manifest, ManifestError, Timestamp};
 
+/// The kinds of entries.
+const DIRECTORY: u8 = 0;
+const FILE: u8 = 1;
+const LINK: u8 = 2;
+
 /// The most bytes of paths for each encoded byte: what paths of 800 bytes on average need.
 const EXPANSION_MAX: usize = 32;
 
@@ -30,9 +35,9 @@ impl Manifest {
             let shared = shared_prefix(before, &entry.path);
             let rest = &entry.path[shared..];
             out.u8(match entry.kind {
-                Kind::Directory => 0,
-                Kind::File { .. } => 1,
-                Kind::Link { .. } => 2,
+                Kind::Directory => DIRECTORY,
+                Kind::File { .. } => FILE,
+                Kind::Link { .. } => LINK,
             });
             out.varint(shared as u64)
                 .varint(rest.len() as u64)
@@ -87,6 +92,7 @@ impl Manifest {
     }
 }
 
+/// How many bytes `a` and `b` have in common at their beginning.
 fn shared_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -106,12 +112,12 @@ fn decode_entry(reader: &mut Reader<'_>, before: &[u8]) -> Result<Entry, Manifes
         nanoseconds: reader.u32("nanoseconds")?,
     };
     let kind = match kind {
-        0 => Kind::Directory,
-        1 => Kind::File {
+        DIRECTORY => Kind::Directory,
+        FILE => Kind::File {
             size: reader.varint("size")?,
             fingerprint: reader.u64("fingerprint")?,
         },
-        2 => Kind::Link {
+        LINK => Kind::Link {
             target: bytes_of(reader, "target")?.to_vec(),
         },
         other => return Err(reader.invalid("kind", other.into()).into()),
@@ -124,7 +130,7 @@ fn decode_entry(reader: &mut Reader<'_>, before: &[u8]) -> Result<Entry, Manifes
     })
 }
 
-/// Reads a length, at most that of a path, and so many bytes.
+/// Reads a length, at most that of a path, and as many bytes.
 fn bytes_of<'a>(reader: &mut Reader<'a>, field: &'static str) -> Result<&'a [u8], DecodeError> {
     let len = reader.varint(field)?;
     match usize::try_from(len) {

@@ -17,7 +17,10 @@ use crate::publish::Publication;
 /// The mark that the staging tree is being put in place.
 pub(super) const PUBLISHING: &[u8] = b"publishing";
 
-const JOURNAL: &[u8] = b"journal";
+const MANIFEST: &[u8] = b"manifest";
+/// The staging tree.
+const TREE: &[u8] = b"tree";
+pub(super) const JOURNAL: &[u8] = b"journal";
 /// The journal that is begun anew, until it is in the place of the former one.
 const NEW_JOURNAL: &[u8] = b"journal.new";
 
@@ -40,7 +43,7 @@ impl TransferFolder {
     /// If it cannot be read: it may be there.
     pub(crate) fn manifest(&self, id: &ContentId, len: u32) -> io::Result<Option<Vec<u8>>> {
         let mut bytes = Vec::new();
-        let file = match self.open().and_then(|folder| folder.read(b"manifest")) {
+        let file = match self.open().and_then(|folder| folder.read(MANIFEST)) {
             Ok(file) => file,
             Err(error) if is_none_of_ours(&error) => return Ok(None),
             Err(error) => return Err(error),
@@ -54,16 +57,16 @@ impl TransferFolder {
         self.remove()?;
         self.spool.make_directory(&self.name)?;
         let mut folder = self.open()?;
-        folder.make_directory(b"tree")?;
-        folder.create_with(b"manifest", manifest)?;
+        folder.make_directory(TREE)?;
+        folder.create_with(MANIFEST, manifest)?;
         Ok(())
     }
 
     /// The staging tree.
     pub(crate) fn tree(&self) -> io::Result<Root> {
         let mut folder = self.open()?;
-        folder.make_directory(b"tree")?;
-        folder.directory(b"tree")
+        folder.make_directory(TREE)?;
+        folder.directory(TREE)
     }
 
     /// Reads the journal: the hashes of the written chunks. A torn last record is ignored.
@@ -164,7 +167,7 @@ impl TransferFolder {
         let finished = match self.own_manifest(&folder, limits)? {
             Listed::Files(manifest) => {
                 let amended = amended(&folder, &manifest).map_err(unreadable)?;
-                match folder.directory(b"tree") {
+                match folder.directory(TREE) {
                     Ok(tree) => put_in_place(&manifest, tree, &amended, target, durable)?,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     Err(error) => return Err(unreadable(error)),
@@ -181,7 +184,7 @@ impl TransferFolder {
     /// What the folder's list of files is.
     fn own_manifest(&self, folder: &Root, limits: &Limits) -> Result<Listed, String> {
         let unreadable = |error: io::Error| format!("cannot read the list of files: {error}");
-        let file = match folder.read(b"manifest") {
+        let file = match folder.read(MANIFEST) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Listed::Nothing),
             Err(error) => return Err(unreadable(error)),

@@ -144,7 +144,7 @@ pub(crate) struct Reserved<W> {
 }
 
 impl<W: Write> Reserved<W> {
-    /// How many bytes are reserved at once, if there are so many.
+    /// How many bytes are reserved at once, if there is room for them.
     const AHEAD: u64 = 16 << 20;
 
     pub(crate) fn new(out: W, claim: Claim) -> Self {
