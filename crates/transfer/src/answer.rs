@@ -16,7 +16,7 @@ use groupcast_protocols::bulk::{Acceptance, Failure, Notice, TransferId};
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
-use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
 
 /// A member that answers.
 #[derive(Clone, Debug)]
@@ -180,8 +180,6 @@ struct AnsweringMember<'scope, 'env> {
 }
 
 impl<'scope, 'env> AnsweringMember<'scope, 'env> {
-    /// How long a turn may wait: how late a stop request is seen.
-    const PATIENCE: Duration = Duration::from_millis(100);
     /// How many requests may wait for each that is worked on.
     const WAITING: usize = 4;
 
@@ -211,7 +209,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
         tell: &mut dyn FnMut(AnswerEvent<'_>),
     ) -> Result<(), TransferError> {
         while !stop.load(Ordering::Relaxed) {
-            self.host.turn(Self::PATIENCE)?;
+            self.host.turn(PATIENCE)?;
             while let Some(stranger) = self.host.poll_stranger() {
                 tell(AnswerEvent::Stranger(stranger));
             }

@@ -80,12 +80,6 @@ impl Assembler {
         self.held.sort_by_key(|range| range.start);
     }
 
-    fn is_held(&self, piece: &Range<u64>) -> bool {
-        let after = self.held.partition_point(|held| held.end < piece.end);
-        let held = self.held.get(after);
-        held.is_some_and(|held| held.start <= piece.start)
-    }
-
     /// Takes back the buffer of a piece that is done with.
     pub(crate) fn recycle(&mut self, bytes: Vec<u8>) {
         if self.spare.len() < Self::SPARE_MAX {
@@ -111,7 +105,7 @@ impl Assembler {
             let part;
             (part, bytes) = bytes.split_at(bytes.len().min(len - at));
             offset += part.len() as u64;
-            if self.is_held(&range) {
+            if is_held(&self.held, &range) {
                 consumed += part.len() as u64;
                 continue;
             }
@@ -130,6 +124,14 @@ impl Assembler {
         }
         consumed
     }
+}
+
+/// Whether one of the ranges `held`, which are in order and apart, has all of `range`. Costs a
+/// binary search.
+pub(crate) fn is_held(held: &[Range<u64>], range: &Range<u64>) -> bool {
+    let after = held.partition_point(|held| held.end < range.end);
+    let held = held.get(after);
+    held.is_some_and(|held| held.start <= range.start)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use groupcast_protocols::xgm::Subgroups;
 use crate::send::Audience;
 
 impl Audience {
-    /// Whom the protocol waits for, and what those are called that are named.
+    /// The receivers that the protocol waits for, and the names of those that are named.
     pub(crate) fn wanted(self) -> (Wanted, BTreeMap<NodeId, String>) {
         let unnamed = |wanted| (wanted, BTreeMap::new());
         match self {

@@ -2,17 +2,13 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use groupcast_core::Rng;
 use groupcast_net::{Clock, Endpoint, new_member, random_u64};
 use groupcast_protocols::channel::XGM;
 use groupcast_protocols::xgm::{Census, CensusHost, CensusRequest, Xgm, XgmConfig, XgmEvent};
 
-use crate::host::{TransferError, TransferLink, open_endpoint};
-
-/// How late a stop request is seen.
-const PATIENCE: Duration = Duration::from_millis(100);
+use crate::host::{PATIENCE, TransferError, TransferLink, open_endpoint};
 
 /// The result of a census, with addresses.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -73,7 +69,7 @@ pub fn census(
             };
             let left = until - endpoint.now();
             if awaited.len() < asked && !left.is_zero() {
-                // Who has come since it began may have missed its polls.
+                // Hosts that have come since it began may have missed its polls.
                 asked = awaited.len();
                 let timeout = left;
                 ask(&mut endpoint, CensusRequest { timeout, ..request })?;

@@ -2,8 +2,8 @@
 //! it began or have joined it, and for each message the sender's knowledge that all have it, a
 //! round trip later.
 //!
-//! A request ([`request`](fn@crate::request)) opens a transfer of its own each time; who has
-//! something to say again and again opens a connection once.
+//! A request ([`request`](fn@crate::request)) opens a transfer of its own each time; a program that
+//! has something to say again and again opens a connection once.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,20 +21,17 @@ use groupcast_protocols::bulk::{
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutConnection;
-use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
 use crate::request::Requesting;
 use crate::send::Audience;
-
-/// How long a turn may wait: how late a stop request is seen.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A connection to be opened.
 #[derive(Clone, Debug)]
 pub struct Connecting {
     /// Which receivers it begins with.
     pub audience: Audience,
-    /// Whether who comes later is refused, or joins from the next message on. Joining needs the
-    /// policy `xtp`.
+    /// Whether receivers that come later are refused, or join from the next message on. Joining
+    /// needs the policy `xtp`.
     pub opening: Opening,
     /// Only receivers in one of these subgroups take part. Of all 64: everybody.
     pub subgroups: Subgroups,
@@ -550,6 +547,7 @@ impl Listener {
     }
 }
 
+/// Why a connection broke off, for the receiver's user.
 fn broken_by(failure: &Failure) -> String {
     match failure {
         Failure::Cancelled(reason) => {

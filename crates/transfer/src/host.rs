@@ -1,6 +1,6 @@
 //! A bulk endpoint on real sockets, which sender and receiver share.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd as _, RawFd};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use groupcast_core::node::AdmissionConfig;
+use groupcast_core::text::printable;
 use groupcast_core::{Incarnation, MemberId, NodeId, Protocol, Rng, Time};
 use groupcast_net::{
     Clock, Endpoint, EndpointConfig, Key, KeyError, Moved, NetError, Purpose, Readiness, Sealing,
@@ -168,8 +169,8 @@ impl TransferError {
 /// group is not known.
 const COUNT_WITHIN: Duration = Duration::from_secs(2);
 
-/// How late a stop request is seen while the group is counted.
-const COUNT_PATIENCE: Duration = Duration::from_millis(100);
+/// How long a turn waits at most: how late a stop request is seen.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// The key of a receiver's only member in group management.
 const MEMBER: MemberKey = MemberKey(1);
@@ -372,7 +373,7 @@ impl BulkHost {
         };
         self.xgm().census(now, request)?;
         while self.xgm().is_asking() && !stop.load(Ordering::Relaxed) {
-            self.turn(COUNT_PATIENCE)?;
+            self.turn(PATIENCE)?;
             while self.poll_event().is_some() {}
         }
         let now = self.now();
@@ -435,6 +436,24 @@ impl BulkHost {
     pub(crate) fn address(&self, member: MemberId) -> Option<std::net::SocketAddr> {
         let mut peers = self.endpoint.node().peers();
         peers.find(|(peer, _)| *peer == member).map(|(_, at)| at)
+    }
+
+    /// A name for `member`, which calls itself `said`: its address follows if another one has that
+    /// name in `names`, or it has none.
+    pub(crate) fn unique_name(
+        &self,
+        names: &BTreeMap<MemberId, String>,
+        member: MemberId,
+        said: &[u8],
+    ) -> String {
+        let name = printable(said);
+        let is_taken = names.values().any(|other| *other == name);
+        if !name.is_empty() && !is_taken {
+            return name;
+        }
+        let address = self.address(member);
+        let address = address.map_or_else(|| member.to_string(), |at| at.to_string());
+        format!("{name}@{address}")
     }
 
     /// The hosts without multicast that have never answered.
@@ -528,6 +547,7 @@ fn hint(kind: &str) -> Option<&'static str> {
 /// as its transfers.
 fn xgm_config(bulk: &BulkConfig) -> XgmConfig {
     XgmConfig {
+        // A monitor finds out after two and a half intervals.
         watch_interval: bulk.vanish_after * 2 / 5,
         ..XgmConfig::default()
     }

@@ -121,8 +121,8 @@ impl Protocol for Instance {
         }
     }
 
-    /// A monitor asks each whom it does not hear, and relays are told one by one: while no transfer
-    /// needs the group, nothing does.
+    /// A monitor asks each host that it does not hear, and relays are told one by one: while no
+    /// transfer needs the group, nothing does.
     fn listens(&self) -> bool {
         match self {
             Self::Bulk(bulk) => bulk.listens(),

@@ -21,7 +21,7 @@ use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, Content};
 use crate::content::Files;
-use crate::host::{BulkHost, TransferError};
+use crate::host::{BulkHost, PATIENCE, TransferError};
 use crate::pace::Pace;
 use crate::send::{SendEvent, tell_trouble};
 
@@ -40,9 +40,6 @@ pub(crate) enum Answers {
         came: usize,
     },
 }
-
-/// How long a turn may wait: how late a stop request is seen.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Asks the `wanted` receivers, in these subgroups, what they hold of `files`, and has them
 /// compare.

@@ -31,9 +31,9 @@ use self::placed::Placed;
 use crate::about::{About, AboutConnection, AboutRequest, Content, Layout};
 use crate::arrival::{ArrivalCommand, OnArrival};
 use crate::disk::{Disk, Done, Expected, Former, NotStarted, Target};
-use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
 use crate::incoming::{Incoming, State};
-use crate::manifest::{ContentId, Limits};
+use crate::manifest::{ContentId, Limits, SPOOL};
 use crate::spool::Home;
 
 /// Where transfers go.
@@ -119,8 +119,6 @@ struct Service {
 }
 
 impl Service {
-    /// How long a turn may wait: how late a stop request is seen.
-    const PATIENCE: Duration = Duration::from_millis(100);
     /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
     /// How long after a transfer is complete a receiver that is stopped still answers its sender,
@@ -170,7 +168,7 @@ impl Service {
             if self.is_over() {
                 break;
             }
-            self.turn(Self::PATIENCE, tell)?;
+            self.turn(PATIENCE, tell)?;
         }
         // The next turn sends the last datagrams to the senders.
         self.host.turn(Duration::ZERO)?;
@@ -642,6 +640,7 @@ impl Service {
 /// The name of a pipe's file: the last part of its label.
 fn pipe_name(label: &str) -> Option<String> {
     let name = label.rsplit('/').next().unwrap_or_default();
-    let is_plain = !matches!(name, "" | "." | ".." | ".groupcast") && !name.contains('\0');
+    let is_taken = matches!(name, "" | "." | "..") || name.as_bytes() == SPOOL;
+    let is_plain = !is_taken && !name.contains('\0');
     (is_plain && name.len() <= crate::Manifest::NAME_MAX).then(|| name.to_owned())
 }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 
 use crate::about::{HASH, Layout, Piece};
+use crate::assemble::is_held;
 use crate::compare::Found;
 use crate::content::content_id;
 use crate::in_place::InPlace;
@@ -141,11 +142,7 @@ impl ReceivedFiles {
                 break;
             }
             let range = self.layout.range(Piece::Chunk(index));
-            let after = resumed.partition_point(|held| held.end < range.end);
-            if resumed
-                .get(after)
-                .is_some_and(|held| held.start <= range.start)
-            {
+            if is_held(&resumed, &range) {
                 continue;
             }
             let Some(copies) = found.chunk(&self.layout.content_of(index), &target) else {

@@ -16,7 +16,7 @@ use groupcast_protocols::relay::{Carries, Relay, RelayConfig, RelayEvent as Pass
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, AboutConnection, AboutRequest, Content};
-use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
 use crate::manifest::Limits;
 use crate::receive::Described;
 
@@ -32,7 +32,8 @@ pub struct Relaying {
 
 impl Relaying {
     /// The settings of the side that sends: one pass, in which all wait for the slowest receiver,
-    /// and which begins when the relay says so.
+    /// and which begins when the relay says so: `register_within` is a day, that is, never over
+    /// before that.
     pub fn below(bulk: BulkConfig) -> BulkConfig {
         BulkConfig {
             slow: SlowPolicy::Wait,
@@ -175,7 +176,7 @@ pub fn relay(
     };
     tell(RelayEvent::Listening);
     while !stop.load(Ordering::Relaxed) {
-        service.turn(Service::PATIENCE)?;
+        service.turn(PATIENCE)?;
         service.take(tell);
         service.tell_trouble(tell);
     }
@@ -194,8 +195,6 @@ struct Service {
 }
 
 impl Service {
-    /// How long a turn may wait: how late a stop request is seen.
-    const PATIENCE: Duration = Duration::from_millis(100);
     /// How many turns the last words to both sides need.
     const LAST_TURNS: usize = 3;
 

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
@@ -16,7 +15,7 @@ use groupcast_protocols::bulk::{
 use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
-use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
 use crate::send::Audience;
 
 /// A request to be made.
@@ -36,7 +35,7 @@ pub struct Requesting {
     pub deliver_to: Option<u64>,
     /// The longest time from now until the last reply. A reply that is not whole by then is lost.
     pub timeout: Duration,
-    /// The most bytes of a reply. So many may be kept for each member that is replying.
+    /// The most bytes of a reply. As many may be kept for each member that is replying.
     pub reply_max: usize,
     /// The network, and the settings: see [`settings`](Self::settings).
     pub link: TransferLink,
@@ -203,7 +202,7 @@ pub fn request(
         }
         requester.supply(now);
         let left = requester.until - now;
-        requester.host.turn(left.min(Requester::PATIENCE))?;
+        requester.host.turn(left.min(PATIENCE))?;
         while let Some(stranger) = requester.host.poll_stranger() {
             tell(RequestEvent::Stranger(stranger));
         }
@@ -232,9 +231,6 @@ struct Requester {
 }
 
 impl Requester {
-    /// How long a turn may wait: how late a stop request is seen.
-    const PATIENCE: Duration = Duration::from_millis(100);
-
     fn begin(mut host: BulkHost, requesting: Requesting) -> Result<Self, TransferError> {
         let (receivers, required) = requesting.audience.wanted();
         let about = AboutRequest {
@@ -298,7 +294,7 @@ impl Requester {
             match notice {
                 Notice::Registered { receiver, name, .. } => {
                     let address = self.host.address(receiver);
-                    let name = self.unique_name(receiver, &name);
+                    let name = self.host.unique_name(&self.names, receiver, &name);
                     let member = &name;
                     tell(RequestEvent::Registered { member, address });
                     self.names.insert(receiver, name);
@@ -418,20 +414,8 @@ impl Requester {
         let known = known.or_else(|| self.required.get(&member.node)).cloned();
         known.unwrap_or_else(|| match name {
             [] => member.to_string(),
-            name => self.unique_name(member, name),
+            name => self.host.unique_name(&self.names, member, name),
         })
-    }
-
-    /// A unique name for a member that calls itself `name`.
-    fn unique_name(&self, member: MemberId, name: &[u8]) -> String {
-        let name = printable(name);
-        let is_taken = self.names.values().any(|other| *other == name);
-        if !name.is_empty() && !is_taken {
-            return name;
-        }
-        let address = self.host.address(member);
-        let address = address.map_or_else(|| member.to_string(), |at| at.to_string());
-        format!("{name}@{address}")
     }
 
     fn report(self) -> RequestReport {

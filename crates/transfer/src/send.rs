@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 use groupcast_net::Stranger;
 use groupcast_protocols::bulk::{
@@ -20,12 +19,10 @@ use groupcast_protocols::bulk::{
 use groupcast_protocols::xgm::Subgroups;
 
 use self::below::all_by_name;
-use self::settled::{
-    Settled, absent, are_too_few, named, nobody, tell_settled, those_present, unanswered,
-};
+use self::settled::{AfterList, Settled, named, nobody, tell_settled, unanswered};
 use crate::about::{About, Content};
 use crate::content::Files;
-use crate::host::{BulkHost, TransferError, TransferLink};
+use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
 use crate::list::{self, Answers};
 use crate::manifest::Scan;
 use crate::pace::{Pace, Rates};
@@ -45,7 +42,7 @@ pub enum Cargo {
 pub enum Audience {
     /// All receivers that register in time.
     Anybody,
-    /// So many receivers.
+    /// This many receivers.
     Count(usize),
     /// These receivers, by name; others may come.
     Required(Vec<String>),
@@ -234,7 +231,7 @@ pub fn send(
         sender.begin_if_it_is_time();
         sender.pace.follow(&mut sender.host, sender.id, tell)?;
         sender.show_progress(tell);
-        sender.host.turn(Sender::PATIENCE)?;
+        sender.host.turn(PATIENCE)?;
         tell_trouble(&mut sender.host, tell);
     }
 }
@@ -263,6 +260,30 @@ enum Begun {
     Nobody(SendReport),
 }
 
+/// What a host has sent so far.
+#[derive(Clone, Copy)]
+struct Traffic {
+    /// Packets, repeated ones included.
+    packets: u64,
+    /// Packets that were sent again.
+    repeated: u64,
+    /// Datagrams that were sent as copies.
+    copies: u64,
+}
+
+impl Traffic {
+    fn of(host: &mut BulkHost) -> Self {
+        let counters = host.bulk().counters();
+        let (packets, repeated) = (counters.packets_sent, counters.packets_repeated);
+        Self {
+            packets,
+            repeated,
+            copies: host.copies_sent(),
+        }
+    }
+}
+
+/// A transfer under way.
 struct Sender {
     host: BulkHost,
     id: TransferId,
@@ -275,8 +296,8 @@ struct Sender {
     /// Receivers that have said what they have, where one that is required has not.
     has_answered: BTreeSet<NodeId>,
     begun: Option<Instant>,
-    /// How many packets the lists before it took: sent, and sent again; and how many copies.
-    of_list: (u64, u64, u64),
+    /// What the host had sent before: for the lists.
+    of_lists: Traffic,
     shown: Time,
     /// The length of the stream, if it is known, and how many bytes were read and sent.
     length: Option<u64>,
@@ -292,8 +313,6 @@ struct Sender {
 }
 
 impl Sender {
-    /// How long a turn may wait: how late a stop request is seen.
-    const PATIENCE: Duration = Duration::from_millis(100);
     /// How often progress is reported.
     const SHOW: Duration = Duration::from_millis(100);
     /// How long receivers may take to register for a transfer that will be ended, because one that
@@ -309,7 +328,8 @@ impl Sender {
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) -> Result<Begun, TransferError> {
         let mut pace = Pace::new(sending.rates);
-        let (mut receivers, required) = sending.audience.wanted();
+        let (receivers, required) = sending.audience.wanted();
+        let mut after = AfterList::none(receivers);
         let mut about = About {
             host: sending.link.name.clone(),
             label: sending.label,
@@ -317,9 +337,6 @@ impl Sender {
         };
         let thread = TransferError::system("start a thread");
         let mut length = None;
-        let mut settled = Vec::new();
-        let mut is_short = false;
-        let mut has_answered = BTreeSet::new();
         let source = match sending.cargo {
             Cargo::Files(scan) => {
                 let entries = scan.manifest.entries().len();
@@ -328,8 +345,8 @@ impl Sender {
                 length = Some(files.layout().len());
                 let bytes = Some(files.layout().content);
                 tell(SendEvent::Announced { bytes, entries });
-                if sending.compare && !matches!(receivers, Wanted::Between { .. }) {
-                    let wanted = (receivers.clone(), sending.subgroups);
+                if sending.compare && !matches!(after.receivers, Wanted::Between { .. }) {
+                    let wanted = (after.receivers.clone(), sending.subgroups);
                     let asked =
                         list::ask(&mut host, &about, &mut files, wanted, &mut pace, stop, tell)?;
                     let (answers, came) = match asked {
@@ -341,21 +358,9 @@ impl Sender {
                         named.extend(unanswered(&host));
                         return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
                     };
-                    // With these options all required receivers are told if one does not come: it
-                    // ends for them, too. That one has had its time.
-                    if sending.together || sending.strict {
-                        is_short =
-                            !absent(&named).is_empty() || are_too_few(&receivers, came, &named);
-                        // Unless one is missing, nobody is ended here for want of another.
-                        let here = named.iter().filter(|(.., outcome)| {
-                            is_short && !matches!(outcome, Outcome::Absent | Outcome::Vanished)
-                        });
-                        has_answered = here.map(|(member, ..)| member.node).collect();
-                    } else {
-                        settled = absent(&named);
-                        settled.iter().for_each(|one| tell_settled(one, tell));
-                        receivers = those_present(receivers, &named);
-                    }
+                    let ends_for_all = sending.together || sending.strict;
+                    after = AfterList::of(after.receivers, came, &named, ends_for_all);
+                    after.settled.iter().for_each(|one| tell_settled(one, tell));
                 }
                 Source::Files(FileSource::new(files, host.waker()).map_err(thread)?)
             }
@@ -369,7 +374,7 @@ impl Sender {
             about: about.encode(),
             length,
             rewindable: matches!(source, Source::Files(_)),
-            receivers,
+            receivers: after.receivers,
             subgroups: sending.subgroups,
             confirm: true,
             replies: false,
@@ -380,9 +385,7 @@ impl Sender {
             },
         };
         let now = host.now();
-        let counters = host.bulk().counters();
-        let (sent, repeated) = (counters.packets_sent, counters.packets_repeated);
-        let of_list = (sent, repeated, host.copies_sent());
+        let of_lists = Traffic::of(&mut host);
         let id = host.bulk().send(now, transfer)?;
         host.accounts().open(id.number);
         if sending.strict {
@@ -392,16 +395,16 @@ impl Sender {
         pace.follow(&mut host, id, tell)?;
         let told_within = Self::TOLD_WITHIN.min(sending.link.bulk.register_within);
         Ok(Begun::Sending(Box::new(Self {
-            begin_at: is_short.then(|| now + told_within),
-            has_answered,
+            begin_at: after.is_short.then(|| now + told_within),
+            has_answered: after.has_answered,
             host,
             id,
             source,
             names: BTreeMap::new(),
             required,
-            settled,
+            settled: after.settled,
             begun: None,
-            of_list,
+            of_lists,
             shown: now,
             length,
             read: 0,
@@ -443,22 +446,10 @@ impl Sender {
         }
     }
 
-    /// A unique name for a receiver that calls itself `name`.
-    fn unique_name(&self, receiver: MemberId, name: &[u8]) -> String {
-        let name = printable(name);
-        let is_taken = self.names.values().any(|other| *other == name);
-        if !name.is_empty() && !is_taken {
-            return name;
-        }
-        let address = self.host.address(receiver);
-        let address = address.map_or_else(|| receiver.to_string(), |at| at.to_string());
-        format!("{name}@{address}")
-    }
-
     fn registered(&mut self, receiver: MemberId, name: &[u8], tell: &mut dyn FnMut(SendEvent<'_>)) {
         self.host.accounts().admit(self.id.number, receiver);
         let address = self.host.address(receiver);
-        let name = self.unique_name(receiver, name);
+        let name = self.host.unique_name(&self.names, receiver, name);
         tell(SendEvent::Registered {
             receiver: &name,
             address,
@@ -483,7 +474,7 @@ impl Sender {
         let known = known.or_else(|| self.required.get(&receiver.node)).cloned();
         let name = known.unwrap_or_else(|| match name {
             [] => receiver.to_string(),
-            name => self.unique_name(receiver, name),
+            name => self.host.unique_name(&self.names, receiver, name),
         });
         tell(SendEvent::Settled {
             receiver: &name,
@@ -493,7 +484,7 @@ impl Sender {
     }
 
     fn conclude(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) -> SendReport {
-        let counters = self.host.bulk().counters();
+        let all = Traffic::of(&mut self.host);
         let accounts = self.host.accounts().close(self.id.number);
         let mut settled = std::mem::take(&mut self.settled);
         let never_came = unanswered(&self.host);
@@ -503,9 +494,9 @@ impl Sender {
             receivers: all_by_name(settled, &self.names, &accounts),
             bytes: self.length.unwrap_or(self.read),
             sent: self.read,
-            packets: counters.packets_sent - self.of_list.0,
-            repeated: counters.packets_repeated - self.of_list.1,
-            copies: self.host.copies_sent() - self.of_list.2,
+            packets: all.packets - self.of_lists.packets,
+            repeated: all.repeated - self.of_lists.repeated,
+            copies: all.copies - self.of_lists.copies,
             took: self.begun.map(|begun| begun.elapsed()).unwrap_or_default(),
             stopped: self.stopped,
         }
@@ -600,7 +591,7 @@ impl Sender {
                 progress: &progress,
                 names: &names,
                 sent: self.read,
-                copies: self.host.copies_sent() - self.of_list.2,
+                copies: self.host.copies_sent() - self.of_lists.copies,
             });
         }
     }

@@ -17,13 +17,13 @@ use crate::in_place::InPlace;
 use crate::incoming::{Incoming, State};
 use crate::manifest::ContentId;
 
-/// Why a transfer ends whose receiver is stopped.
+/// The reason of a transfer that ends because its receiver is stopped.
 pub(super) const STOPPED_HERE: &str = "the receiver was stopped";
 
-/// Why a transfer ends whose content another one brings.
+/// The reason of a transfer that ends because a later one brings its content.
 pub(super) const SENT_ANEW: &str = "the same content is sent anew";
 
-/// Why a transfer is refused whose content another one brings.
+/// The reason of a transfer that is refused because another one brings its content.
 pub(super) const UNDER_WAY: &str = "another sender sends the same content";
 
 impl Service {

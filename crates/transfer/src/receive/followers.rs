@@ -91,13 +91,14 @@ impl Followers {
     /// How long a sender may be silent that is there: it repeats announcements and questions more
     /// often than each second.
     const HEARD_WITHIN: Duration = Duration::from_millis(1500);
-    /// A sender that waits for a short while, as for its turn at a slow receiver, goes on.
+    /// How long a transfer may bring nothing: a sender that waits for a short while, as for its
+    /// turn at a slow receiver, goes on.
     const STALLED: Duration = Duration::from_secs(30);
-    /// At each change all that has come is read again: where all senders stall, each change that
-    /// brings nothing doubles the patience, at most so often.
+    /// How often the patience doubles at most: each change of the leader has all that has come read
+    /// again, so where all senders stall, each change that brings nothing doubles it.
     const DOUBLINGS_MAX: u32 = 5;
 
-    /// Forgets a transfer that has ended; which it was, if it followed another one.
+    /// Forgets a transfer that has ended; returns it if it followed another one.
     fn forget(&mut self, id: TransferId) -> Option<Described> {
         self.waiting.retain(|it| it.described.id != id);
         self.concluded.retain(|(concluded, _)| *concluded != id);
@@ -134,7 +135,7 @@ impl Followers {
         }
     }
 
-    /// When those have ended well whose senders may not have heard so.
+    /// When the followers ended well whose senders may not have heard so.
     pub(super) fn concluded(&self) -> impl Iterator<Item = Time> {
         self.concluded.iter().map(|(_, at)| *at)
     }

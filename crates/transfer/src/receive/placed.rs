@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use crate::in_place::InPlace;
 use crate::manifest::ContentId;
 
-/// The contents that were put in place last, the latest first. The command has run for
-/// each, and has not failed.
+/// The contents that were put in place last, the latest first. The command has run for each, and
+/// has not failed.
 #[derive(Debug, Default)]
 pub(super) struct Placed(VecDeque<(ContentId, InPlace)>);
 

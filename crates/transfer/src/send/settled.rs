@@ -28,15 +28,62 @@ pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -
         .collect()
 }
 
-/// The receivers that were waited for and never came: they are not waited for again.
-pub(super) fn absent(named: &[Settled]) -> Vec<Settled> {
+/// What the answers to a list mean for the transfer of its files.
+pub(super) struct AfterList {
+    /// The receivers that the files wait for.
+    pub(super) receivers: Wanted,
+    /// The receivers that never came: they are not waited for again.
+    pub(super) settled: Vec<Settled>,
+    /// Whether a receiver is missing that the transfer is ended for.
+    pub(super) is_short: bool,
+    /// The receivers that have said what they have, if another one is missing.
+    pub(super) has_answered: BTreeSet<NodeId>,
+}
+
+impl AfterList {
+    /// Without a list.
+    pub(super) fn none(receivers: Wanted) -> Self {
+        Self {
+            receivers,
+            settled: Vec::new(),
+            is_short: false,
+            has_answered: BTreeSet::new(),
+        }
+    }
+
+    /// After a list for the `wanted` receivers, of which `came` were there when it began. If the
+    /// transfer `ends_for_all` when one of them goes, all of them are told if one does not come,
+    /// though that one has had its time.
+    pub(super) fn of(wanted: Wanted, came: usize, named: &[Settled], ends_for_all: bool) -> Self {
+        if !ends_for_all {
+            return Self {
+                settled: absent(named),
+                ..Self::none(those_present(wanted, named))
+            };
+        }
+        let is_short = !absent(named).is_empty() || are_too_few(&wanted, came, named);
+        let is_here = |outcome: &Outcome| !matches!(outcome, Outcome::Absent | Outcome::Vanished);
+        // Unless one is missing, nobody is ended here for want of another.
+        let here = named
+            .iter()
+            .filter(|(.., outcome)| is_short && is_here(outcome));
+        Self {
+            has_answered: here.map(|(member, ..)| member.node).collect(),
+            is_short,
+            ..Self::none(wanted)
+        }
+    }
+}
+
+/// The receivers that were waited for and never came.
+fn absent(named: &[Settled]) -> Vec<Settled> {
     let absent = named.iter().filter(|(.., it)| *it == Outcome::Absent);
     absent.cloned().collect()
 }
 
 /// Whether fewer receivers than `wanted` counts have come to a list: `came` when it began, or those
 /// that have answered it, if it was refused by all.
-pub(super) fn are_too_few(wanted: &Wanted, came: usize, named: &[Settled]) -> bool {
+fn are_too_few(wanted: &Wanted, came: usize, named: &[Settled]) -> bool {
     let answered: BTreeSet<NodeId> = named.iter().map(|(member, ..)| member.node).collect();
     matches!(wanted, Wanted::Count(count) if came.max(answered.len()) < *count)
 }
@@ -52,7 +99,7 @@ pub(super) fn unanswered(host: &BulkHost) -> Vec<Settled> {
 
 /// The receivers that the files are to wait for: those of `wanted` that have answered a list and
 /// are there.
-pub(super) fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
+fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
     let is_there = |outcome: &Outcome| !matches!(outcome, Outcome::Absent | Outcome::Vanished);
     let there = named.iter().filter(|(.., outcome)| is_there(outcome));
     if named.iter().any(|(.., it)| *it == Outcome::SameName) {
@@ -179,6 +226,29 @@ mod tests {
         assert_eq!(failures(&settled, registered[..1].iter()), 1, "b");
         let names: Vec<String> = by_name(settled).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["a@later", "b"]);
+    }
+
+    #[test]
+    fn a_receiver_that_did_not_answer_a_list_is_left_out_or_ends_the_transfer_for_all() {
+        let member = |node| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(1),
+        };
+        let named = [
+            (member(1), "a".to_owned(), Outcome::Complete),
+            (member(2), "b".to_owned(), Outcome::Absent),
+        ];
+        let wanted = || Wanted::Members(vec![NodeId(1), NodeId(2)]);
+        let each = AfterList::of(wanted(), 1, &named, false);
+        assert_eq!(each.receivers, Wanted::Members(vec![NodeId(1)]));
+        assert_eq!(each.settled, named[1..]);
+        assert!(!each.is_short && each.has_answered.is_empty());
+        let all = AfterList::of(wanted(), 1, &named, true);
+        assert_eq!(all.receivers, wanted());
+        assert!(all.is_short && all.settled.is_empty());
+        assert_eq!(all.has_answered, BTreeSet::from([NodeId(1)]));
+        let none_is_missing = AfterList::of(wanted(), 1, &named[..1], true);
+        assert!(!none_is_missing.is_short && none_is_missing.has_answered.is_empty());
     }
 
     #[test]
