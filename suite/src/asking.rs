@@ -227,7 +227,7 @@ impl Asking {
         self.roles.insert(role, notice.state.clone());
     }
 
-    /// Who is in the group no more has no role in it.
+    /// A client that is in the group no more has no role in it.
     fn view(&mut self, view: &View, name: &str) {
         let is_own = |member: &Arc<str>| member.split('@').next() == Some(name);
         if !view.members.iter().any(is_own) {

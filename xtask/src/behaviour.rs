@@ -23,6 +23,8 @@ const SCENARIO: &str = "suite/behaviour/bulk.toml";
 const SEEDS: &str = "0..200";
 /// A row that takes longer is not recorded.
 const ROW_TIME_MAX: Duration = Duration::from_secs(60);
+/// A capture with fewer packets has no transfer in it.
+const PACKETS_MIN: usize = 100;
 /// The policies of the captures, each under every one of [`CONDITIONS`].
 const POLICIES: [(&str, &[&str]); 4] = [
     ("ack", &["protocol.policy=ack"]),
@@ -30,6 +32,7 @@ const POLICIES: [(&str, &[&str]); 4] = [
     ("ring", &["protocol.policy=ring"]),
     ("tree", &["protocol.policy=tree", "protocol.height=2"]),
 ];
+/// The settings under which each policy is captured.
 const CONDITIONS: [(&str, &[&str]); 5] = [
     ("clean", &["protocol.rate=max"]),
     ("loss", &["protocol.rate=max", "network.link.loss=2 %"]),
@@ -271,7 +274,7 @@ impl Programs {
             let bytes = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             packets += each_packet(&bytes, |packet| hash.add(packet));
         }
-        if packets < 100 {
+        if packets < PACKETS_MIN {
             let problem = format!("{policy} {condition}: {packets} packets are no transfer");
             return Err(Failure::Failed(problem));
         }

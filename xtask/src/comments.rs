@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::exec;
 
-/// The longest line, as in `rustfmt.toml`.
+/// The longest line: the default of rustfmt.
 const COLUMNS: usize = 100;
 /// Folders with sources.
 const ROOTS: &[&str] = &["bindings", "crates", "examples", "fuzz", "suite", "xtask"];

@@ -32,7 +32,7 @@ const WAITING: &[&str] = &[
     "groupcast-net",
     "groupcast-transfer",
 ];
-/// How much those that compute give way: who waits gets a processor when it has waited.
+/// How much those that compute give way: one that waits gets a processor when it has waited.
 const NICE: &str = "10";
 
 /// A test program.
@@ -70,8 +70,8 @@ pub(crate) fn run(programs: &[Program], time_max: Duration) -> Vec<Finished> {
         (0..programs.len()).partition(|&index| programs[index].waits);
     let queue = Mutex::new(VecDeque::from([waiting, computing].concat()));
     let locked = || queue.lock().unwrap_or_else(PoisonError::into_inner);
-    // One lane begins with those that wait, one with those that compute; whoever is through with
-    // its own helps the other.
+    // One lane begins with those that wait, one with those that compute; the one that is through
+    // with its own helps the other.
     let lane = |next: &dyn Fn() -> Option<usize>| -> Vec<(usize, Finished)> {
         std::iter::from_fn(next)
             .map(|index| (index, programs[index].run(time_max)))

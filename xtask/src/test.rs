@@ -21,6 +21,9 @@ const SWARM_BUDGET: Duration = Duration::from_secs(150);
 /// Far above what it takes, with all that it builds, on a machine that has other things to do.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(1_800);
 
+/// How long the demo may take before something hangs.
+const DEMO_TIME_MAX: Duration = Duration::from_secs(60);
+
 /// One step.
 struct Step {
     name: &'static str,
@@ -130,9 +133,13 @@ pub(crate) fn task(args: &[String]) -> Result<(), Failure> {
 
 /// What the caller asked for.
 struct Options {
+    /// The steps to run; none: all.
     only: Vec<String>,
+    /// The steps to leave out.
     skip: Vec<String>,
+    /// Name the steps, and run none.
     list: bool,
+    /// How long the swarms run at most.
     swarm_budget: Duration,
 }
 
@@ -294,7 +301,7 @@ fn demo() -> Outcome {
         return Outcome::failed(error);
     }
     let demo = exec::command(exec::built("release", "groupcast"), ["demo"]);
-    match exec::run(demo, Duration::from_secs(60)).error {
+    match exec::run(demo, DEMO_TIME_MAX).error {
         None => Outcome::checked(""),
         Some(error) => Outcome::failed(error),
     }

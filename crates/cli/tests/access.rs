@@ -166,7 +166,7 @@ fn the_key_is_changed_while_the_daemons_run() {
     let told = host.run(&["status", "--socket", &host.socket("a")]);
     assert_eq!(told.code, 0, "{}", told.stderr);
 
-    // Who was away with the old key is told what to do, and comes back by doing it.
+    // A daemon that was away with the old key is told what to do, and comes back by doing it.
     assert_eq!(daemons[2].terminate(), 0);
     let _away = host.daemon("c", &["--key", &old]);
     until("both sides say what to do", || {

@@ -128,7 +128,7 @@ fn hear(socket: impl Socket, wrong: &Wrong) -> String {
     });
     let mut heard = String::new();
     for line in lines {
-        // Who writes on behind the last line may find the connection reset.
+        // A program that writes on behind the last line may find the connection reset.
         let Ok(line) = line else {
             break;
         };

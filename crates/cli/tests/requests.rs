@@ -219,7 +219,7 @@ fn below_the_least_nobody_is_asked_and_a_request_that_makes_no_sense_is_refused(
         .fails_with(1, &["cannot read missing"]);
     let mut nothing = members.command(&["answer"]);
     Ran::of(nothing.output().unwrap()).fails_with(2, &["--exec"]);
-    // Who receives files takes no notice of requests.
+    // A receiver of files takes no notice of requests.
     let mut receiver = members.command(&["recv", "--out", "files"]);
     let _receiver = members.host.launch("receiver", &mut receiver);
     until("it listens", || {

@@ -123,7 +123,7 @@ fn clients_speak_tls_and_rules_name_their_certificates() {
         "the Unix socket needs none of it"
     );
 
-    // Who may not be in the group any more learns it, without connecting again.
+    // A client that may not be in the group any more learns it, without connecting again.
     let mut sub = host.launch(
         "late",
         &mut as_of(&["sub", "room", "--once"], "ca.pem", "web"),

@@ -13,9 +13,8 @@ pub enum Contract {
     /// allows, without a place: RMP.
     OrderedEarly,
     /// One order among members that stay together: those that are cut off from each other may
-    /// deliver a message in two orders, or twice, in two configurations. Who moves together
-    /// delivers the same, and each member delivers its own messages once: RMP with `order =
-    /// heard`.
+    /// deliver a message in two orders, or twice, in two configurations. Members that move together
+    /// deliver the same, and each member delivers its own messages once: RMP with `order = heard`.
     OrderedTogether,
     /// No configurations. A sender learns which receivers have each of its messages: bulk.
     Accounted,

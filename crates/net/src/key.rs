@@ -275,7 +275,7 @@ pub enum KeyError {
         /// The user id of its owner.
         owner: u32,
     },
-    /// Who owns the file did not write it.
+    /// The owner of the file did not write it.
     #[error(
         "the key file {} is on a file system that is no storage (as /proc), or that a user serves: keep it on a disk",
         .path.display()

@@ -72,7 +72,7 @@ fn a_join_makes_a_ring_others_join_it_and_the_last_gives_it_back() {
     assert_eq!(made.len(), 1);
     assert_eq!(world.daemons[&cy.0].engine.rings_made(), made);
 
-    // Who joins below it joins it, whether it asks for a ring or not.
+    // A client that joins below it joins it, whether it asks for a ring or not.
     act(&mut world, bo, |client| client.join("page.wb.cb"));
     act(&mut world, cy, |client| client.join_on_ring("wb.cb"));
     world.run_made(&mut rng);

@@ -405,7 +405,7 @@ fn what_waits_for_a_ring_that_the_daemon_cannot_be_in_is_refused_with_the_reason
                 group: "x.cb".into(),
             });
         });
-        // Who goes away meanwhile is not kept either.
+        // A client that goes away meanwhile is not kept either.
         let goes = world.connect(al.0, "goes");
         world.act(al.0, goes, |client| client.join("x.cb"));
         world.vanish(al.0, goes);
@@ -450,7 +450,7 @@ fn what_waits_for_a_ring_that_the_daemon_cannot_be_in_is_refused_with_the_reason
     world.run(&mut rng);
     let last = story(&mut world, al).pop();
     assert_eq!(last.as_deref(), Some("x.cb regular join: al@h1"));
-    // Who is in it is refused nothing.
+    // A client that is in it is refused nothing.
     let now = world.now;
     world.daemon(al.0).engine.refuse_ring(now, 1, "no");
     world.run(&mut rng);

@@ -107,7 +107,7 @@ impl FuzzStage {
     }
 
     /// New configurations: those of one number in `parts` are together, as far as they open what
-    /// the others seal. Who does not is not heard, and is alone.
+    /// the others seal. A member that does not is not heard, and is alone.
     fn configure(&mut self, parts: [usize; DAEMONS]) {
         let mut together: Vec<Vec<usize>> = vec![Vec::new(); DAEMONS];
         for (index, part) in parts.into_iter().enumerate() {
@@ -203,7 +203,8 @@ impl FuzzStage {
     fn recover(&mut self) {
         self.configure([0; DAEMONS]);
         let one = self.daemons.iter().all(|daemon| daemon.part == 0);
-        // Who was alone with a new key needs the operator; a member that invents can do anything.
+        // A member that was alone with a new key needs the operator; a member that invents can do
+        // anything.
         if !one || !self.honest {
             return;
         }

@@ -6,8 +6,8 @@
 //! by the rules of 000 ch. 8:
 //!
 //! 1. All daemons know the same rings, each name once.
-//! 2. Who is in a group is in it on the one order that carries its name, sees the view of all
-//!    others, and gets what is published to it, once.
+//! 2. A client that is in a group is in it on the one order that carries its name, sees the view of
+//!    all others, and gets what is published to it, once.
 //! 3. All changes come in one order: the histories of every order are clean.
 //! 4. A ring has a daemon that uses it; without clients there is no ring.
 //! 5. No member is asked twice, a request has the answers that it ends with, one process at most

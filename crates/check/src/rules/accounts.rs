@@ -7,9 +7,9 @@
 //! - Nobody is left out: a member that learned (`enrolled`) that the sender counts it as a receiver
 //!   is in the account.
 //!
-//! Who delivered a message may be in its account as failed, where its last word was lost; or not at
-//! all, where it was never told that the sender heard of it: what is multicast can be had by
-//! listening.
+//! A receiver that delivered a message may be in its account as failed, where its last word was
+//! lost; or not at all, where it was never told that the sender heard of it: what is multicast can
+//! be had by listening.
 
 use std::collections::BTreeSet;
 

@@ -6,8 +6,8 @@
 //!   two was reported before the second. Where a member's share of a sender's messages begins is
 //!   its own affair, for it may have come late: but not if it is known to have heard of the sender
 //!   before.
-//! - Nobody reports its own messages. Who leaves, or is alive when the run ends in quiescence, has
-//!   delivered all of them.
+//! - Nobody reports its own messages. A member that leaves, or is alive when the run ends in
+//!   quiescence, has delivered all of them.
 //! - Who is alive when the run ends in quiescence has no hole between the messages that it
 //!   accounted for, and has accounted for every message that it was expected to.
 //!

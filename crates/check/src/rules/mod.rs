@@ -89,8 +89,8 @@ static ORDERED_TOGETHER: &[&dyn Rule] = &[
     &liveness::Rule,
 ];
 
-/// The rules of messages outside of one, of which a member reports those that it lost.
-/// Who accounts for its messages tells the truth.
+/// The rules of messages outside of one, of which a member reports those that it lost. A sender
+/// that accounts for its messages tells the truth.
 static GAPPED: &[&dyn Rule] = &[
     &life::Rule,
     &integrity::Rule { twice: false },
@@ -98,7 +98,8 @@ static GAPPED: &[&dyn Rule] = &[
     &accounts::Rule,
 ];
 
-/// The rules of messages that are promised nothing. Who accounts for them tells the truth.
+/// The rules of messages that are promised nothing. A sender that accounts for them tells the
+/// truth.
 static UNRELIABLE: &[&dyn Rule] = &[
     &life::Rule,
     &integrity::Rule { twice: false },

@@ -6,7 +6,8 @@
 //! - A `majority` message likewise where fewer than half are missing.
 //!
 //! Failures are what a member sees of them: those who crashed, those who left and those in another
-//! part of the network are missing to it alike. Who "crashes" is free, as in the rule `safe`.
+//! part of the network are missing to it alike. A member that "crashes" is free, as in the rule
+//! `safe`.
 //!
 //! 000 ch. 1, 2 and 8 (K-resilient atomicity, majority resilience).
 

@@ -11,9 +11,9 @@
 //!   [`Cursor::deliver_transitional`](crate::mech::delivery::Cursor::deliver_transitional): behind
 //!   a gap only what the members in `bound` sent.
 //!
-//! Who has said that it holds all that the others hold is relied on by them: they may install the
-//! new configuration, and be cut off before this member does. From then on it declares `bound` as
-//! its obligations (Totem's obligation set).
+//! A member that has said that it holds all that the others hold is relied on by them: they may
+//! install the new configuration, and be cut off before this member does. From then on it declares
+//! `bound` as its obligations (Totem's obligation set).
 
 use alloc::vec::Vec;
 

@@ -103,7 +103,7 @@ impl Paces {
     }
 
     fn take(&mut self, now: Time, span: u64, sender: Incarnation) -> bool {
-        // Who shares a place changes with every span.
+        // Which senders share a place changes with every span.
         let mut place = self.secret.fork_index(span).fork_index(sender.0);
         let places = self.paces.len() as u64;
         let pace = &mut self.paces[place.below(places) as usize];

@@ -12,8 +12,8 @@ use crate::xgm::Subgroups;
 
 impl Bulk {
     /// From now on a transfer is for receivers in these subgroups (003 5.4, `G_Subgroup`). The next
-    /// packet says so; who is in none of them is [`Outcome::Excluded`] at once, and told. Who was
-    /// in none before and has not answered may register when it hears the announcement.
+    /// packet says so; a receiver in none of them is [`Outcome::Excluded`] at once, and told. One
+    /// that was in none before and has not answered may register when it hears the announcement.
     ///
     /// # Errors
     /// Nothing has changed then.

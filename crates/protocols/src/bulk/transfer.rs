@@ -124,12 +124,12 @@ impl Wanted {
 /// How receivers come to a connection for messages ([`open`](super::Bulk::open)).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Opening {
-    /// Before the first message. Who comes later is [`Outcome::Late`].
+    /// Before the first message. A receiver that comes later is [`Outcome::Late`].
     #[default]
     AtStart,
-    /// At any time (policy `xtp`; not of strict transfers). Who comes late joins from the next
-    /// message on, and is told which one that is ([`Notice::Joined`]): the first of which nothing
-    /// has been sent yet, or the first of all, if nothing that it misses is released.
+    /// At any time (policy `xtp`; not of strict transfers). A receiver that comes late joins from
+    /// the next message on, and is told which one that is ([`Notice::Joined`]): the first of which
+    /// nothing has been sent yet, or the first of all, if nothing that it misses is released.
     AtAnyTime,
     /// At any time, and nobody is asked or answers (003 5.3.2, `X_Mopen`), whatever the policy: it
     /// begins at once, nothing is repeated, and nothing is known of any receiver. A receiver gets

@@ -65,11 +65,12 @@ pub struct HashConfig {
     pub short_term: u32,
     /// H. All members must have the same. Default: the shuffle table of seed 0.
     pub place: HashPlace,
-    /// Who misses a message asks a bufferer at once where the gossiper is none (the prose of 004
-    /// Fig. 7.1), instead of asking the gossiper, who passes it on (Fig. 7.3). Default false.
+    /// Whether a member that misses a message asks a bufferer at once where the gossiper is none
+    /// (the prose of 004 Fig. 7.1), instead of asking the gossiper, who passes it on (Fig. 7.3).
+    /// Default false.
     pub ask_bufferers: bool,
-    /// Gossip names what its sender misses; who misses it too asks the source for a multicast (004
-    /// 7.4). Default true.
+    /// Whether gossip names what its sender misses; a member that misses it too asks the source for
+    /// a multicast (004 7.4). Default true.
     pub gaps: bool,
 }
 

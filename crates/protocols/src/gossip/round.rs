@@ -266,7 +266,7 @@ impl Gossip {
     /// A member announced itself.
     pub(super) fn handle_join(&mut self, from: MemberId, about: SelfDescription, answer: bool) {
         let new = self.described(from, about);
-        // Who began together with the joiner announces itself anyway.
+        // A member that began together with the joiner announces itself anyway.
         let settled = self.round.number.0 > 4;
         if new && answer && settled && self.participation.is_member() {
             let about = self.about();
@@ -296,7 +296,7 @@ impl Gossip {
             return false;
         }
         let new = self.view.heard(from, self.round.number);
-        // Who may have been followed before begins where it proves that it has come to.
+        // A member that may have been followed before begins where it proves that it has come to.
         let accounted = self.bookmarks.get(from).unwrap_or_default();
         let floor = (!self.must_prove(from)).then_some(accounted);
         self.view.described(from, about, floor, self.round.steps);

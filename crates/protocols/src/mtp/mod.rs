@@ -37,8 +37,8 @@
 //!   master has accepted it. It accepts what it has itself: 000 says that it commits before all
 //!   have it.
 //! - The statuses in a packet are those of its sender. Only the master's are believed: a wrong one
-//!   would cost messages. Who has missed what the master said hears it with its next decision, or
-//!   after four heartbeats.
+//!   would cost messages. A member that has missed what the master said hears it with its next
+//!   decision, or after four heartbeats.
 //! - A message of which nothing was heard is asked for by multicast: its sender is not known.
 //! - Parameters are the same everywhere, and not negotiated.
 //! - The master: of those that look for a web, the one with the highest id; it says that it is

@@ -23,8 +23,8 @@
 //! # Guarantees
 //! `reliable`, under the contract that promises nothing but this: whoever is `complete` in the
 //! account of a message has it, once. A receiver that owes something and is silent is lost; then
-//! the delivery to the group fails, and the account names who has it and who has not. Who has not
-//! answered the opening is no receiver.
+//! the delivery to the group fails, and the account names who has it and who has not. A member that
+//! has not answered the opening is no receiver.
 //!
 //! # Timers
 //! At a receiver three: T_pack polls for what it lacks, T_ack repeats its last ACK, and each packet

@@ -25,7 +25,7 @@ pub(super) struct Outgoing {
 
 #[derive(Debug)]
 enum Phase {
-    /// Who is there is asked; until when, and how often it was.
+    /// It asks which members are there; until when, and how often it has.
     Opening(BTreeSet<MemberId>, Time, u32),
     /// The receivers are known, in their order.
     Open(Vec<Receiver>),

@@ -476,9 +476,9 @@ impl Ring {
     }
 
     /// All agree, and `from` has a new attempt at the same ring. If it forms the ring, its commit
-    /// token did not get through to somebody, and it tries once more before it gives that one up.
-    /// Who waits behind must not give up the one that forms the ring meanwhile: it would go to and
-    /// fro between two members that do not hear each other.
+    /// token did not get through to somebody, and it tries once more before it gives that one up. A
+    /// member that waits behind must not give up the one that forms the ring meanwhile: it would go
+    /// to and fro between two members that do not hear each other.
     fn wait_anew(&mut self, now: Time, from: MemberId) {
         let gather = self.state.expect_gather();
         if gather.members().next() != Some(from) || gather.begun_anew || !gather.agrees(from) {
@@ -570,11 +570,11 @@ impl Ring {
     }
 
     /// The next ring is without those that were given up: all of its members quarantine them, those
-    /// too that the commit token reaches before they have heard that all agree. Who talks, or was
-    /// given up by a newcomer, made way for newcomers; who is silent may have stopped by chance
-    /// while they were let in. Who was given up because others did, and was not heard here either,
-    /// is probed from here, too: its way to this member may be the only one that is closed, and
-    /// nobody else would see it open.
+    /// too that the commit token reaches before they have heard that all agree. One that talks, or
+    /// was given up by a newcomer, made way for newcomers; one that is silent may have stopped by
+    /// chance while they were let in. One that was given up because others did, and was not heard
+    /// here either, is probed from here, too: its way to this member may be the only one that is
+    /// closed, and nobody else would see it open.
     pub(super) fn quarantine_excluded(&mut self, now: Time) {
         let lengths = self.config.quarantines();
         let gather = self.state.expect_gather();

@@ -21,8 +21,8 @@ use super::wire::{Commit, Join, LEFT_MAX, Message};
 use super::{Ring, State, Timer};
 
 impl RingConfig {
-    /// Who hears of a good-bye from another member has heard it itself after this long, unless all
-    /// copies were lost.
+    /// A member that hears of a good-bye from another one has heard it itself after this long,
+    /// unless all copies were lost.
     pub(super) fn goodbyes_within(&self) -> Duration {
         self.join_interval.max(Leave::GOODBYE_INTERVAL * 3)
     }
@@ -156,8 +156,9 @@ impl Ring {
         told.any(|it| self.is_missed(*it)).then_some(until)
     }
 
-    /// Who has left, for the commit token that this member begins: those that it has heard itself
-    /// first; of other rings, those of which their members tell, unless they came back.
+    /// The members that have left, for the commit token that this member begins: those that it has
+    /// heard itself first; of other rings, those of which their members tell, unless they came
+    /// back.
     pub(super) fn have_left(&self) -> Vec<MemberId> {
         let mut left: Vec<MemberId> = self.goodbyes.iter().copied().collect();
         if let State::Gather(gather) = &self.state {

@@ -5,8 +5,8 @@
 //! The token carries the progress, so that no member can lag a rotation behind an installed one:
 //! - `backlog`: packets that members still have to re-originate. A member that receives 0 twice in
 //!   a row knows that all have contributed to it, and that nothing is left: it sets
-//! - `install` to the token's seq. Who holds the new ring up to there holds all that anybody held
-//!   of its old ring.
+//! - `install` to the token's seq. A member that holds the new ring up to there holds all that
+//!   anybody held of its old ring.
 //! - A member that receives the token with aru ≥ install twice in a row knows that all hold it: it
 //!   installs the ring and says so (`installed`); the others follow when the token reaches them.
 
@@ -58,7 +58,7 @@ pub(super) struct Recovery {
     awaited: BTreeMap<Seq, bool>,
     /// Those with which another one began and did not go on: they are not left to others again.
     taken_up: BTreeSet<Seq>,
-    /// Who sent what no honest member sends: parts that contradict each other, or too many.
+    /// A member that sent what no honest one sends: parts that contradict each other, or too many.
     liar: Option<Index>,
     /// What the transitional members know together of how far each member of the old ring holds it.
     marks: Vec<Seq>,
@@ -85,7 +85,7 @@ impl Recovery {
         let closing = Closing::new(&holdings, local, old_members);
         if let Some(old) = &mut old {
             // Members with a larger gap hold more of the old ring than this one's window spans: up
-            // to what any settings allow. Who declares more is no honest member.
+            // to what any settings allow. A member that declares more is not honest.
             old.window
                 .reach(closing.high.min(old.safe.plus(CLAIMED_MOST)));
         }

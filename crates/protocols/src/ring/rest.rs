@@ -139,7 +139,8 @@ impl Ring {
 
     /// The token is with the representative, out of turn: goes round, to a caller, or rests.
     fn dispose(&mut self, now: Time, mut token: Token) {
-        // Who has more of these than a visit may send is to wait for one, here as elsewhere.
+        // A member that has more of these than a visit may send is to wait for one, here as
+        // elsewhere.
         let unordered = !self.unordered.is_empty();
         if !self.awaits_stability() {
             self.claim(now, &mut token);

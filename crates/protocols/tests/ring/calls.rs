@@ -28,7 +28,7 @@ pub(super) fn far_apart(
         Cluster::all_in_one_configuration,
         Duration::from_secs(20),
     );
-    // Who began late may still be on the way in.
+    // A member that began late may still be on the way in.
     cluster.run_for(Duration::from_secs(5));
     cluster
 }

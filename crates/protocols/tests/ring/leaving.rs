@@ -42,7 +42,8 @@ fn left_by_two(deaf: usize, copies: usize) -> Cluster<Ring> {
     cluster
 }
 
-/// Who has not heard a good-bye itself waits for its next copy before it agrees on who is left.
+/// A member that has not heard a good-bye itself waits for its next copy before it agrees on who is
+/// left.
 #[test]
 fn who_loses_the_first_copies_of_good_byes_counts_no_less_as_left() {
     for deaf in [0, 1] {

@@ -19,7 +19,7 @@ fn ahead_of_all(order: OrderRule, seed: u64) -> Cluster<Rmp> {
     let build = move |member: MemberId, rng, now| {
         let config = RmpConfig {
             order,
-            // Who has not heard of the newcomer is not the first to notice.
+            // A member that has not heard of the newcomer is not the first to notice.
             silence_max: Duration::from_secs(5),
             ..RmpConfig::lan()
         };

@@ -101,7 +101,7 @@ fn early_messages_come_before_they_are_ordered_and_their_sender_s_copy_with_the_
         for host in (0..4).filter(|host| *host != sender) {
             assert_eq!(delivery(&cluster, host, id).place, None, "{service}");
         }
-        // Who has the token itself orders it at once.
+        // A member that has the token itself orders it at once.
         let ordered = acks(&cluster) > before;
         assert_eq!(cluster.has_delivered(sender, id), ordered, "{service}");
         cluster.heal();

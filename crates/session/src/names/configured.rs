@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(two.handle_statement(&said), Ok(Vec::new()), "once");
         assert_eq!(one.handle_statement(&said), Ok(Vec::new()), "its own");
 
-        // Who has no rings says nothing, and is told.
+        // A daemon without rings says nothing, and is told.
         let mut none = rings(&[]);
         none.handle_regular();
         assert_eq!(none.next_statement(), None);

@@ -1,10 +1,11 @@
 //! Names without a name server: the daemons ask each other, in their own order.
 //!
-//! Who wants a ring *asks*. The questions wait in the order in which they came, and the first has
-//! the lock: every daemon *answers* it, with a group at or below the name that has clients there,
-//! or that there is none. With the last answer all daemons know what comes of it, at one place in
-//! the order: the ring is made, at the address of the pool that its name's hash says, or it is
-//! refused; and the next question has the lock. A ring that there is already is told to who asks.
+//! A daemon that wants a ring *asks*. The questions wait in the order in which they came, and the
+//! first has the lock: every daemon *answers* it, with a group at or below the name that has
+//! clients there, or that there is none. With the last answer all daemons know what comes of it, at
+//! one place in the order: the ring is made, at the address of the pool that its name's hash says,
+//! or it is refused; and the next question has the lock. A ring that there is already is told to
+//! who asks.
 //!
 //! A ring has *sites*, the daemons that are in it or about to join: who made it, who *adds* itself,
 //! until it *removes* itself. With the last it has ended, at one place for all.

@@ -205,7 +205,7 @@ fn groups_are_apart_and_leaving_is_seen() {
         story.last().map(String::as_str),
         Some("ticks regular leave: bo@h2")
     );
-    // Who vanishes is forgotten with its daemon.
+    // A client that vanishes is forgotten with its daemon.
     two.now = Time::from_millis(10_000);
     two.tend(&[]);
     assert!(

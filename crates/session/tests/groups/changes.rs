@@ -241,7 +241,7 @@ fn no_clients_message_is_handed_over_while_states_are_exchanged() {
 }
 
 /// Joins wait when there are many. Those of a client that is gone do not: it would leave the groups
-/// at once. Who says good-bye gets what it asked for.
+/// at once. A client that says good-bye gets what it asked for.
 #[test]
 fn joins_that_wait_go_with_a_client_that_vanishes() {
     const GROUPS: usize = 40;

@@ -173,7 +173,7 @@ fn a_client_that_does_not_read_holds_publishers_back_then_is_disconnected() {
     };
     let sent = publish(&mut world, &mut rng, near, Service::Agreed);
     assert!((19..40).contains(&sent), "held back after {sent} kB");
-    // Who publishes to others is not held back for it.
+    // A client that publishes to others is not held back for it.
     let apart = (one, world.connect(one, "apart"));
     for _ in 0..100 {
         assert!(

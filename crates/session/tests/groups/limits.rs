@@ -41,7 +41,7 @@ fn pass(world: &mut World, seconds: u64) {
     }
 }
 
-/// Who has not said hello may not make the daemon hold a message.
+/// A client that has not said hello may not make the daemon hold a message.
 #[test]
 fn before_the_hello_no_frame_is_long() {
     let (mut world, _, one) = alone(EngineConfig::default());
@@ -81,7 +81,7 @@ fn silence_over_tcp_keeps_nobody_out() {
     assert!(engine.connected(now, Transport::Unix).is_some());
 }
 
-/// Who waits for its name has said hello, and is told something else.
+/// A client that waits for its name has said hello, and is told something else.
 #[test]
 fn who_makes_room_over_tcp_is_told_what_it_lacks() {
     let (mut world, _, one) = alone(EngineConfig::default());

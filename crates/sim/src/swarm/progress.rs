@@ -72,7 +72,7 @@ impl<P: Instrumented> Run<'_, P> {
         let first = self.first();
         let ended = self.cluster.run_until_observed(
             |cluster| {
-                // Who was still leaving when everything healed is owed nothing.
+                // A member that was still leaving when everything healed is owed nothing.
                 missing.retain(|(host, id)| {
                     cluster.is_alive(*host) && !cluster.has_delivered(*host, *id)
                 });
@@ -98,7 +98,7 @@ impl<P: Instrumented> Run<'_, P> {
     /// The same without configurations: a message of each who lives is delivered or reported by all
     /// who live. Returned are those of senders whom all had met.
     pub(super) fn await_accounts(&mut self, limit: Time) -> Result<Vec<MessageId>, String> {
-        // Who begins only now is owed nothing of those whom it has not met.
+        // A member that begins only now is owed nothing of those that it has not met.
         self.cluster
             .run_for(MEETING.min(limit - self.cluster.now()));
         if self.config.acquainted {

@@ -1,4 +1,4 @@
-//! Who should get what, in the plainest way.
+//! Which client should get what, in the plainest way.
 
 use std::collections::BTreeSet;
 

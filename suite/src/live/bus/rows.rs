@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 /// Whether there is an order of all numbers in which each row is, and none is in a row twice.
 pub fn are_one_order(rows: &[Vec<usize>]) -> bool {
-    // Who comes directly before whom in some row; an order is there if nobody comes before himself.
+    // Which message comes directly before which in some row; an order is there if none comes before
+    // itself.
     let mut after: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     let mut before: BTreeMap<usize, usize> = BTreeMap::new();
     for row in rows {

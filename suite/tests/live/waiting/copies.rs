@@ -34,7 +34,7 @@ fn one_order(protocol: &str) -> Outcome {
         cluster.write_text("text", &text)?;
         start(&mut cluster)?;
 
-        // Who subscribes stays to the end.
+        // A client that subscribes stays to the end.
         let _subscriptions = cluster.carry_two(&[1, 2, 3, 4, 5], [2, 5], &published, LIMIT)?;
         those_without_get_copies(&mut cluster)?;
         the_dead_get_none(&mut cluster)?;
@@ -87,7 +87,7 @@ fn the_dead_get_none(cluster: &mut Cluster) -> Outcome {
     cluster.daemon(5)?.kill()?;
     cluster.await_members(&[1, 2, 3, 4])?;
     let four = format!("{}:{PORT}", cluster.bed.address(4));
-    // Who sends nothing asks nobody whether it is alive.
+    // A host that sends nothing asks nobody whether it is alive.
     let slowly = ["--size", "100", "--count", "400", "--rate", "20"];
     let publisher = cluster.publish_as(1, "slow", &slowly)?;
     until(LIMIT, "host-1 sends copies to host 4 alone", || {

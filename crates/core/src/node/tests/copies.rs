@@ -23,7 +23,8 @@ fn mixed() -> Nodes {
 
 /// All nodes say something to the group, until all of them have heard each other.
 fn introduce(nodes: &mut Nodes) {
-    // Who is not admitted yet gets no copy, and challenges keep a distance: the next time all do.
+    // A peer that is not admitted yet gets no copy, and challenges keep a distance: the next time
+    // all do.
     for round in 0..3 {
         for index in 0..nodes.0.len() {
             nodes.submit(index, Destination::Group, "hello");

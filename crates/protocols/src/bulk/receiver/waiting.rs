@@ -60,7 +60,7 @@ impl Receiver {
     fn tell_served(&mut self, context: &mut Context<'_>) {
         let waiting = &mut self.waiting;
         let served = waiting.own.served.max(waiting.all.served);
-        // Who has everything waits for nothing.
+        // A receiver that has everything waits for nothing.
         if served != waiting.told && !self.is_received {
             waiting.told = served;
             let id = self.id;

@@ -1,5 +1,5 @@
-//! Who of the receivers that are served later hears what is sent to the group. One that gets only a
-//! part of it leaves the group until its pass: what does not fit through the way there would only
+//! Which of the receivers that are served later hear what is sent to the group. One that gets only
+//! a part of it leaves the group until its pass: what does not fit through the way there would only
 //! be in the way of others. So does one whose path held a rate that is found, and that leaves it
 //! behind: the others' traffic on that path would back off until it loses little, at their cost. It
 //! is told by itself, again and again until it confirms; so nothing is lost with a datagram.

@@ -121,7 +121,8 @@ impl Buckets {
             return false;
         };
         bucket.answers += 1;
-        // Who begins later misses nothing before its place, and some of that may not be sent yet.
+        // A receiver that begins later misses nothing before its place, and some of that may not be
+        // sent yet.
         bucket.next = bucket.next.min(report.next).min(bucket.top);
         bucket.limit = bucket.limit.min(report.limit);
         bucket.takes = Peer::take_both(bucket.takes, report.tag.and_then(Peer::limits));

@@ -1,4 +1,4 @@
-//! Who gets copies of the data, of the receivers that multicasts do not reach. Each copy is paid
+//! Which of the receivers that multicasts do not reach get copies of the data. Each copy is paid
 //! for on the sender's link. So, where receivers report what they miss (policy `nak`), one that
 //! holds a part of the stream already gets no copies of that, but of the packets in it that ask all
 //! for a report: they keep it informed, and the sender. Those that ask by the time only do so for
@@ -79,8 +79,8 @@ impl Uncopied {
 
 impl Peer {
     /// Whether it may need this packet of a block, or else parity for the block: it has not said
-    /// that it holds what that brings. Who needs one packet of a block may restore it from the
-    /// others, if it has what it holds of them in memory.
+    /// that it holds what that brings. A receiver that needs one packet of a block may restore it
+    /// from the others, if it has what it holds of them in memory.
     pub(super) fn may_need(&self, block: &Packets, packet: Option<PacketNumber>) -> bool {
         if block.end > self.listed_below {
             return true;

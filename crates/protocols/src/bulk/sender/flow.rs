@@ -268,7 +268,7 @@ impl Sender {
                 let (now, receivers) = (context.now, self.peers.len());
                 self.asks_in_turn(now, number, poll, limit) || self.rate.asks(now, receivers)
             }
-            // Who has it, and whose acknowledgement was lost, says so.
+            // A receiver that has it, and whose acknowledgement was lost, says so.
             Policy::Cp(_) => again,
             Policy::Ack | Policy::Ring | Policy::Tree { .. } => false,
         };

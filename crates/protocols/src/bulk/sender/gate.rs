@@ -73,7 +73,7 @@ impl Gate {
             Self::Windows(windows) => {
                 windows.has_asked_in_vain(receiver) && peer.owes_word(reach, closed)
             }
-            // Who has replied is not asked before the round is over.
+            // A receiver that has replied is not asked before the round is over.
             Self::Rounds(rounds) => rounds.awaits(receiver),
         }
     }

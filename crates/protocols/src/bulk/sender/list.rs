@@ -2,8 +2,8 @@
 //! transfer runs.
 //!
 //! Every packet and request says which subgroups it is for. So a change rides in whatever is sent
-//! next, and nothing is sent for its sake. Who is excluded by it is settled at once, and nobody
-//! waits for it: it finds out by that packet, by its next word to the sender, or by the end.
+//! next, and nothing is sent for its sake. A receiver that it excludes is settled at once, and
+//! nobody waits for it: it finds out by that packet, by its next word to the sender, or by the end.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;

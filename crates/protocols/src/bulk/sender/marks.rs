@@ -120,7 +120,7 @@ impl Sender {
             return;
         }
         if !is_new || !all {
-            // Who has come since all had echoed it has not heard of it.
+            // A receiver that has come since all had echoed it has not heard of it.
             if self.timers.due(Timer::Mark).is_none() {
                 self.tell_mark(context);
             }

@@ -219,7 +219,8 @@ impl Sender {
         }
         let now = context.now;
         for peer in self.peers.values_mut().filter(|peer| whole && peer.gates) {
-            // Who has replied was not asked while the round waited for others: it is not silent.
+            // A receiver that has replied was not asked while the round waited for others: it is
+            // not silent.
             peer.heard = now;
         }
         let mut moves = self.update_minima();

@@ -139,7 +139,7 @@ impl Sender {
         let misses = |(member, peer): (&MemberId, &Peer)| (peer.next < packets).then_some(*member);
         let outrun: Vec<MemberId> = self.peers.iter().filter_map(misses).collect();
         for receiver in &outrun {
-            // Who has never heard its place has come too late.
+            // A receiver that has never heard its place has come too late.
             let has_begun = self
                 .peers
                 .get(receiver)
@@ -238,7 +238,7 @@ impl Sender {
             return;
         };
         starting.asked += 1;
-        // Who was called back, and loses much, takes longer to hear of it than others.
+        // A receiver that was called back, and loses much, takes longer to hear of it than others.
         let limit = 2 * context.config.vanish_after;
         if starting.asked <= SILENT_ASKED || context.now - starting.since < limit {
             return;

@@ -186,7 +186,8 @@ impl Sender {
             Wanted::Members(nodes) => nodes.iter().all(|node| self.has_answered(*node)),
             Wanted::Listed(listed) => listed.iter().all(|it| self.has_answered(it.node)),
             Wanted::Between { min, max } => {
-                // Who refuses does not come again: of a set of `max` all have answered then.
+                // A receiver that refuses does not come again: of a set of `max` all have answered
+                // then.
                 let refused = self.settled.keys().map(|member| member.node);
                 let refused: BTreeSet<NodeId> = refused.collect();
                 self.peers.len() >= *min && self.peers.len() + refused.len() >= *max

@@ -396,7 +396,8 @@ impl Sender {
         if !most.is_some_and(|most| self.parity_pays(&block, most)) {
             return;
         }
-        // Who has all of it already, or cannot restore the rest, loses nothing that parity brings.
+        // A receiver that has all of it already, or cannot restore the rest, loses nothing that
+        // parity brings.
         let restores = self.gating().filter(|peer| peer.may_need(&block, None));
         let worst = restores.map(|peer| peer.loss).fold(0.0, f64::max);
         if worst >= PROACTIVE_MIN {

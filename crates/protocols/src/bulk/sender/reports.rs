@@ -61,7 +61,8 @@ impl Sender {
             self.take_reply(context, from, report);
             let awaited = self.rounds().is_some_and(|rounds| rounds.awaits(from));
             if let Some((peer, heard)) = self.peers.get_mut(&from).zip(heard).filter(|_| awaited) {
-                // Who says something, but does not reply, is as silent as who says nothing.
+                // A receiver that says something, but does not reply, is as silent as one that says
+                // nothing.
                 peer.heard = heard;
             }
             self.end_epoch(context);

@@ -108,8 +108,8 @@ impl Sender {
         let short = self.peers.values().filter(|peer| is_short(peer)).count();
         let served = self.roster().len();
         let few_are_short = (served.saturating_sub(count) + short) * 2 <= served;
-        // Who has to stay is not set aside while it is silent: it may be gone, and then the others
-        // are not to be served without it.
+        // A receiver that has to stay is not set aside while it is silent: it may be gone, and then
+        // the others are not to be served without it.
         let waits_for_silent = self.required.is_some();
         let is_silent =
             |peer: &Peer| waits_for_silent && context.now - peer.heard >= config.slow_after / 2;
@@ -134,13 +134,14 @@ impl Sender {
         self.set_apart(context);
     }
 
-    /// The rate is held far below what the others take by these few. Who was blamed once, and takes
-    /// as much as the others, stays; so does who is silent and has to stay.
+    /// The rate is held far below what the others take by these few. One that was blamed once, and
+    /// takes as much as the others, stays; so does one that is silent and has to stay.
     pub(super) fn leave_behind(&mut self, context: &mut Context<'_>) {
         let waits_for_silent = self.required.is_some();
         let half = context.config.slow_after / 2;
         let now = context.now;
-        // Who is given up for good, and was not heard in the leap, may have lost a report or two.
+        // One that would be given up for good, and was not heard in the leap, may have lost a
+        // report or two.
         let patience = match self.serves_later(context) {
             true => Duration::ZERO,
             false => context.config.slow_after,

@@ -75,7 +75,7 @@ impl Sender {
         let is_under_way = matches!(self.state, State::Starting(_) | State::Sending(_));
         let has_later = is_under_way && self.transfer.rewindable;
         for (member, peer) in &mut self.peers {
-            // Who stands by hears no multicast.
+            // A receiver that stands by hears no multicast.
             if let Some(said) = to_all.as_ref().filter(|_| !peer.told.attends()) {
                 context.outbox.unicast(*member, number, said);
             }

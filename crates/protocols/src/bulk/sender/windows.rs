@@ -290,7 +290,7 @@ impl Sender {
     ) {
         let header = DataHeader {
             transfer: self.id.number,
-            // Who has it, and whose acknowledgement was lost, says so.
+            // A receiver that has it, and whose acknowledgement was lost, says so.
             answer: true,
             last: self.stream.is_last(number),
             again: true,

@@ -168,7 +168,7 @@ impl Sender {
 
     /// Has what a bucket says to be missing sent again, if its last transmission was before the
     /// request, and everybody has room for it: it would be refused where there is none, and be
-    /// repeated with every bucket. Who misses it names it again until then.
+    /// repeated with every bucket. A receiver that misses it names it again until then.
     fn repair_by(&mut self, context: &Context<'_>, bucket: &Bucket) {
         let limit = self.limit();
         match context.config.repair {

@@ -245,7 +245,8 @@ fn what_all_share_is_followed() {
             let [(demoting, demoted), (waiting, _)] = [SlowPolicy::Demote, SlowPolicy::Wait]
                 .map(|slow| beside_a_flow(&links, slow, seed));
             std::eprintln!("{near_and_far}, {flow_to_last}, {seed}: {demoting:.1?}, {waiting:.1?}");
-            // Who shares its port with the flow may leave that to it, and get the rest later.
+            // A receiver that shares its port with the flow may leave that to it, and get the rest
+            // later.
             assert!(demoted == 0 || flow_to_last, "{demoted}");
             assert!(demoting[0] > 0.9 * waiting[0], "{demoting:?}, {waiting:?}");
         }

@@ -283,7 +283,7 @@ impl Run {
     }
 
     fn send(&mut self) {
-        // Who is away stays away for as long as was drawn.
+        // A receiver that is away stays away for as long as was drawn.
         let is_cut = |host: &usize| self.net.cut[*host];
         self.gone = self.receivers().filter(is_cut).collect();
         if self.long.contains(&0) {

@@ -35,7 +35,7 @@ fn cluster(hosts: usize, seed: u64, bulk: BulkConfig) -> Cluster<Messages> {
     })
 }
 
-/// Who is silent is given up soon.
+/// A silent receiver is given up soon.
 fn hasty(policy: Policy) -> BulkConfig {
     BulkConfig {
         policy,

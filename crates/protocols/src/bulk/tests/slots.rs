@@ -71,7 +71,8 @@ fn what_is_set_wins_then_who_is_wanted_then_what_was_counted() {
     // A time that is set holds whatever the size.
     assert_eq!(announced(upto(7), Wanted::Count(50), Some(90)), upto(7));
     assert_eq!(announced(Slot::None, members.clone(), Some(90)), Slot::None);
-    // Who is named or counted by the transfer goes before what was counted in the group.
+    // The number that the transfer names or counts goes before the one that was counted in the
+    // group.
     assert_eq!(announced(by_size, Wanted::Count(50), Some(90)), upto(10));
     assert_eq!(announced(by_size, members, Some(90)), upto(4));
     assert_eq!(announced(by_size, list, Some(90)), upto(3));

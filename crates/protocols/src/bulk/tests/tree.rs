@@ -136,7 +136,7 @@ fn a_receiver_that_is_given_up_leaves_its_chain() {
             let stays = !gone.contains(&index);
             let outcome = &outcomes[&member(index)];
             assert_eq!(*outcome == Outcome::Complete, stays, "{index}: {outcome:?}");
-            // Who comes in the place of another is served in the next pass.
+            // A receiver that comes in the place of another is served in the next pass.
             assert!(!stays && how != Gone::Restarted || net.has_stream(index, 0));
         }
     }

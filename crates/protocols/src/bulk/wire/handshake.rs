@@ -82,7 +82,7 @@ pub(in crate::bulk) struct Start {
     pub(in crate::bulk) receivers: u16,
     pub(in crate::bulk) first: u16,
     pub(in crate::bulk) members: Vec<MemberId>,
-    /// Who collects in this pass (policy `collectors`).
+    /// The receivers that collect in this pass (policy `collectors`).
     pub(in crate::bulk) collectors: Option<CollectorList>,
 }
 

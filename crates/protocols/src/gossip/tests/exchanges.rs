@@ -173,7 +173,7 @@ fn figure_5_8_a_neighbour_that_misses_it_too_asks_for_a_multicast() {
         zone: u32::from(who != 'A'),
         ..paper(Variant::Local, if who == 'A' { "BB" } else { "AA" })
     });
-    // Who is a neighbour is known from joins.
+    // The neighbours are known from joins.
     script.round_of_all();
     script.arrives = alloc::boxed::Box::new(|_, _, what| what != "data A1");
     script.submit('A', "M1");

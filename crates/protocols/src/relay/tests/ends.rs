@@ -60,7 +60,7 @@ fn a_relay_below_a_relay_that_dies_is_named_with_all_behind_it() {
     net.stations[second + 1].dies = death;
     net.send(Wanted::Open);
     net.must_end(MINUTE);
-    // Who is behind it stands in its place.
+    // The receivers behind it stand in its place.
     let expected = BTreeMap::from([
         (middle, Outcome::Complete),
         (

@@ -403,7 +403,8 @@ fn what_others_say_of_a_connection_changes_nothing() {
     group.entities[0].handle_datagram(now, member(1), early.into());
     assert_eq!(group.entities[0].account(NUMBER, 50), account);
     assert!(group.departed().is_empty());
-    // Who asks about a connection of its own learns that the member is not in it, and no more.
+    // A source that asks about a connection of its own learns that the member is not in it, and no
+    // more.
     let ask = Message::Ask(ask).encode();
     group.entities[1].handle_datagram(now, stranger, ask.into());
     let mut buf = TransmitBuf::new(1, 0, 0);

@@ -140,9 +140,9 @@ fn who_begins_a_nanosecond_earlier_than_that_collides() {
 
 #[test]
 fn a_collision_is_jammed_and_the_shorter_back_off_goes_first() {
-    // Both complete the preamble (6.4 µs) and jam (3.2 µs). Who draws no slot must wait until the
-    // other's jam is over (2.5 µs) and a gap long; who draws one comes 51.2 µs after its jam, and
-    // finds it sending.
+    // Both complete the preamble (6.4 µs) and jam (3.2 µs). A host that draws no slot must wait
+    // until the other's jam is over (2.5 µs) and a gap long; who draws one comes 51.2 µs after its
+    // jam, and finds it sending.
     let quick = 9_600 + 2_500 + 9_600 + 57_600 + 2_500;
     let mut outcomes = BTreeMap::<usize, u32>::new();
     for seed in 0..200 {

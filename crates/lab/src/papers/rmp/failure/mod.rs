@@ -24,7 +24,7 @@ const CRASHES: usize = 2;
 /// When it does, and by how much later with the next seed: the token is elsewhere then.
 const CRASH: Duration = Duration::from_secs(20);
 const LATER: Duration = Duration::from_millis(1_370);
-/// Who has not noticed it by then never does.
+/// A member that has not noticed it by then never does.
 const LIMIT: Duration = Duration::from_secs(90);
 /// How finely time is seen.
 const STEP: Duration = Duration::from_millis(5);
