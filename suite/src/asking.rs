@@ -14,7 +14,7 @@ use groupcast_session::guests::{Ending, Role, RoleNotice, RoleState};
 
 /// Handlers and locks of each group.
 pub(crate) const NUMBERS: u64 = 2;
-/// One request in so many is not answered.
+/// One request in this many is not answered.
 const SILENT: u64 = 6;
 
 /// A handler, a lock, or to answer.
@@ -290,8 +290,8 @@ impl Request {
     }
 }
 
-/// When all is at peace, who believes to have a role is the only one, and what somebody waits for
-/// has a holder. `clients` are those that are connected, by name.
+/// When all is at peace, a client that believes to have a role is the only one, and what somebody
+/// waits for has a holder. `clients` are those that are connected, by name.
 pub(crate) fn judge_roles<'a>(
     clients: impl Iterator<Item = (&'a str, &'a Asking)>,
     found: &mut Vec<String>,

@@ -72,7 +72,7 @@ impl Data {
             )));
         }
         // SAFETY: it is not null, `len` is not beyond what an object can have, and the header asks
-        // for so many bytes that nobody changes during the call; the borrow ends in this function.
+        // for as many bytes that nobody changes during the call; the borrow ends in this function.
         Ok(unsafe { std::slice::from_raw_parts(self.0, len) }.to_vec())
     }
 }

@@ -82,8 +82,8 @@ pub trait Protocol {
         false
     }
 
-    /// Of what this protocol and its like on the same socket have sent, so many bytes have not left
-    /// the host: what waits in the host's own queue. Called before
+    /// Of what this protocol and its like on the same socket have sent, this many bytes have not
+    /// left the host: what waits in the host's own queue. Called before
     /// [`poll_transmit`](Self::poll_transmit), where the host can tell.
     fn handle_host_queue(&mut self, now: Time, bytes: u64) {
         let _ = (now, bytes);
@@ -160,7 +160,7 @@ pub enum SubmitError {
     Minority {
         /// How many members the configuration has.
         members: usize,
-        /// MaxN: a majority of so many is needed.
+        /// MaxN: a majority of this many is needed.
         of: usize,
     },
     /// The protocol does not carry this service.

@@ -32,7 +32,7 @@ impl Backlog {
         !self.is_behind || self.bytes <= READ_AHEAD
     }
 
-    /// So many bytes were read.
+    /// This many bytes were read.
     pub(crate) fn read(&mut self, bytes: u64) {
         self.bytes += bytes;
     }

@@ -455,7 +455,7 @@ fn token_of(id: ClientId) -> Token {
 /// address of the interface has changed, what waits for them, and a history.
 const FILES_PER_RING: usize = 6;
 
-/// How many files a daemon with so many clients may have open: theirs, those of connections that
+/// How many files a daemon with this many clients may have open: theirs, those of connections that
 /// are refused or linger, those of further rings, which joins may make, and others: sockets between
 /// daemons, listeners, histories, traces, standard streams.
 fn files_wanted(clients: usize) -> u64 {

@@ -20,9 +20,9 @@ use crate::{Config, Daemon};
 
 /// The longest message.
 const LEN: usize = 64 << 20;
-/// A turn may take so long at most.
+/// A turn may take this long at most.
 const TURN_MAX: Duration = Duration::from_millis(50);
-/// The whole test may take so long.
+/// The whole test may take this long.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// How long this thread has had a processor.
@@ -197,7 +197,7 @@ impl Member {
     }
 }
 
-/// So many clients that have made a request each, by their numbers, and are in groups by it.
+/// This many clients that have made a request each, by their numbers, and are in groups by it.
 fn crowd(name: &str, count: usize, request: impl Fn(usize) -> ClientFrame) -> Vec<Member> {
     let mut crowd: Vec<_> = (0..count)
         .map(|number| Member::new(name, &request(number)))

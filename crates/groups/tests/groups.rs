@@ -154,7 +154,7 @@ fn two_programs(index: u16, order: Order) -> Outcome {
     ben.groups.publish(&["g"], Service::Agreed, &long)?;
     assert_eq!(ben.wait_for_role(), RoleState::Held, "ada has closed");
     server.join().expect("ada sees what she should")?;
-    // Nothing is sent between the calls: so much does not fit.
+    // Nothing is sent between the calls: this much does not fit.
     let some = &long[..200_000];
     let full = (0..200).find_map(|_| ben.groups.publish(&["g"], Service::Agreed, some).err());
     assert!(matches!(full, Some(GroupsError::Full)), "{full:?}");

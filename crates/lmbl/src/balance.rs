@@ -39,7 +39,7 @@ enum State {
     String(bool),
     /// A comment up to the end of the line.
     Line,
-    /// A comment between `#|` and `|#`, of which so many are open; and the byte before, if it may
+    /// A comment between `#|` and `|#`, of which this many are open; and the byte before, if it may
     /// be the first of two.
     Comment(usize, u8),
 }

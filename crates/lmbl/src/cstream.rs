@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         (end_of(text, 0) == Ok(text.len())).then(|| token(text))
     }
 
-    /// `LENGTH:` and so many bytes.
+    /// `LENGTH:` and as many bytes.
     fn text(&mut self) -> Result<&'a [u8], Error> {
         let wrong = Error::new(Fault::Length, self.at);
         let rest = &self.bytes[self.at..];

@@ -92,8 +92,8 @@ impl<P: Protocol> Endpoint<P> {
     const BACKLOG_MAX: Duration = Duration::from_millis(50);
     /// Batches that one flush sends at most.
     const BATCHES_MAX: usize = 1024;
-    /// After so many receives of nothing but junk, the other socket has its turn: a flood must not
-    /// starve it.
+    /// After this many receives of nothing but junk, the other socket has its turn: a flood must
+    /// not starve it.
     const JUNK_MAX: usize = 8;
 
     /// Opens the endpoint of the member `local`, whose datagrams are sealed as `sealing` says.

@@ -112,7 +112,7 @@ pub(crate) struct RejectionLog {
 
 impl RejectionLog {
     const INTERVAL: Duration = Duration::from_secs(60);
-    /// A sender that was not heard for so long is gone, or was told what to do.
+    /// A sender that was not heard for this long is gone, or was told what to do.
     const KEPT_FOR: Duration = Duration::from_secs(600);
 
     /// Logs that a datagram from `from` was rejected, unless its kind was logged less than a minute

@@ -13,7 +13,7 @@ pub struct Unordered {
 }
 
 impl Unordered {
-    /// At most so many wait. More are dropped.
+    /// At most this many wait. More are dropped.
     const MAX: usize = 256;
     /// Room for the header of a record, and some more.
     const HEADER_ROOM: usize = 32;

@@ -23,7 +23,7 @@ type Group = Cluster<Box<dyn Instrumented>>;
 /// From which host to which nothing passes.
 type Ways = Vec<(usize, usize)>;
 
-/// So many random ways between two hosts each.
+/// This many random ways between two hosts each.
 fn random_ways(count: usize, seed: u64) -> Ways {
     let mut rng = Rng::new(seed).fork("closed ways");
     let mut ways: Ways = (0..HOSTS)
@@ -180,7 +180,7 @@ fn hold(family: &'static Family, ways: &Ways, seed: u64) -> Vec<Outcome> {
     [0.0, LOSS].map(outcome).into()
 }
 
-/// The same with so many random ways.
+/// The same with this many random ways.
 fn lives(family: &'static Family, count: usize, seeds: &[u64]) -> Vec<Outcome> {
     let of = |seed: &u64| hold(family, &random_ways(count, *seed), *seed);
     seeds.iter().flat_map(of).collect()

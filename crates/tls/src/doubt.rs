@@ -25,7 +25,7 @@ pub struct Doubt {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DoubtKind {
-    /// It expired so long ago.
+    /// It expired this long ago.
     Expired(Duration),
     /// It expires so soon.
     ExpiresSoon(Duration),

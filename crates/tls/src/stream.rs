@@ -10,7 +10,7 @@ use crate::refusal::{Side, explained};
 
 /// Bytes that wait for the socket; more are not taken.
 const UNSENT_MAX: usize = 64 << 10;
-/// The most bytes of a record: so many may have come without any of them being readable.
+/// The most bytes of a record: this many may have come without any of them being readable.
 const RECORD_MAX: u64 = (16 << 10) + 256 + 5;
 /// What a byte counts that is no payload. The shortest record has 22 of them, and to open it takes
 /// about as long as to read 90 bytes.

@@ -29,7 +29,7 @@ const ECHO_PORT: u16 = 4826;
 const FIRST: u64 = 20;
 const MEASURED: u64 = 300;
 const MEASURED_XTP: u64 = 50;
-/// So many receivers are measured.
+/// This many receivers are measured.
 const COUNTS: [usize; 11] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20];
 
 fn main() -> Result<()> {

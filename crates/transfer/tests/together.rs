@@ -43,7 +43,7 @@ fn link(name: &str, port: u16) -> TransferLink {
 }
 
 /// Sends `image` to receivers `one` and `two`, together, for this audience, which is waited for for
-/// so long; what came of it.
+/// this long; what came of it.
 fn send_to_two(scratch: &Path, audience: Audience, wait: Duration) -> (SendReport, [Received; 2]) {
     let image = scratch.join("image");
     fs::create_dir_all(scratch).unwrap();

@@ -30,7 +30,7 @@ const DAEMONS: usize = 2;
 const CLIENTS_MAX: usize = 6;
 /// More than one input may cause.
 const ANSWERS_MAX: usize = 16_384;
-/// From so many bytes on a client is slow.
+/// From this many bytes on a client is slow.
 const SLOW_AT: usize = 16 << 10;
 /// The most bytes of a client on the disk, and of all clients of a daemon.
 const ON_DISK_MAX: u64 = 1 << 20;

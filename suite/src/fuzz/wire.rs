@@ -49,7 +49,7 @@ impl Wire {
         self.queue.extend(held_back);
     }
 
-    /// A byte of the next one is changed, or one is invented, among so many `members`: that one.
+    /// A byte of the next one is changed, or one is invented, among this many `members`: that one.
     pub(super) fn damage(&mut self, members: usize, script: &mut Script<'_>) -> Option<Datagram> {
         let (from, to) = (script.index(members), script.index(members));
         let at = script.u16();

@@ -29,7 +29,7 @@ const FILE: &str = "file.example";
 /// Bytes of the file, and of a message of it.
 const FILE_LEN: usize = 5_000_000;
 const CHUNK: usize = 10_000;
-/// Each of the two sends a message so often: two seconds for its half.
+/// Each of the two sends a message this often: two seconds for its half.
 const PACE: Duration = Duration::from_millis(8);
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(20);

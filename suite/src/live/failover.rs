@@ -38,6 +38,7 @@ pub const WATCH: Duration = Duration::from_secs(4);
 const LOOK: Duration = Duration::from_millis(1);
 /// Messages a second that each host publishes, and their size.
 const LOAD: [&str; 6] = ["--rate", "400", "--size", "500", "--count", "10000000"];
+/// How long new subscribers and the load run before a fault.
 const SETTLE: Duration = Duration::from_millis(700);
 
 /// Inflicts `fault` on one of `hosts` hosts under load, `times` times over; how long each fail-over

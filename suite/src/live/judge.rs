@@ -22,7 +22,7 @@ impl fmt::Display for Fault {
 /// A subscriber: its name in faults, and what it printed.
 pub type Subscriber<'a> = (&'a str, &'a Stream);
 
-/// At most so many faults of one kind are listed: the first ones are enough to find the cause.
+/// At most this many faults of one kind are listed: the first ones are enough to find the cause.
 const FAULTS_MAX: usize = 5;
 
 /// A subscriber that stayed in the publisher's component has all that was published, once, in

@@ -10,7 +10,7 @@ use super::cluster::{Cluster, GROUP, MULTICAST, REAL_TIME};
 
 /// The longest message that there is.
 const LONGEST: &str = "67108864";
-/// A message takes so long at most.
+/// A message takes this long at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What a run showed.

@@ -2,7 +2,7 @@
 
 use crate::live::Outcome;
 
-/// So many samples at least are needed for a judgement.
+/// This many samples at least are needed for a judgement.
 const JUDGED_FROM: usize = 6;
 /// Resident memory, sample after sample, in bytes.
 #[derive(Default)]

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 /// The most bytes of a reply.
 const REPLY_MAX: usize = 256 << 10;
 
-/// Asks so many members, and prints the lines that `groupcast request --json` has for replies and
+/// Asks this many members, and prints the lines that `groupcast request --json` has for replies and
 /// for the end.
 fn ask(words: &[&str]) -> Outcome {
     let [name, interface, group, key, members, text] = words else {

@@ -34,7 +34,7 @@ pub use self::seen::Seen;
 const GLANCE: Duration = Duration::from_micros(200);
 /// Whether clients want anything of a ring is looked at this often: that takes its time.
 const LOOK: Duration = Duration::from_millis(20);
-/// A daemon stays in a ring of which nobody wants anything for so long.
+/// A daemon stays in a ring of which nobody wants anything for this long.
 pub const LINGER: Duration = Duration::from_millis(400);
 
 /// How a world is made.

@@ -32,8 +32,8 @@ use crate::asking::{AskTally, judge_roles};
 
 /// Trees that share names with each other, so that rings are asked for above and below others.
 const NAMES: [&str; 7] = ["cb", "wb.cb", "p1.wb.cb", "ed.cb", "x", "y.x", "z.y.x"];
-/// So often a request is one for a role that somebody has claimed: others find hardly ever a member
-/// that answers.
+/// A request is this often one for a role that somebody has claimed: others find hardly ever a
+/// member that answers.
 const ASKS_CLAIMED: f64 = 0.8;
 /// What happens in a run.
 const STEPS: usize = 60;

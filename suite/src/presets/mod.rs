@@ -71,10 +71,10 @@ impl Holder {
 pub enum Pace {
     /// A few microseconds a datagram, and always awake.
     Quick,
-    /// Every host sleeps when it has nothing to do, and takes so long to wake up, or up to a
+    /// Every host sleeps when it has nothing to do, and takes this long to wake up, or up to a
     /// quarter longer.
     Sleepy(Duration),
-    /// The last host takes so long for each datagram.
+    /// The last host takes this long for each datagram.
     Slow(Duration),
 }
 

@@ -16,7 +16,7 @@ use groupcast_sim::{Cluster, ClusterConfig};
 const HOSTS: usize = 5;
 const WITHOUT: [usize; 2] = [1, 4];
 const FILE: usize = 5 << 20;
-/// So many of the swarm's seeds are tried with each protocol.
+/// This many of the swarm's seeds are tried with each protocol.
 const SEEDS: usize = 6;
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -38,7 +38,7 @@ fn launch(
     Ok(cluster.bed.launch(name, line)?)
 }
 
-/// Asks for so many bytes each by the command, with these options.
+/// Asks for this many bytes each by the command, with these options.
 fn ask(cluster: &Cluster, name: &str, bytes: usize, options: &[&str]) -> Outcome<Process> {
     let request = cluster.path(&format!("request-{name}"));
     std::fs::write(&request, bytes.to_string())?;
@@ -46,7 +46,7 @@ fn ask(cluster: &Cluster, name: &str, bytes: usize, options: &[&str]) -> Outcome
     launch(cluster, 1, name, "request", &options)
 }
 
-/// Asks all members for so many bytes each, by the command, with these options.
+/// Asks all members for this many bytes each, by the command, with these options.
 fn ask_all(cluster: &Cluster, name: &str, bytes: usize, options: &[&str]) -> Outcome {
     let most = MEMBERS.to_string();
     let options = [&["--min", &most, "--max", &most], options].concat();
@@ -54,7 +54,7 @@ fn ask_all(cluster: &Cluster, name: &str, bytes: usize, options: &[&str]) -> Out
     Ok(())
 }
 
-/// Asks all members for so many bytes each, by the library.
+/// Asks all members for this many bytes each, by the library.
 fn ask_by_library(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
     let name = format!("program-{round}");
     let interface = cluster.bed.address(1).to_string();
@@ -73,7 +73,7 @@ fn ask_by_library(cluster: &Cluster, round: usize, bytes: usize) -> Outcome {
     Ok(())
 }
 
-/// Fails unless so many members have replied, each once with so many bytes, whole; their names.
+/// Fails unless this many members have replied, each once with this many bytes, whole; their names.
 fn judge(mut requester: Process, bytes: usize, members: usize) -> Outcome<BTreeSet<String>> {
     let who = requester.label().to_owned();
     let Some(status) = requester.wait(LIMIT)? else {

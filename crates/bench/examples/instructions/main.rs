@@ -1,10 +1,10 @@
 //! Deterministic work, for counting its instructions: `cargo xtask bench --instructions` runs this
 //! under callgrind.
 //!
-//! `instructions --list` names the cases, `instructions CASE COUNT` does one for so many messages.
-//! The same code runs as in a daemon, without kernel and clock: the ring on three nodes in memory
-//! ([`ring`]), and the codecs ([`codecs`]). What a message costs is the difference between two
-//! counts, so that starting and forming the ring is not in it.
+//! `instructions --list` names the cases, `instructions CASE COUNT` does one for this many
+//! messages. The same code runs as in a daemon, without kernel and clock: the ring on three nodes
+//! in memory ([`ring`]), and the codecs ([`codecs`]). What a message costs is the difference
+//! between two counts, so that starting and forming the ring is not in it.
 
 mod codecs;
 mod ring;

@@ -24,7 +24,7 @@ const HOSTS: usize = 3;
 const SEGMENTS: usize = 48;
 /// Between two datagrams.
 const STEP: Duration = Duration::from_micros(1);
-/// No order after so much simulated time: something is wrong.
+/// No order after this much simulated time: something is wrong.
 const PATIENCE: Time = Time::from_millis(60_000);
 
 /// Orders `count` messages of each of the hosts, and delivers them everywhere.

@@ -11,7 +11,7 @@ pub(super) fn deciles(values: &mut [u64]) -> [u64; 3] {
     })
 }
 
-/// One observation: so much of each thing took so long.
+/// One observation: this much of each thing took this long.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Observation<const N: usize> {
     pub(super) amounts: [f64; N],

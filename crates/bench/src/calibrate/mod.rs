@@ -211,7 +211,7 @@ impl Calibration {
     }
 }
 
-/// A socket's buffer of so many bytes: the kernel doubles what is asked for, for its own
+/// A socket's buffer of this many bytes: the kernel doubles what is asked for, for its own
 /// book-keeping.
 fn socket(asked: usize) -> BufferLimit {
     BufferLimit {

@@ -23,10 +23,10 @@ const JOINING: Duration = Duration::from_secs(10);
 const HELLO: Duration = Duration::from_millis(20);
 /// Between two bursts: the token buckets fill, the receivers read.
 const PAUSE: Duration = Duration::from_millis(2);
-/// So long bursts stay of one kind: what a receiver finds in its buffer is then of one size.
+/// Bursts stay of one kind for this long: what a receiver finds in its buffer is then of one size.
 const KIND: Duration = Duration::from_millis(200);
-/// A receiver lets so much time pass before it looks: awake, because a processor that slept is slow
-/// at first, and what that costs belongs to waking up.
+/// A receiver lets this much time pass before it looks: awake, because a processor that slept is
+/// slow at first, and what that costs belongs to waking up.
 const GATHERING: Duration = Duration::from_micros(2_500);
 /// How long a process that only follows waits at a time.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -70,15 +70,15 @@ pub enum Part {
 /// How long something took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Sample {
-    /// So many datagrams,
+    /// This many datagrams,
     pub datagrams: u64,
-    /// each of so many bytes (UDP's payload).
+    /// each of this many bytes (UDP's payload).
     pub len: usize,
     /// The median, in nanoseconds.
     pub nanos: u64,
     /// From the first decile to the last.
     pub spread: u64,
-    /// Of so many.
+    /// Of this many.
     pub of: usize,
 }
 

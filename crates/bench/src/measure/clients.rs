@@ -44,7 +44,7 @@ pub struct Subscribe {
     pub socket: String,
     /// What it joins.
     pub group: String,
-    /// It is ready once so many members are in the group.
+    /// It is ready once this many members are in the group.
     pub members: usize,
 }
 

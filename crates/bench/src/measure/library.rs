@@ -45,7 +45,7 @@ pub struct Member {
     pub listen: SocketAddrV4,
     /// The group's address.
     pub multicast: SocketAddrV4,
-    /// It is ready once so many members are in the ring.
+    /// It is ready once this many members are in the ring.
     pub members: usize,
     /// The file with the key; in clear without.
     pub key: Option<String>,

@@ -47,7 +47,7 @@ fn mixed(hash: u64, word: u64) -> u64 {
 /// What a comparison of all receivers says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
-    /// All saw the same, as far as the shortest goes; so many messages were compared.
+    /// All saw the same, as far as the shortest goes; this many messages were compared.
     Same {
         /// How many; 0 if somebody received less than a block.
         messages: u64,

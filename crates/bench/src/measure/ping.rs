@@ -19,7 +19,7 @@ use super::{
 };
 use crate::testbed::Testbed;
 
-/// One ping each so often: both sides have gone to sleep meanwhile.
+/// A ping is sent this often: both sides have gone to sleep meanwhile.
 const INTERVAL: Duration = Duration::from_millis(3);
 /// Pings that count, as far as [`LENGTH`] allows.
 const ROUNDS: u32 = 330;
@@ -27,7 +27,7 @@ const ROUNDS: u32 = 330;
 const LENGTH: Duration = Duration::from_secs(2);
 /// Pings before those.
 const WARM_UP: Duration = Duration::from_millis(100);
-/// A ping without an answer for so long is given up, and does not count.
+/// A ping without an answer for this long is given up, and does not count.
 const PATIENCE: Duration = Duration::from_millis(100);
 const PORT: u16 = 7912;
 /// As large as a token is.

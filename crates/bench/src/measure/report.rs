@@ -251,7 +251,7 @@ impl From<&RingOptions> for Conditions {
 pub enum Rate {
     /// As much as the ring takes.
     Max,
-    /// So many Mb/s of payload, by all senders together.
+    /// This many Mb/s of payload, by all senders together.
     Mbps(f64),
 }
 
@@ -333,7 +333,7 @@ impl fmt::Display for Conditions {
     }
 }
 
-/// What a reader is told where the members formed anew so many times during a measurement.
+/// What a reader is told where the members formed anew this many times during a measurement.
 pub(super) struct Reformed(pub(super) u64);
 
 impl fmt::Display for Reformed {

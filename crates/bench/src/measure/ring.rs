@@ -251,7 +251,7 @@ fn carry_run(
     })
 }
 
-/// From now on every host loses so many of 1,000 frames that reach it.
+/// From now on every host loses this many of 1,000 frames that reach it.
 fn lose(bed: &Testbed, permille: u16) -> Result<(), BenchError> {
     Ok((1..=bed.hosts()).try_for_each(|host| bed.lose(host, permille))?)
 }

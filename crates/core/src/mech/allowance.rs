@@ -1,4 +1,5 @@
-//! How often something may be done: so many times a second, and a few times at once after a pause.
+//! How often something may be done: this many times a second, and a few times at once after a
+//! pause.
 //!
 //! A token bucket, kept as the time at which it is full again (the "generic cell rate algorithm"
 //! of ATM Forum's TM 4.0, 4.4.3): it needs no timer and no memory beyond one time.

@@ -12,7 +12,8 @@ use super::peers::Peers;
 use crate::id::MemberId;
 use crate::time::Time;
 
-/// So many times in a row, behind the first, a member that stopped is let in as soon as it answers.
+/// This many times in a row, behind the first, a member that stopped is let in as soon as it
+/// answers.
 const FORGIVEN_MAX: u8 = 3;
 /// How long a witness must say that it is together with whom it wanted out: one that does not get
 /// on with it may be for a moment.
@@ -60,7 +61,7 @@ pub(super) struct Delay {
 impl Delay {
     /// How many times its length a delay is remembered after its end.
     const REMEMBERED: u32 = 8;
-    /// A member that is well for less than so many of the shortest delays has failed soon.
+    /// A member that is well for less than this many of the shortest delays has failed soon.
     const SOON: u32 = 8;
 
     /// The first one of a member, or one after a long time.

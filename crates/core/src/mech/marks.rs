@@ -93,7 +93,7 @@ pub struct Horizons<'a> {
     pub safe: Seq,
     /// What is known of each member.
     pub marks: &'a Marks,
-    /// MaxN: the majority of so many members holds what is delivered as `majority` (000 ch. 2).
+    /// MaxN: the majority of this many members holds what is delivered as `majority` (000 ch. 2).
     pub max_n: usize,
 }
 

@@ -27,7 +27,7 @@ use crate::time::Time;
 
 /// A member that began longer ago than this gives way to nobody.
 pub const NEW_FOR: Duration = Duration::from_secs(10);
-/// Two processes that claim a name for so long are told apart by their incarnations, no more by
+/// Two processes that claim a name for this long are told apart by their incarnations, no more by
 /// their ages.
 pub const CLAIM_FOR: Duration = Duration::from_secs(2);
 /// How often a contested name is reported.
@@ -38,7 +38,7 @@ const RATE: u32 = 100;
 /// What processes of one name say to each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NameMessage {
-    /// The sender has the name, and has run for so many milliseconds.
+    /// The sender has the name, and has run for this many milliseconds.
     InUse {
         /// Since its start.
         uptime_ms: u64,

@@ -77,7 +77,7 @@ const HINTED_FOR: Duration = Duration::from_secs(1);
 /// The most members whose evidence is told.
 const HEARD_TOLD: usize = 64;
 /// Another member's word raises the counter of this member's next configuration by no more. No
-/// group forms so many; and so many times as many are below what others refuse.
+/// group forms this many; and this many times as many are below what others refuse.
 const COUNTER_JUMP_MAX: u64 = 1 << 32;
 /// Strangers are answered at most this often.
 const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
@@ -183,7 +183,7 @@ impl Peers {
         recent.map(|(member, _)| *member).take(HEARD_TOLD).collect()
     }
 
-    /// `member` was excluded: it is not let in for so long. What follows within the shortest
+    /// `member` was excluded: it is not let in for this long. What follows within the shortest
     /// quarantine counts as once, and so does what follows while all [agree](Self::note_agreed) on
     /// the same. Whether a quarantine begins.
     pub fn quarantine(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
@@ -512,7 +512,7 @@ mod tests {
     fn who_stops_for_a_moment_is_forgiven_three_times_in_a_row() {
         let (stops, other) = (member(1), member(2));
         let mut peers = Peers::default();
-        // Each time it is let in a second later, and is well for so long.
+        // Each time it is let in a second later, and is well for this long.
         let mut now = Time::ZERO;
         let mut forgiven = |well_for: u64| {
             let forgiven = peers.forgive(now, stops, LENGTHS.min);
@@ -539,7 +539,7 @@ mod tests {
     };
 
     /// The lengths of the quarantines of a member, in milliseconds: the first, and those after it
-    /// was away for so long each time, and then well for each of these times.
+    /// was away for this long each time, and then well for each of these times.
     fn quarantines(away: Duration, well_for: &[u64]) -> Vec<u128> {
         let (excluded, other) = (member(1), member(2));
         let (mut peers, mut now) = (Peers::default(), Time::ZERO);

@@ -41,7 +41,7 @@ struct Probed {
     answers: u32,
     /// How many it did not, since it last answered enough of them.
     missed: u32,
-    /// Whether it missed so many once that the way was closed.
+    /// Whether it once missed so many that the way was closed.
     failed: bool,
     /// How many times in a row it has answered enough of them.
     rounds: u32,
@@ -74,19 +74,19 @@ impl Probed {
     }
 }
 
-/// At most so many are probed.
+/// At most this many are probed.
 const PROBED_MAX: usize = 16;
-/// So many answers to the probes of one time are enough; some may be lost.
+/// This many answers to the probes of one time are enough; some may be lost.
 const ENOUGH: u32 = 6;
-/// A member that missed so many, without answering enough of them meanwhile, could not be reached:
-/// all of one time, or three times in a row three. With 2 % loss one pair of members sees that by
-/// chance once in a month, with 5 % once in half an hour.
+/// A member that missed this many, without answering enough of them meanwhile, could not be
+/// reached: all of one time, or three times in a row three. With 2 % loss one pair of members sees
+/// that by chance once in a month, with 5 % once in half an hour.
 const MISSED: u32 = Probes::BURST;
-/// So many times in a row, after they failed to come, answers show that something was repaired.
+/// This many times in a row, after they failed to come, answers show that something was repaired.
 const ROUNDS: u32 = 5;
 
 impl Probes {
-    /// So many probes are sent at once: a slow host does not answer them all at once.
+    /// This many probes are sent at once: a slow host does not answer them all at once.
     pub const BURST: u32 = 8;
 
     /// The number that probes which are sent now carry.
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
     use crate::id::{Incarnation, NodeId};
 
-    /// Whether a member that answers so many probes each time counts as repaired in the end.
+    /// Whether a member that answers this many probes each time counts as repaired in the end.
     fn repaired(answers: &[u32]) -> bool {
         let mut probed = Probed::new(Time::ZERO);
         let judge = |answers: &u32| {

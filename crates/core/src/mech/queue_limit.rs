@@ -65,8 +65,8 @@ impl QueueLimit {
         self.now
     }
 
-    /// So many bytes were taken at a time. `starved`: nothing is left of them, and more was refused
-    /// for want of room.
+    /// This many bytes were taken at a time. `starved`: nothing is left of them, and more was
+    /// refused for want of room.
     pub fn taken(&mut self, bytes: usize, starved: bool) {
         if bytes == 0 {
             return;

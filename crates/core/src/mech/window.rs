@@ -102,7 +102,7 @@ impl<T> SeqWindow<T> {
         self.base.saturating_add(self.capacity as u64)
     }
 
-    /// From now on it may span so many items, if that is more than before.
+    /// From now on it may span this many items, if that is more than before.
     pub fn grow(&mut self, capacity: usize) {
         self.capacity = self.capacity.max(capacity);
     }

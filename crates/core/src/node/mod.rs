@@ -569,7 +569,7 @@ impl<P: Protocol> Node<P> {
             .any(|(_, it)| it.wants_host_queue(now))
     }
 
-    /// Of what this node has sent, so many bytes have not left the host.
+    /// Of what this node has sent, this many bytes have not left the host.
     pub fn handle_host_queue(&mut self, now: Time, bytes: u64) {
         for (_, instance) in &mut self.instances {
             instance.handle_host_queue(now, bytes);

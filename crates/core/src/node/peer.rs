@@ -39,11 +39,11 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// A peer that is not heard for so long is asked whether it is alive, if copies go to it.
+    /// A peer that is not heard for this long is asked whether it is alive, if copies go to it.
     const QUIET: Duration = Duration::from_secs(5);
-    /// After so many questions without an answer it is taken for gone.
+    /// After this many questions without an answer it is taken for gone.
     const QUESTIONS_MAX: u32 = 10;
-    /// Of a peer that is gone, one of so many chances to ask is taken.
+    /// Of a peer that is gone, one of this many chances to ask is taken.
     const GONE_PACE: u32 = 64;
 
     /// A peer whose datagrams count from counter `first` on.

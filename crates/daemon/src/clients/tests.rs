@@ -27,7 +27,7 @@ const READABLE: Readiness = Readiness {
     writable: false,
     closed: false,
 };
-/// So many frames the engine handles in one call at most.
+/// This many frames the engine handles in one call at most.
 const ONE_CALL: u64 = 64;
 /// The shortest frame there is, of a kind that no daemon knows.
 const UNKNOWN: [u8; 5] = [0, 0, 0, 1, 200];

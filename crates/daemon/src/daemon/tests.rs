@@ -17,7 +17,7 @@ use groupcast_session::names::Pool;
 use super::*;
 use crate::config::{Listen, Options, PoolOptions, RingOptions};
 
-/// All of a test may take so long.
+/// All of a test may take this long.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn free_port() -> u16 {

@@ -34,7 +34,7 @@ impl<'a> Points<'a> {
         self.filter(|row| row.number(name) == number)
     }
 
-    /// Those of so many sources and sinks.
+    /// Those of this many sources and sinks.
     pub(super) fn load(&self, sources: f64, sinks: f64) -> Self {
         self.at("sources", sources).at("sinks", sinks)
     }

@@ -67,7 +67,7 @@ impl Lines<'_> {
             .with("overflowed", it.usage.overflowed)
     }
 
-    /// So many seconds of what was measured.
+    /// This many seconds of what was measured.
     fn share(&self, time: f64) -> Option<f64> {
         let measured = self.measures.measured.as_secs_f64();
         (measured > 0.0).then(|| time / measured)

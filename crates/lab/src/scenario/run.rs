@@ -1,4 +1,4 @@
-//! A scenario over its seeds: so many at a time, the results in the order of the seeds.
+//! A scenario over its seeds: this many at a time, the results in the order of the seeds.
 //!
 //! A run is one thread and knows nothing of the others, so how many there are changes nothing but
 //! how long it takes. A thread that is far ahead waits, so that results do not pile up behind a

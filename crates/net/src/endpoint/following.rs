@@ -119,7 +119,7 @@ impl<P: Protocol> Endpoint<P> {
     }
 
     /// The address is back: joins the group on the device that has it now. The membership of a
-    /// device that has gone stays with its socket, and the system takes so many only: the socket is
+    /// device that has gone stays with its socket, and the system takes only so many: the socket is
     /// another one.
     fn join_anew(&mut self) -> Result<(), NetError> {
         if let Group::Mesh(_) = self.config.group {

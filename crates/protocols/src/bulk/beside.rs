@@ -39,8 +39,8 @@ impl Bulk {
         }
     }
 
-    /// So many hosts receive, beside this one, as group management has counted (003 4.5.1: a cached
-    /// estimate of the group's size). Slots of the transfers that begin from now on
+    /// This many hosts receive, beside this one, as group management has counted (003 4.5.1: a
+    /// cached estimate of the group's size). Slots of the transfers that begin from now on
     /// [follow](super::Slot::ForEach) it.
     pub fn set_group_size(&mut self, hosts: Option<usize>) {
         self.shared.group_size = hosts;

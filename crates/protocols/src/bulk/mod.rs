@@ -358,7 +358,7 @@ impl Bulk {
         self.with_sender(now, id, Sender::begin);
     }
 
-    /// From now on replies wait for a random part of the back-off for so many receivers, at most
+    /// From now on replies wait for a random part of the back-off for this many receivers, at most
     /// 65,535; 0: they do not wait (policy `multidriver`; 003 5.3.3, use-backoff).
     pub fn use_backoff(&mut self, now: Time, id: TransferId, receivers: usize) {
         let receivers = receivers.min(usize::from(u16::MAX)) as u16;

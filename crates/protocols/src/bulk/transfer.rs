@@ -68,7 +68,7 @@ pub enum DeliverTo {
         /// The first mark, in bytes.
         first: u64,
         /// Bytes from one mark to the next; `None`: the next is the end of the stream. If a
-        /// receiver cannot hold so many, the transfer is refused before its first byte.
+        /// receiver cannot hold this many, the transfer is refused before its first byte.
         step: Option<u64>,
     },
     /// As it comes, to users that keep it aside: they [conclude](super::Bulk::conclude) when it is
@@ -80,7 +80,7 @@ pub enum DeliverTo {
 /// Whom a transfer waits for before it starts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wanted {
-    /// So many receivers, or as many as registered within `register_within`.
+    /// This many receivers, or as many as registered within `register_within`.
     Count(usize),
     /// These nodes; who is absent after `register_within` is [`Outcome::Absent`].
     Members(Vec<NodeId>),

@@ -120,7 +120,7 @@ impl View {
         }
     }
 
-    /// Somebody says that `member`'s heart has beaten so often. More often than it can have is no
+    /// Somebody says that `member`'s heart has beaten this often. More often than it can have is no
     /// sign of life.
     pub(super) fn beat(
         &mut self,
@@ -250,7 +250,7 @@ impl View {
         before.or_else(|| self.forgotten.get(member))
     }
 
-    /// `member` has proved that it lives, and has sent so many messages.
+    /// `member` has proved that it lives, and has sent this many messages.
     pub(super) fn proved(&mut self, member: MemberId, sent: u64) {
         match self.find(member) {
             Ok(index) => self.peers[index].before = Some(sent),
@@ -291,7 +291,7 @@ impl Peer {
         }
     }
 
-    /// Whether its heart can have beaten so often since its own word: its rounds last as long as
+    /// Whether its heart can have beaten this often since its own word: its rounds last as long as
     /// this member's, or half as long at least.
     fn may_have(&self, heartbeat: Heartbeat, now: Steps) -> bool {
         self.own_word.is_none_or(|(last, then)| {

@@ -66,7 +66,7 @@ impl Outbox {
     /// Bytes that a datagram is taken to cost besides its own.
     const COST: usize = 64;
 
-    /// At most so many bytes of new messages wait, and of all else.
+    /// At most this many bytes of new messages wait, and of all else.
     pub(super) fn new(new_max: usize, other_max: usize) -> Self {
         Self {
             queue: VecDeque::new(),

@@ -16,8 +16,8 @@ use super::stream::Stream;
 pub(super) enum Met {
     /// By a message on its first way.
     New { number: u64 },
-    /// By the sender's own word: it had sent so many messages when this member heard of it, and so
-    /// many by now.
+    /// By the sender's own word: it had sent this many messages when this member heard of it, and
+    /// this many by now.
     Described { before: u64, sent: u64 },
     /// By a repair or another's digest: these messages exist, and may have been here before.
     Hearsay { lowest: u64, highest: u64 },

@@ -109,7 +109,7 @@ pub(super) struct Stream {
     /// Until something is delivered: messages up to here were sent before this member had heard of
     /// the sender, and are no gap if they are lost.
     before: u64,
-    /// The sender itself has said that it had sent so many.
+    /// The sender itself has said that it had sent this many.
     own_word: u64,
     /// Only others have said where the sender is, and nothing was told of it.
     hearsay: bool,
@@ -185,7 +185,7 @@ impl Stream {
 
     /// Whether message `number` may be taken from another member than the sender. Not one of which
     /// a forged one was here, until the sender's own word reaches it, or nothing was heard of the
-    /// sender for so many `rounds`: others may have taken the same, and be denied later. Others
+    /// sender for this many `rounds`: others may have taken the same, and be denied later. Others
     /// are taken, since along a tree messages come from others: so a false word costs the sender
     /// one message of its stream for each number that it names, however often it is said.
     pub(super) fn takes(&self, number: u64, round: RoundNumber, rounds: u64) -> bool {
@@ -195,7 +195,7 @@ impl Stream {
     }
 
     /// Up to where another member may be believed that says that message `number` exists. Not
-    /// beyond the sender's own word, for so many `rounds` after it has denied what others said:
+    /// beyond the sender's own word, for this many `rounds` after it has denied what others said:
     /// they may have heard the same, and be denied later. Nothing that others say prolongs that.
     pub(super) fn believable(&self, number: u64, round: RoundNumber, rounds: u64) -> u64 {
         let denied = self.denied.as_ref();
@@ -230,7 +230,7 @@ impl Stream {
         refuted
     }
 
-    /// The sender said that it had sent so many messages, which may be long ago: then they came
+    /// The sender said that it had sent this many messages, which may be long ago: then they came
     /// late, behind messages that were sent after them. Returns the entries that this shows to be
     /// false.
     pub(super) fn described(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
@@ -258,7 +258,7 @@ impl Stream {
         refuted
     }
 
-    /// The sender itself has said that it had sent so many.
+    /// The sender itself has said that it had sent this many.
     fn note_own_word(&mut self, sent: u64) {
         self.own_word = self.own_word.max(sent);
         self.denied.take_if(|denied| denied.to <= self.own_word);

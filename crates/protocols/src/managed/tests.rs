@@ -36,7 +36,7 @@ fn policy(seed: u64) -> Policy {
     }
 }
 
-/// A sender and so many receivers, 1 % of all datagrams lost; a message takes 8 s.
+/// A sender and this many receivers, 1 % of all datagrams lost; a message takes 8 s.
 fn group(receivers: usize, seed: u64, membership: Membership) -> Cluster<ManagedMessages> {
     let config = ClusterConfig {
         contract: Contract::Accounted,

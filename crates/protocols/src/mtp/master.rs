@@ -101,7 +101,7 @@ impl Master {
         is_open
     }
 
-    /// Holders that were silent for so long have failed: their messages are rejected; whether any
+    /// Holders that were silent for this long have failed: their messages are rejected; whether any
     /// was.
     pub(super) fn reject_silent(
         &mut self,

@@ -21,7 +21,7 @@ pub(super) struct Statuses {
 }
 
 impl Statuses {
-    /// So many messages.
+    /// This many messages.
     pub(super) const COUNT: u64 = 12;
     const MASK: u32 = (1 << (2 * Self::COUNT)) - 1;
 

@@ -27,7 +27,7 @@ pub(super) struct Incoming {
     parts: Vec<Option<Bytes>>,
     /// The first packet that is missing here: V of 003.
     next: u32,
-    /// So many have been sent, as far as it is known.
+    /// This many have been sent, as far as it is known.
     known: u32,
     /// Its place in the roster, and what each lacks first.
     index: Option<u16>,
@@ -73,7 +73,7 @@ impl Incoming {
         &self.vector
     }
 
-    /// The source has said that this is receiver `index` of so many.
+    /// The source has said that this is receiver `index` of this many.
     pub(super) fn placed(&mut self, now: Time, index: u16, receivers: u16) {
         self.heard = now;
         if self.index.is_none() && index < receivers {
@@ -153,7 +153,7 @@ impl Incoming {
         (self.next..self.next.saturating_add(config.window)).contains(&packet)
     }
 
-    /// So many packets were sent: those that are not here are lost.
+    /// This many packets were sent: those that are not here are lost.
     fn know(&mut self, now: Time, sent: u32) {
         let sent = sent.min(self.packets);
         for packet in self.known.max(self.next)..sent {

@@ -74,8 +74,8 @@ fn preset(rng: &mut Rng) -> RingConfig {
     }
 }
 
-/// A visit takes so many packets at least, or what waited when everything healed takes longer: one
-/// packet in each rotation of 45 ms was 33 KB a second.
+/// A visit takes this many packets at least, or what waited when everything healed takes longer:
+/// one packet in each rotation of 45 ms was 33 KB a second.
 const QUICK: u32 = 2;
 
 /// Within which time a ring is whole again, and has delivered what waited.

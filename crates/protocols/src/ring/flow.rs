@@ -49,7 +49,7 @@ const SETTLING: u32 = 8;
 /// Visits that the window limits until it may be larger than it was after a rotation that was too
 /// long, unless that takes longer than [`CAUTION_TIME`].
 const CAUTION: u32 = 64;
-/// So much time in rotations whose window is the limit is enough, with as many visits as it takes
+/// This much time in rotations whose window is the limit is enough, with as many visits as it takes
 /// for a window to show in the mean.
 const CAUTION_TIME: Duration = Duration::from_millis(500);
 

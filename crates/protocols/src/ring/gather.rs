@@ -172,7 +172,7 @@ impl Gather {
 
 /// All candidates talk but disagree for this many time-outs: those who disagree are given up.
 const ROUNDS: u32 = 3;
-/// A member that gives up another is given up by it in turn after so many intervals of joins: by
+/// A member that gives up another is given up by it in turn after this many intervals of joins: by
 /// then all others have heard who began. Else those that hear only the answer at first would give
 /// up both.
 const ACCUSED_WAITS: u32 = 2;

@@ -70,7 +70,7 @@ impl Operational {
 }
 
 /// With more packets than this in a rotation, a member reads while the token is elsewhere: it would
-/// take too long once the token is here, and so many come with few wakings.
+/// take too long once the token is here, and this many come with few wakings.
 const DOZE_PACKETS_MAX: u32 = 64;
 
 /// The way to the next member, in hops.

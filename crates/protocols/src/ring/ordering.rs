@@ -48,7 +48,7 @@ pub(super) struct Ordering {
     pub(super) marks: Marks,
     /// The last packet that is known to have a part of a message that waits for marks.
     resilient_until: Seq,
-    /// A majority of so many members must hold what is delivered as `majority`.
+    /// A majority of this many members must hold what is delivered as `majority`.
     pub(super) max_n: usize,
     /// What of that this member knows itself, and declares when the next ring forms.
     pub(super) own_max_n: usize,

@@ -28,7 +28,7 @@ struct Spanned {
     number: u32,
 }
 
-/// So many are remembered: a token and a join, each cut in two ways.
+/// This many are remembered: a token and a join, each cut in two ways.
 const SPANNED: usize = 4;
 
 #[derive(Debug)]

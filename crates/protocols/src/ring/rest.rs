@@ -18,8 +18,8 @@ use super::{Ring, State, Timer};
 /// With more packets than this that no rotation has confirmed, one does.
 const UNCONFIRMED_MAX: u64 = 16;
 /// Each rotation in a row that confirms packets of which none was missing doubles the time and the
-/// number of packets until the next, so many times at most: a rotation wakes all members, and finds
-/// nothing where nothing is lost.
+/// number of packets until the next, this many times at most: a rotation wakes all members, and
+/// finds nothing where nothing is lost.
 const CONFIRM_DOUBLINGS: u32 = 3;
 
 impl Operational {

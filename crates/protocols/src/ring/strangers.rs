@@ -12,7 +12,7 @@ use super::operational::Operational;
 use super::wire::{Announcement, Message};
 use super::{Ring, State, Timer};
 
-/// A member of another ring of which nothing was heard for so many intervals of announcements is
+/// A member of another ring of which nothing was heard for this many intervals of announcements is
 /// gone. In large quiet rings a living one may have no turn to announce its ring meanwhile: that
 /// costs one change of configuration at most. Too many: whom it wanted out comes back late.
 const WITNESS_SILENCE: u32 = 10;

@@ -72,7 +72,7 @@ impl Askers {
         }
     }
 
-    /// It was sent so many `answers`.
+    /// It was sent this many `answers`.
     pub(super) fn answered(&mut self, from: MemberId, answers: usize) {
         if let Some(asker) = self.askers.get_mut(&from) {
             // A request for what is not here counts as one answer.

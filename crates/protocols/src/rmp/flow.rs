@@ -148,8 +148,9 @@ impl Flow {
         self.round = Round::default();
     }
 
-    /// The most bytes of the next packet, where `pending` wait, so many frames have no ACK, a frame
-    /// has `frame` bytes and a packet at most `most` (000 Fig. 11); `None`: it waits for an ACK.
+    /// The most bytes of the next packet, where `pending` wait, this many frames have no ACK, a
+    /// frame has `frame` bytes and a packet at most `most` (000 Fig. 11); `None`: it waits for an
+    /// ACK.
     pub(super) fn packet_max(
         &self,
         pending: usize,
@@ -214,8 +215,8 @@ impl Flow {
         self.round.latest = Some(trip);
     }
 
-    /// A round trip is over, in which so many members sent: the window changes as far as the queues
-    /// say.
+    /// A round trip is over, in which this many members sent: the window changes as far as the
+    /// queues say.
     fn end_round(&mut self, now: Time, position: Seq, senders: u32) {
         let slow_start = self.window < self.threshold;
         let round = self.round;

@@ -37,7 +37,7 @@ const RECOVERY_ROUNDS: usize = 2;
 /// The most pollers that one teller alone can tell of: of any more, the highest is forgotten.
 const POLLERS_MAX: usize = 4;
 
-/// How many of `others` members can tell something: one, if all were asked for it so many times.
+/// How many of `others` members can tell something: one, if all were asked for it this many times.
 fn can_tell(others: usize, tries: u32, rounds: usize) -> usize {
     let all_asked = tries as usize > WAITS as usize + rounds * others;
     if all_asked { 1 } else { others }

@@ -51,7 +51,7 @@ pub(super) struct Change {
     pub(super) cuts: Vec<Option<Number>>,
 }
 
-/// The version of a list has six bits on packets; after so many the next change is a reformation.
+/// The version of a list has six bits on packets; after this many the next change is a reformation.
 pub(super) const VERSION_MAX: u8 = 63;
 
 impl Lists {

@@ -68,7 +68,7 @@ pub(super) struct Order {
     pub(super) resilient_to: Seq,
     /// The last position at which a safe message was delivered.
     pub(super) safe_to: Seq,
-    /// A majority of so many members must hold what is delivered as `majority`.
+    /// A majority of this many members must hold what is delivered as `majority`.
     pub(super) max_n: usize,
     /// What of [`max_n`](Self::max_n) this member has itself, and declares: see `claims`.
     pub(super) own_max_n: usize,

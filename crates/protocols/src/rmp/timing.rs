@@ -8,7 +8,7 @@ use super::config::RmpConfig;
 
 /// A timer before anything was measured is this many times the shortest.
 const UNMEASURED: u32 = 3;
-/// Where round trips take as long as the longest timer, timers are up to so many times that.
+/// Where round trips take as long as the longest timer, timers are up to this many times that.
 const SLOW: u32 = 2;
 /// What is missing is asked for again after two round trips, but not before this part of the
 /// shortest timer: so that an honest member never wants more than one that answers gives in a round

@@ -70,7 +70,7 @@ struct Way {
 
 impl PassesOn {
     /// A token pass among `members` was heard, or is repeated. Whether this member sends it on: it
-    /// is its `turn` after so many repetitions.
+    /// is its `turn` after this many repetitions.
     fn hear(&mut self, ack: &Ack, turn: u32, members: usize) -> bool {
         let way = (ack.issuer, ack.next);
         // A list has changed the ways.

@@ -39,8 +39,8 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// So many sites with the paper's constants and unicast NACKs in one configuration, in which A
-    /// has the token.
+    /// This many sites with the paper's constants and unicast NACKs in one configuration, in which
+    /// A has the token.
     pub(super) fn new(sites: usize) -> Self {
         let config = paper();
         let now = Time::from_millis(1);

@@ -27,7 +27,7 @@ impl Heard<'_> {
         }
     }
 
-    /// So many messages are not new by it.
+    /// This many messages are not new by it.
     fn before(self) -> u64 {
         match self {
             Self::Data(number) => number - 1,
@@ -113,8 +113,8 @@ impl Srm {
         else {
             return false;
         };
-        // Whoever is silent for so long repairs nothing any more; if it comes back, the stream goes
-        // on here.
+        // Whoever is silent for this long repairs nothing any more; if it comes back, the stream
+        // goes on here.
         stream.give_up_to(stream.proved(), &mut self.events);
         self.recovery.forget_to(source, u64::MAX);
         let stamp = self.peers.sessions().0;

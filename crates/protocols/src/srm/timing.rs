@@ -265,7 +265,7 @@ impl Timers {
         self.repair_pair(group).sending(repair_bounds(group));
     }
 
-    /// A loss is over, for which so many requests beyond the first were seen, the first after
+    /// A loss is over, for which this many requests beyond the first were seen, the first after
     /// `wait`.
     pub(super) fn request_over(&mut self, duplicates: u32, wait: Duration, distance: Duration) {
         self.request.sample(duplicates, round_trips(wait, distance));

@@ -80,8 +80,8 @@ pub(super) struct Echo {
     pub(super) held: Duration,
 }
 
-/// How many states and echoes fit into a session message of `bytes`, if there are so many of each:
-/// half the room for each, and what one does not need for the other.
+/// How many states and echoes fit into a session message of `bytes`, if there are this many of
+/// each: half the room for each, and what one does not need for the other.
 pub(super) fn session_room(bytes: usize, states: usize, echoes: usize) -> (usize, usize) {
     let room = bytes.saturating_sub(SESSION_HEADER);
     let echoes_first = echoes.min(room / 2 / ECHO_MAX);

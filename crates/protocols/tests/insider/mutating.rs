@@ -20,7 +20,7 @@ const OF_A_TICK: usize = 4;
 const BODY_MAX: usize = 1_431;
 /// Of what it sends itself, this share is mutated.
 const MUTATED: f64 = 0.1;
-/// It is honest for so long, then not for so long, and so on.
+/// It is honest for this long, then not for this long, and so on.
 const PHASE: Duration = Duration::from_millis(500);
 
 struct Mutating {

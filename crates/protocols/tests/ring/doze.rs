@@ -32,7 +32,7 @@ fn dozing(cluster: &Cluster<Ring>) -> Vec<Duration> {
         .collect()
 }
 
-/// Every host sends `service` steadily for so many steps; how many times a host was seen dozing.
+/// Every host sends `service` steadily for this many steps; how many times a host was seen dozing.
 fn seen_dozing(cluster: &mut Cluster<Ring>, service: Service, steps: u32) -> usize {
     let mut seen = 0;
     for step in 0..steps {

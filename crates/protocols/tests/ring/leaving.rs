@@ -14,8 +14,8 @@ use super::formed;
 const JOIN: u8 = 10;
 const FLAG_LEAVING: u8 = 1;
 
-/// Hosts 2 and 3 leave, and host `deaf` loses so many copies of each good-bye. The two others, when
-/// they are together.
+/// Hosts 2 and 3 leave, and host `deaf` loses this many copies of each good-bye. The two others,
+/// when they are together.
 fn left_by_two(deaf: usize, copies: usize) -> Cluster<Ring> {
     let mut cluster = formed(4, 90);
     let mut lost: BTreeMap<usize, usize> = BTreeMap::new();

@@ -130,7 +130,7 @@ fn cut_off(cluster: &mut Cluster<Rmp>, one: usize, other: usize) {
     cluster.block(other, one);
 }
 
-/// Every host says something five times a second, for so many seconds.
+/// Every host says something five times a second, for this many seconds.
 fn chat(cluster: &mut Cluster<Rmp>, seconds: u32) {
     for _ in 0..seconds * 5 {
         for host in 0..cluster.hosts() {
@@ -252,7 +252,7 @@ fn bursts(cluster: &mut Cluster<Rmp>, seconds: usize) {
     }
 }
 
-/// Every host but one says something, so many times, every 200 ms.
+/// Every host but one says something, this many times, every 200 ms.
 fn chat_but(cluster: &mut Cluster<Rmp>, silent: usize, times: u32) {
     for _ in 0..times {
         for host in (0..cluster.hosts()).filter(|host| *host != silent) {

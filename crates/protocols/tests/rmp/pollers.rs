@@ -17,7 +17,7 @@ const HOSTS: usize = 5;
 const BEGINS: Time = Time::from_millis(2_000);
 const INTERVAL: Duration = Duration::from_millis(5);
 const POLL: u8 = 39;
-/// No honest member has made so many attempts.
+/// No honest member has made this many attempts.
 const ATTEMPTS: u64 = 1 << 40;
 
 struct PollsOn {

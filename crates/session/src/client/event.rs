@@ -40,7 +40,7 @@ pub enum ClientEvent {
     Behind {
         /// Bytes that wait in the daemon.
         waiting: u64,
-        /// At so many waiting bytes the daemon disconnects this client.
+        /// At this many waiting bytes the daemon disconnects this client.
         limit: u64,
         /// Unreliable messages that this client has missed since it connected.
         dropped: u64,

@@ -143,7 +143,7 @@ impl BusClient {
     }
 }
 
-/// Writes `u32 count` and so many names.
+/// Writes `u32 count` and as many names.
 pub(super) fn put_names(body: &mut Writer<'_>, names: &[String]) {
     body.u32(names.len() as u32);
     for name in names {
@@ -151,7 +151,7 @@ pub(super) fn put_names(body: &mut Writer<'_>, names: &[String]) {
     }
 }
 
-/// Reads `u32 count` and so many names; allocates no more than was read.
+/// Reads `u32 count` and as many names; allocates no more than was read.
 pub(super) fn take_names(
     reader: &mut Reader<'_>,
     field: &'static str,

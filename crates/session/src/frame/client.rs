@@ -92,7 +92,7 @@ pub enum ClientFrame {
     Guest(GuestFrame),
     /// From now on, the daemon's policy should this client take its messages too slowly.
     WhenSlow(WhenSlow),
-    /// So many bytes of deliveries have been consumed.
+    /// This many bytes of deliveries have been consumed.
     Credit {
         /// Bytes of the stream that the client has taken since the last credit.
         bytes: u64,

@@ -148,7 +148,7 @@ pub enum DaemonFrame {
     Behind {
         /// Bytes that wait for it in the daemon.
         waiting: u64,
-        /// At so many waiting bytes it is disconnected.
+        /// At this many waiting bytes it is disconnected.
         limit: u64,
         /// Unreliable messages that it has missed since it connected.
         dropped: u64,

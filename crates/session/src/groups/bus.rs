@@ -31,8 +31,8 @@ use super::{ClientId, Engine};
 use crate::frame::{BusClient, BusRequest, DaemonFrame, Reject};
 use crate::name::{check_destination, check_group};
 
-/// So many patterns of others a question compiles, that came with their daemons' states and not one
-/// by one.
+/// A question compiles at most this many patterns of others that came with their daemons' states
+/// and not one by one.
 const ASKED_WORK_MAX: usize = 256;
 /// The most bytes of names in a list of all clients: far below the longest frame, and made in few
 /// milliseconds.

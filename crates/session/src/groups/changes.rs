@@ -21,7 +21,7 @@ pub(super) const VIEWS_MAX: usize = 256;
 /// The most changes of a batch: a change of an empty group has a cost, too.
 const CHANGES_MAX: usize = 16;
 
-/// A full batch is followed by a rest of so many times its own duration: changes have a fifth of
+/// A full batch is followed by a rest of this many times its own duration: changes have a fifth of
 /// the time.
 const REST: u32 = 4;
 

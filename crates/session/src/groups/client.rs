@@ -282,7 +282,7 @@ impl Client {
         self.patterns.values().map(BTreeSet::len).sum()
     }
 
-    /// A client that has just connected, to a daemon with so many orders.
+    /// A client that has just connected, to a daemon with this many orders.
     pub(super) fn new(transport: Transport, orders: usize) -> Self {
         Self {
             transport,

@@ -39,7 +39,7 @@ pub(super) struct Clients {
 }
 
 impl Clients {
-    /// No clients yet, of a daemon with so many orders.
+    /// No clients yet, of a daemon with this many orders.
     pub(super) fn new(orders: usize) -> Self {
         Self {
             orders,
@@ -58,7 +58,7 @@ impl Clients {
         }
     }
 
-    /// The daemon has at least so many orders from now on.
+    /// The daemon has at least this many orders from now on.
     pub(super) fn grow(&mut self, orders: usize) {
         self.orders = self.orders.max(orders);
         for client in self.all.values_mut() {

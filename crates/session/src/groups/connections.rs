@@ -9,15 +9,15 @@ use super::schedule::Timer;
 use super::{ClientId, ClientStatus, Engine, Fact, Transport};
 use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError, MAGIC, Refusal};
 
-/// So many connections beyond `clients_max` may be open until their clients have read why they are
-/// refused.
+/// This many connections beyond `clients_max` may be open until their clients have read why they
+/// are refused.
 pub const REFUSED_MAX: usize = 64;
 /// The most connections over TCP that are not welcomed; beyond it the oldest of them is refused.
 const UNWELCOMED_MAX: usize = 64;
 /// The most frames that a call handles: what is read at once may have thousands of short ones.
 const FRAMES_MAX: usize = 64;
 /// A call handles no more frames once views of bimodal groups and lists of clients that it made
-/// name so many clients.
+/// name this many clients.
 const NAMED_MAX: u64 = 256;
 /// A client for which publishers are held back gets more time when it has taken this share of
 /// `stop_publishers_at`.

@@ -27,7 +27,7 @@ use crate::guests::Party;
 use crate::view::{Cause, View};
 use crate::when_slow::WhenSlow;
 
-/// Where publishers wait for a client, and so many times
+/// Where publishers wait for a client, and this many times
 /// [`stop_publishers_at`](super::EngineConfig::stop_publishers_at) waits for it, what they have
 /// sent already waits, too.
 const STOPS_AT: usize = 2;
@@ -79,7 +79,7 @@ impl Engine {
     }
 
     /// Carries out a message to clients. Its recipients in the destinations before `from` are found
-    /// already, as of so many changes of the tables.
+    /// already, as of this many changes of the tables.
     pub(super) fn apply_data(
         &mut self,
         on: OrderIndex,

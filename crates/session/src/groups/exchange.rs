@@ -87,10 +87,10 @@ use super::wire::{Envelope, State, StateReader, StateWriter};
 use super::{Carrier, Engine, Fact};
 use crate::frame::{Disconnect, Reject, Request};
 
-/// To hold a message counts for so much.
+/// To hold a message counts for this much.
 const HOLD: usize = 16;
 
-/// So many bytes of it count for one more.
+/// This many bytes of it count for one more.
 const HOLD_BYTES: usize = 64;
 
 /// The phases of an order, as this daemon sees it.

@@ -14,7 +14,7 @@ use super::patterns::{ALL, Pattern, Patterns};
 
 /// The beginning of a domain that stands for all domains below the rest of its name.
 pub(super) const BELOW: &str = "*.";
-/// Up to so many clients and patterns are tried as fast as a remembered result is looked up.
+/// Up to this many clients and patterns are tried as fast as a remembered result is looked up.
 const WORTH_REMEMBERING: usize = 16;
 /// The bytes that remembered results may take, about; beyond them all results are forgotten.
 const REMEMBERED_MAX: usize = 1 << 20;

@@ -16,7 +16,7 @@ use super::chain::{COPY_MAX, Chain, Payload};
 use super::spill::{Spill, SpillDone, SpillPlace, Step};
 use crate::frame::{CREDIT_PER_FRAME, credit_cost, has_credit};
 
-/// So many bytes of deliveries are made ready for the socket, so that answers do not wait behind
+/// This many bytes of deliveries are made ready for the socket, so that answers do not wait behind
 /// more.
 const READY_MAX: usize = 256 * 1024;
 
@@ -160,7 +160,7 @@ impl Output {
         self.spill.as_ref().map(Spill::size)
     }
 
-    /// The client has consumed so much.
+    /// The client has consumed this much.
     pub(super) fn credit(&mut self, bytes: u64) {
         self.outstanding = self.outstanding.saturating_sub(bytes);
         self.refill();

@@ -61,8 +61,8 @@ impl Routing {
         self.changes
     }
 
-    /// A new route for `delivery`, whose payload begins at `payload_at`, as of so many changes. The
-    /// caller fills in heads and recipients, which are empty.
+    /// A new route for `delivery`, whose payload begins at `payload_at`, as of this many changes.
+    /// The caller fills in heads and recipients, which are empty.
     pub(super) fn begin(
         &mut self,
         delivery: &Delivery,

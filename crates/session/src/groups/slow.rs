@@ -46,9 +46,9 @@ pub(super) struct SlowLimits {
     pub(super) in_memory: bool,
     /// From here on it misses unreliable messages.
     pub(super) drop_at: usize,
-    /// From so many bytes on it is disconnected.
+    /// From this many bytes on it is disconnected.
     pub(super) disconnect_at: usize,
-    /// From so many bytes on it is warned: half of what costs it messages or the connection.
+    /// From this many bytes on it is warned: half of what costs it messages or the connection.
     /// Held-back publishers are no reason for a warning: this is how fast publishers are slowed to
     /// its pace.
     pub(super) warn_at: usize,

@@ -29,10 +29,10 @@ use crate::name::is_private;
 /// for one.
 pub const WORK_PER_TURN: usize = 1 << 18;
 
-/// To hand a message or a view to a client counts for so much.
+/// To hand a message or a view to a client counts for this much.
 pub(super) const HAND_OVER: usize = 16;
 
-/// To make a view counts for so much, beside its members and the clients that get it.
+/// To make a view counts for this much, beside its members and the clients that get it.
 pub(super) const VIEW: usize = 64;
 
 /// The work of an order in a turn.
@@ -340,7 +340,7 @@ pub(super) mod tests {
         })
     }
 
-    /// A message of client 1 to so many groups, in which `text` stands. It has no route that is
+    /// A message of client 1 to this many groups, in which `text` stands. It has no route that is
     /// known.
     pub(in crate::groups) fn message(seq: u64, groups: usize, text: &str) -> Event {
         let first = seq as usize;
@@ -353,7 +353,7 @@ pub(super) mod tests {
         deliver(seq, bytes)
     }
 
-    /// Hands over the events in turns of so much work. Returns the work of each.
+    /// Hands over the events in turns of this much work. Returns the work of each.
     fn take_turns(engine: &mut Engine, events: Vec<Event>, work: usize) -> Vec<usize> {
         let (mut events, mut turns) = (events.into_iter().peekable(), Vec::new());
         loop {

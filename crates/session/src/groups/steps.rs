@@ -178,7 +178,7 @@ mod tests {
         engine
     }
 
-    /// Begins turns of so much work until there is time for an event; how many.
+    /// Begins turns of this much work until there is time for an event; how many.
     fn turn(engine: &mut Engine, work: Option<usize>) -> usize {
         let mut turns = 0;
         while let Some(work) = work {

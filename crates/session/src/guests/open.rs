@@ -184,7 +184,7 @@ impl Open {
         Ok(())
     }
 
-    /// Checks whether the open requests may have so much more weight.
+    /// Checks whether the open requests may have this much more weight.
     fn check_weight(&self, guest: GuestId, more: usize) -> Result<(), &'static str> {
         let of_guest = self.guests.get(&guest).map_or(0, |guest| guest.weight);
         if of_guest + more > AWAITED_PER_GUEST_MAX {

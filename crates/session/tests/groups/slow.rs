@@ -34,7 +34,7 @@ impl Slow {
         Self::with_hosts(1, wish, EngineConfig::default())
     }
 
-    /// The same with so many daemons, of which the first has both clients.
+    /// The same with this many daemons, of which the first has both clients.
     fn with_hosts(hosts: usize, wish: Option<WhenSlow>, config: EngineConfig) -> Self {
         let config = EngineConfig {
             stop_publishers_at: STOP_AT,
@@ -74,7 +74,7 @@ impl Slow {
         }
     }
 
-    /// Publishes so many messages of 1,000 bytes to `group`, one after the other.
+    /// Publishes this many messages of 1,000 bytes to `group`, one after the other.
     fn publish(&mut self, group: &str, service: Service, count: u8) {
         for _ in 0..count {
             self.published += 1;
@@ -121,7 +121,7 @@ impl Slow {
         max
     }
 
-    /// The slow client's socket takes so many bytes, which nobody looks at.
+    /// The slow client's socket takes this many bytes, which nobody looks at.
     fn take(&mut self, mut bytes: usize) {
         let now = self.world.now;
         let engine = &mut self.world.daemon(self.one).engine;

@@ -132,7 +132,7 @@ impl Spilling {
         id
     }
 
-    /// Publishes so many messages of `len` bytes to `group`, one after the other.
+    /// Publishes this many messages of `len` bytes to `group`, one after the other.
     fn publish(&mut self, group: &str, count: usize, len: usize) {
         for _ in 0..count {
             let mut payload = vec![7; len];

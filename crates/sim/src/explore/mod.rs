@@ -63,7 +63,8 @@ pub struct ExploreConfig {
     pub late: u8,
     /// How many members may crash. One is left.
     pub crashes: u8,
-    /// Time may pass up to a timer that is due so much later than the first: as if hosts were slow.
+    /// Time may pass up to a timer that is due this much later than the first: as if hosts were
+    /// slow.
     pub skew: Duration,
     /// How many times time passes when all is done, before a path ends.
     pub rest: u8,

@@ -12,7 +12,7 @@ use super::judge::Judge;
 use super::world::World;
 use super::{ExploreConfig, ExploreReport, Found};
 
-/// Every so many steps the caller is asked whether to go on.
+/// Every this many steps the caller is asked whether to go on.
 const ASKED: u64 = 4_096;
 
 /// A search under way.

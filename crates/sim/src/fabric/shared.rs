@@ -19,7 +19,7 @@ pub(crate) enum SharedStep {
 }
 
 impl<F> SharedMedium<F> {
-    /// A station is to send a frame with an IP packet of so many bytes.
+    /// A station is to send a frame with an IP packet of this many bytes.
     pub(super) fn enqueue(&mut self, now: Time, station: usize, ip_bytes: u32, frame: F) {
         match self {
             Self::Bus(bus) => bus.enqueue(now, station, ip_bytes, frame),

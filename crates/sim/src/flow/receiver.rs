@@ -7,7 +7,7 @@ use groupcast_core::Time;
 
 use super::{ACK_DELAY, Ack};
 
-/// So many segments at the start are acknowledged one by one, as Linux does.
+/// This many segments at the start are acknowledged one by one, as Linux does.
 const QUICK: u64 = 16;
 
 /// What has arrived.

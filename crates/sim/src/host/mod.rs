@@ -176,7 +176,7 @@ pub(crate) struct HostQueue {
 }
 
 impl HostQueue {
-    /// A datagram of so many bytes leaves, at the time that `at` says.
+    /// A datagram of this many bytes leaves, at the time that `at` says.
     pub(crate) fn note(&mut self, now: Time, bytes: usize, at: impl FnOnce() -> Time) {
         if self.is_asked {
             self.settle(now);

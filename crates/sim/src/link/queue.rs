@@ -40,7 +40,7 @@ impl QueueLimit {
         }
     }
 
-    /// Whether so much may wait.
+    /// Whether this much may wait.
     pub(super) fn allows(&self, bytes: u64, packets: usize) -> bool {
         self.bytes.is_none_or(|limit| bytes <= limit)
             && self

@@ -76,7 +76,7 @@ impl LinkSpec {
         }
     }
 
-    /// The same as a token bucket that holds so many bytes emulates it.
+    /// The same as a token bucket that holds this many bytes emulates it.
     pub const fn with_burst(self, burst: u64) -> Self {
         Self { burst, ..self }
     }

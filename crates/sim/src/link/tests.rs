@@ -181,7 +181,7 @@ fn a_fragmented_datagram_is_lost_with_any_of_its_fragments() {
         }
         let arrived = f64::from(whole) / f64::from(datagrams);
         let expected = (1.0 - rate).powi(total as i32);
-        // Four standard deviations of so many trials.
+        // Four standard deviations of this many trials.
         let tolerance = 4.0 * (expected * (1.0 - expected) / f64::from(datagrams)).sqrt();
         assert!(
             (arrived - expected).abs() < tolerance,

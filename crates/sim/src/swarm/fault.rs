@@ -104,7 +104,7 @@ pub enum Effect {
     Cut(Vec<Block>),
     /// A part of what goes to these hosts is lost.
     Loss(Vec<usize>, f64),
-    /// A host takes so long for each datagram.
+    /// A host takes this long for each datagram.
     Slow(usize, Duration),
     /// A host's clock is wrong by parts per million, for ever.
     Clock(usize, i64),

@@ -5,7 +5,7 @@
 //! anywhere, some of those that hold it crash. As many as the service outlives lose nothing: the
 //! checker accepts the histories. If all that hold it crash, which is one more, the message is
 //! lost; the checker allows that. That it sees the loss is shown by judging the same histories as
-//! if the service had promised to outlive so many.
+//! if the service had promised to outlive this many.
 
 use std::time::Duration;
 

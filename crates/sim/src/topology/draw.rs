@@ -50,7 +50,7 @@ pub fn draw<T: Copy + Ord>(
     Ok(drawn)
 }
 
-/// Why so many cannot be drawn.
+/// Why this many cannot be drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum DrawError {

@@ -206,8 +206,8 @@ impl<P: Instrumented> World<P> {
         host.busy_until
     }
 
-    /// A sending call with datagrams of these lengths, which the network copies so often and whose
-    /// kinds cost so much; when they leave.
+    /// A sending call with datagrams of these lengths, which the network copies this often and
+    /// whose kinds cost this much; when they leave.
     pub(super) fn pay_for_sending(
         &mut self,
         index: usize,

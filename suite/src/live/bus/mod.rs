@@ -37,7 +37,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const MORE: usize = 6;
 /// How long daemons that have parted may take to be together again.
 const TOGETHER: Duration = Duration::from_secs(120);
-/// If nothing was judged in so many rounds, there is nothing to wait for.
+/// If nothing was judged in this many rounds, there is nothing to wait for.
 const UNJUDGED_MAX: usize = 20;
 /// A run longer than this keeps no histories.
 const HISTORIES_UP_TO: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub struct Crowd {
     pub clients: usize,
     /// Domains that they use.
     pub domains: usize,
-    /// For so long rounds begin; one is run in any case.
+    /// For this long rounds begin; one is run in any case.
     pub length: Duration,
     /// What is drawn.
     pub seed: u64,

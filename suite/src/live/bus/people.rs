@@ -27,7 +27,7 @@ const BEFORE: Duration = Duration::from_secs(5);
 /// What goes through the other domain, and the messages that it goes in.
 const VOLUME: usize = 50_000_000;
 const PIECE: usize = 32_000;
-/// It is given up after so long.
+/// It is given up after this long.
 const VOLUME_WITHIN: Duration = Duration::from_secs(300);
 
 /// How long actions took, in a user's eyes.

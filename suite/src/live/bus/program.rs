@@ -36,7 +36,7 @@ struct Heard {
     deliveries: Vec<Delivery>,
     /// When each of them had been read.
     arrivals: Vec<Instant>,
-    /// A reply of which so many lines have not come.
+    /// A reply of which this many lines have not come.
     part: Option<(String, usize)>,
     /// The last line, or why there is none.
     end: Option<String>,

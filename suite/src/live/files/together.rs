@@ -28,7 +28,7 @@ const TRANSFER_MAX: Duration = Duration::from_secs(30);
 /// The longest time from the first tree in place to a kill.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Where the tree was after a round: whole in place, or whole and kept aside, at so many hosts.
+/// Where the tree was after a round: whole in place, or whole and kept aside, at this many hosts.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Places {
     /// Hosts that have it in place.

@@ -44,8 +44,8 @@ const RATIO_MAX: f64 = 3.0;
 const RATE_LEAST: f64 = 100_000.0;
 /// How much a flood may make a daemon grow, in MB.
 const GROWTH_MAX: f64 = 8.0;
-/// Clients: two of each daemon, all in one group, each with so many messages a second of so many
-/// bytes.
+/// Clients: two of each daemon, all in one group, each with this many messages a second of this
+/// many bytes.
 const CLIENTS: usize = 10;
 const PACE: (f64, usize) = (20.0, 200);
 

@@ -21,7 +21,7 @@ use super::super::cluster::Cluster;
 
 /// The hidden word with which the soak program starts itself as a flood.
 pub const STORM: &str = "storm";
-/// Sockets that send in turn: a receiver sees so many sources.
+/// Sockets that send in turn: a receiver sees this many sources.
 const SOURCES: usize = 16;
 /// Datagrams that are sent back to back between two looks at the rate.
 const BURST: u32 = 32;

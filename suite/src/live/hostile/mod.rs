@@ -32,7 +32,7 @@ const HOSTS: [usize; 3] = [1, 2, 3];
 const GROUP: usize = 9;
 /// Messages a second of each of them, and their bytes.
 const PACE: (f64, usize) = (1.0, 200);
-/// Of the clients, one of so many is hostile.
+/// Of the clients, one of this many is hostile.
 const HOSTILE: usize = 10;
 /// How long the mob is there before anything is counted.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -40,7 +40,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 const BUDGETS: [u64; 2] = [128, 128];
 /// What else the mob may make a daemon hold, in MiB: connections, names of groups, memberships.
 const OTHER_MEMORY: u64 = 64;
-/// With the mob, a message may take so many times as long as with those that burn.
+/// With the mob, a message may take this many times as long as with those that burn.
 const RATIO_MAX: f64 = 2.0;
 
 /// Roles that the soak program plays in processes of their own, by their hidden words.
@@ -55,7 +55,7 @@ pub const ROLES: [Role; 3] = [
 enum Beside {
     Nothing,
     Mob,
-    /// So much of a processor in each of as many processes as the mob has.
+    /// This much of a processor in each of as many processes as the mob has.
     Burning(f64),
 }
 

@@ -50,7 +50,7 @@ impl fmt::Display for MemoryCost {
     }
 }
 
-/// Measures it at a daemon that has so many rings, and one client of so many names on them, the
+/// Measures it at a daemon that has this many rings, and one client of this many names on them, the
 /// tops among these.
 pub fn cost(rings: u64, names: u64) -> Outcome<MemoryCost> {
     let mut cluster = Cluster::new(1, Link::Unlimited)?;

@@ -23,9 +23,9 @@ const TREES: [[&str; 4]; 3] = [
 ];
 /// Clients of each host.
 const CLIENTS: usize = 3;
-/// Of 100 acts, so many are the end of a client without a word.
+/// Of 100 acts, this many are the end of a client without a word.
 const VANISH: u64 = 4;
-/// A daemon may take so long to take a client.
+/// A daemon may take this long to take a client.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 
 /// All names of all trees.

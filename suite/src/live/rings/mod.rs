@@ -39,9 +39,9 @@ use crate::names::seen::Probes;
 /// bytes of 239.192.80.0/24 in the order of this machine.
 const POOL: &str = "ring_pool = { network = \"239.192.80.0/24\", port = 4812 }\n";
 const IN_POOL: &str = "50C0EF";
-/// Somebody does something so often.
+/// Somebody does something this often.
 const TICK: Duration = Duration::from_millis(15);
-/// The names in use change so often: less than a daemon stays in a ring that nobody wants.
+/// The names in use change this often: less than a daemon stays in a ring that nobody wants.
 const FASHION: Duration = Duration::from_secs(7);
 /// After a round all daemons are one group again within this.
 const TOGETHER_WITHIN: Duration = Duration::from_secs(20);
@@ -55,7 +55,7 @@ const PROBES_WITHIN: Duration = Duration::from_secs(10);
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// How long judging the histories may take.
 const JUDGE_WITHIN: Duration = Duration::from_secs(600);
-/// A daemon that lived through all may have so many more files open than after the first round.
+/// A daemon that lived through all may have this many more files open than after the first round.
 const FILES_MAX: usize = 4;
 
 /// What a run is.

@@ -24,7 +24,7 @@ const HOSTS: usize = 5;
 /// From the sender's word until the port is quiet: the word has to come, which may be lost several
 /// times, the host to leave the group, the switch to ask whether anybody else is there.
 const LEAVES_WITHIN: Duration = Duration::from_secs(3);
-/// A port is quiet that was sent no more than so many bytes in so long: 100 Mb/s are 2.5 MB.
+/// A port is quiet that was sent no more than this many bytes in this long: 100 Mb/s are 2.5 MB.
 const QUIET: (u64, Duration) = (50_000, Duration::from_millis(200));
 
 /// How many reports of progress a sender has printed, and the last.

@@ -12,7 +12,7 @@ use groupcast_suite::live::cluster::{Cluster, MULTICAST};
 use groupcast_suite::live::{Outcome, live};
 use serde_json::Value;
 
-/// What is published, in messages of so many bytes.
+/// What is published, in messages of this many bytes.
 const MESSAGES: u32 = 20_000;
 const SIZE: usize = 1_000;
 const GROUP: &str = "feed";

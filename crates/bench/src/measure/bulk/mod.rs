@@ -70,7 +70,7 @@ pub struct BulkOptions {
     pub receivers: usize,
     /// Bytes of the file, 1 to [`SIZE_MAX`].
     pub size: u64,
-    /// Of 1,000 frames that reach a receiver so many are lost, at random.
+    /// Of 1,000 frames that reach a receiver this many are lost, at random.
     pub loss_permille: u16,
     /// The wires.
     pub link: Link,
@@ -156,7 +156,7 @@ fn beside(course: &Course<'_>, peers: &[Peer]) -> Result<Vec<(&'static str, Atte
     Ok(attempts)
 }
 
-/// From now on, every receiver loses so many of 1,000 frames.
+/// From now on, every receiver loses this many of 1,000 frames.
 fn lose(bed: &Testbed, permille: u16) -> Result<(), BenchError> {
     for host in 2..=bed.hosts() {
         bed.lose(host, permille)?;

@@ -149,8 +149,8 @@ impl fmt::Display for Entry {
 /// The result of `groupcast bench bulk`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BulkReport {
-    /// What so many bytes take on the bare multicast path without offload, to the slowest receiver
-    /// and without loss: the median of what was measured before each run.
+    /// What this many bytes take on the bare multicast path without offload, to the slowest
+    /// receiver and without loss: the median of what was measured before each run.
     pub raw_seconds: f64,
     /// groupcast.
     pub own: Entry,

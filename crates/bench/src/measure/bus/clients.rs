@@ -44,7 +44,7 @@ pub struct Send {
     pub(super) service: String,
     /// Nanoseconds from one message to the next; as fast as possible without.
     pub(super) interval_ns: Option<u64>,
-    /// It is ready once so many programs get its messages.
+    /// It is ready once this many programs get its messages.
     pub(super) receivers: usize,
 }
 
@@ -56,7 +56,7 @@ pub struct Receive {
     /// What it accepts in each domain.
     pub(super) patterns: Vec<String>,
     pub(super) form: Form,
-    /// So many programs receive in each domain, this one among them.
+    /// This many programs receive in each domain, this one among them.
     pub(super) members: usize,
 }
 

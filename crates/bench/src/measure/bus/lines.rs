@@ -143,7 +143,7 @@ impl<R: Read> Lines<R> {
 }
 
 impl Lines<Socket> {
-    /// From now on [`next`](Self::next) waits so long.
+    /// From now on [`next`](Self::next) waits this long.
     pub(super) fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.source.set_patience(patience)
     }

@@ -29,7 +29,7 @@ pub struct Syntaxes {
     pub got: Form,
 }
 
-/// The shortest message: a list with a stamp and no filling takes so much in either syntax.
+/// The shortest message: a list with a stamp and no filling takes this much in either syntax.
 pub const SIZE_MIN: usize = 64;
 
 /// Digits of the sender, the index and the time.

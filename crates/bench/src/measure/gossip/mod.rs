@@ -41,7 +41,7 @@ pub const SIZE_MIN: usize = Stamp::LEN;
 pub const SIZE_MAX: usize = 60_000;
 
 const PORT: u16 = 4810;
-/// A perturbed member decides so often whether it sleeps for as long (004 4.2).
+/// A perturbed member decides this often whether it sleeps for as long (004 4.2).
 const SLEEP: Duration = Duration::from_millis(100);
 /// How long the members may take to find each other.
 const FORMING: Duration = Duration::from_secs(60);
@@ -182,7 +182,7 @@ impl Bench {
         (used / window.seconds(), Ok(()))
     }
 
-    /// Whether member `index` is perturbed: every so many, the sender (the first) excepted.
+    /// Whether member `index` is perturbed: one in this many, the sender (the first) excepted.
     fn is_perturbed(&self, index: usize) -> bool {
         let (perturbed, others) = (self.options.perturbed_members(), self.options.members - 1);
         index > 0 && (index * perturbed) / others > ((index - 1) * perturbed) / others

@@ -184,7 +184,7 @@ pub struct Wakes {
     pub messages: u64,
     /// Times that a process slept and was woken.
     pub wakings: f64,
-    /// The least that is possible with so many rotations; 0 without a ring.
+    /// The least that is possible with this many rotations; 0 without a ring.
     pub least_rotating: f64,
     /// The least that is possible for lone messages, for which a resting token is called.
     pub least_resting: f64,

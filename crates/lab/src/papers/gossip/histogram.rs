@@ -126,7 +126,7 @@ impl Histogram {
         Self { bins, total }
     }
 
-    /// The share that took at least so many milliseconds, to a bin.
+    /// The share that took at least this many milliseconds, to a bin.
     pub(super) fn share_from(&self, low: f64) -> f64 {
         let late = self.bins.iter().filter(|(from, ..)| *from >= low);
         late.map(|(_, _, count)| count).sum::<f64>() / self.total

@@ -77,7 +77,7 @@ impl Built<Box<dyn Instrumented>> {
     }
 }
 
-/// What is left for the user of a packet whose protocol has so many bytes of its own.
+/// What is left for the user of a packet whose protocol has this many bytes of its own.
 fn payload(setting: &GossipPoint, header: u32) -> u32 {
     setting.size.saturating_sub(FRAMING + header)
 }

@@ -23,8 +23,8 @@ use super::protocol::Built;
 
 /// Time to measure distances, and for rings to form, before the sender begins.
 const SETTLING: Duration = Duration::from_secs(10);
-/// The sender sends for so long before it is measured: how a stream begins is not what the figures
-/// are about.
+/// The sender sends for this long before it is measured: how a stream begins is not what the
+/// figures are about.
 const PRELUDE: Duration = Duration::from_secs(2);
 /// Time for what is still missing after the last message.
 const DRAIN: Duration = Duration::from_secs(10);

@@ -118,12 +118,12 @@ impl LanPoint {
         }
     }
 
-    /// The same with a message of so many bytes.
+    /// The same with a message of this many bytes.
     pub(super) fn size(self, size: u64) -> Self {
         Self { size, ..self }
     }
 
-    /// The same with so many receivers.
+    /// The same with this many receivers.
     pub(super) fn to(self, receivers: u32) -> Self {
         Self { receivers, ..self }
     }

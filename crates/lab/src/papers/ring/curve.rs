@@ -4,8 +4,8 @@ use super::super::data::Data;
 use super::super::figure::POINTS;
 use super::super::plot::{Point, Series};
 
-/// A system takes a load if it delivers so much of what is offered: the rest is what the ends of a
-/// window cut off.
+/// A system takes a load if it delivers this much of what is offered: the rest is what the ends of
+/// a window cut off.
 const SUSTAINED: f64 = 0.98;
 
 /// What a curve is of.
@@ -135,7 +135,7 @@ impl Curve {
         other.sustained().filter_map(at).collect()
     }
 
-    /// Of all pairs of loads that `other` and `self` took, with so many times the throughput at
+    /// Of all pairs of loads that `other` and `self` took, with this many times the throughput at
     /// least: the one with the least latency by the other's.
     pub(super) fn best_over(&self, other: &Self, throughput: f64) -> Option<Pair> {
         let pairs = other.sustained().flat_map(|before| {

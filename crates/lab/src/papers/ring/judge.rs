@@ -310,7 +310,7 @@ fn more(both: &Both<'_>, verdict: &mut Verdict) {
     );
 }
 
-/// Somewhere on the curve so much more throughput at so much less latency.
+/// Somewhere on the curve this much more throughput at this much less latency.
 fn at_once(both: &Both<'_>, throughput: f64, latency: f64, verdict: &mut Verdict) {
     let pair = both.accelerated.best_over(both.original, throughput);
     verdict.check(

@@ -91,7 +91,7 @@ impl Wire {
 /// How much is sent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Load {
-    /// So much payload by all senders together, in Mb/s, each at a fixed rate.
+    /// This much payload by all senders together, in Mb/s, each at a fixed rate.
     Rate(f64),
     /// As much as the ring takes with this personal window: a visit finds as many messages as it
     /// may send (002 IV-A, library). They were handed over when the visit before took theirs: 002

@@ -142,7 +142,7 @@ fn source(point: &Point) -> SourceConfig {
     }
 }
 
-/// How long to warm up and to count: so many messages at the offered rate. Where more is offered
+/// How long to warm up and to count: this many messages at the offered rate. Where more is offered
 /// than is taken, five times as many: what a whole rotation brings is delivered at once if it is
 /// Safe.
 fn times(point: &Point, scale: f64) -> (Duration, Duration) {

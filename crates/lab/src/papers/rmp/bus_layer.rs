@@ -2,7 +2,7 @@
 //!
 //! 000's Table 3 says what share of a process's time its calls took, of sender and receiver. Of the
 //! first column alone (version 1, 512 B a packet) everything follows: network calls cost what the
-//! host model says, they were so many percent, so the rest cost so much more. Copies are paid a
+//! host model says, they were this many percent, so the rest cost this much more. Copies are paid a
 //! byte, all else a call, and all of it before the packet leaves or is handled. What a step of
 //! Table 2 took away is gone from that step on. What each version then reaches is a prediction.
 

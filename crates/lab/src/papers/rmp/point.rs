@@ -45,13 +45,13 @@ impl System {
 /// What sources offer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Load {
-    /// A file of so many bytes a source; over when all sinks have all.
+    /// A file of this many bytes a source; over when all sinks have all.
     File(u64),
     /// The next packet when the user has its own one back: one at a time.
     InTurn,
     /// The next packet as soon as the one before has its ACK: one at a time.
     Always,
-    /// So many packets a second and source.
+    /// This many packets a second and source.
     Rate(f64),
 }
 
@@ -123,7 +123,7 @@ impl RmpPoint {
         Self { service, ..self }
     }
 
-    /// The same with so much loss.
+    /// The same with this much loss.
     pub(super) fn loss(self, loss: f64) -> Self {
         Self { loss, ..self }
     }

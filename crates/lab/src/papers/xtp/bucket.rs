@@ -30,7 +30,7 @@ const PACKETS: usize = 1_000;
 const PACKET: usize = 1_000;
 /// Bytes of a packet's header.
 const HEADER: usize = 24;
-/// Of the packets that do not ask so many are lost on the way to the slow receiver, if any.
+/// Of the packets that do not ask this many are lost on the way to the slow receiver, if any.
 const LOSS: f64 = 0.05;
 /// The round trips of the slow receiver, in milliseconds.
 const ROUND_TRIPS: [f64; 13] = [

@@ -103,8 +103,8 @@ pub(super) fn table7_others(quick: bool) -> Vec<RingPoint> {
     })
 }
 
-/// The rate by which files go to so many receivers, one after the other: as 003 counts, a share of
-/// the mean of the rates; and as long as it takes.
+/// The rate by which files go to this many receivers, one after the other: as 003 counts, a share
+/// of the mean of the rates; and as long as it takes.
 fn sequential(points: &Points<'_>, receivers: &[Machine]) -> (f64, f64) {
     let unicast = points.system("unicast");
     let rates = receivers.iter().map(|machine| {

@@ -16,7 +16,7 @@ const UNICAST: [(Machine, f64); 3] = [
 const LIST: [f64; 5] = [19.8, 23.1, 27.1, 31.8, 36.3];
 const MULTIDRIVER: [f64; 5] = [17.5, 22.5, 26.7, 31.8, 37.0];
 
-/// The first so many receivers: those of Table 5.1, and then as it began.
+/// The first this many receivers: those of Table 5.1, and then as it began.
 fn receivers(count: usize) -> Vec<Machine> {
     let order = [
         Machine::Zenith,
@@ -48,7 +48,7 @@ pub(super) fn plan(quick: bool) -> Vec<RingPoint> {
     unicast.into_iter().chain(multicast).collect()
 }
 
-/// A unicast to each of so many receivers, one after the other.
+/// A unicast to each of this many receivers, one after the other.
 fn series(points: &Points<'_>, count: f64) -> f64 {
     let unicast = points.system("unicast");
     let to = |machine: Machine| {

@@ -131,7 +131,7 @@ impl Machine {
         }
     }
 
-    /// A host whose engine takes its time, and so much for a KiB that it sends or receives.
+    /// A host whose engine takes its time, and this much for a KiB that it sends or receives.
     fn host(self, sent: Duration, received: Duration) -> HostConfig {
         let engine = Cost::per_call(self.takes(ENGINE));
         HostConfig {

@@ -72,7 +72,7 @@ pub(super) fn member(index: usize) -> MemberId {
 }
 
 impl Stage {
-    /// A sender and so many receivers, which know each other.
+    /// A sender and this many receivers, which know each other.
     pub(super) fn new(
         receivers: usize,
         config: &BulkConfig,
@@ -101,7 +101,7 @@ impl Stage {
         })
     }
 
-    /// The sender's user sends so many bytes.
+    /// The sender's user sends this many bytes.
     pub(super) fn send(&mut self, length: usize, transfer: Transfer) -> Result<(), RunError> {
         self.stream = vec![0; length].into();
         let id = self.endpoints[0].send(self.now, transfer);

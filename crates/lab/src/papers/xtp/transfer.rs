@@ -2,8 +2,8 @@
 //! file, from one of 003's machines to some of them.
 //!
 //! A message is a packet of one byte with a window of one: the next leaves when the sender knows
-//! that all have the one before. So many of them are one connection, and opening and closing it are
-//! left out: the time is the difference of a long connection and a short one.
+//! that all have the one before. This many of them are one connection, and opening and closing it
+//! are left out: the time is the difference of a long connection and a short one.
 
 use std::time::Duration;
 
@@ -178,7 +178,7 @@ impl RingPoint {
         }
     }
 
-    /// A connection over which so many bytes go.
+    /// A connection over which this many bytes go.
     fn transfer(&self, bytes: u32, seed: u64) -> Result<Measured, RunError> {
         let failed = |error: &dyn std::fmt::Display| RunError::Failed(error.to_string());
         let count = self.receivers.len();

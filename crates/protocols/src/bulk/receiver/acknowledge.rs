@@ -35,7 +35,7 @@ pub(super) struct RosterPlace {
     /// Its neighbours in the order of the roster.
     before: Option<MemberId>,
     behind: Option<MemberId>,
-    /// So many places right before and behind it were left. It never is fewer within a pass.
+    /// This many places right before and behind it were left. It never is fewer within a pass.
     left_before: u64,
     left_behind: u64,
     /// What the receivers behind it in its chain all have: next and limit.

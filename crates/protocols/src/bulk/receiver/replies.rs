@@ -78,7 +78,7 @@ impl Receiver {
         self.hand_over(context);
     }
 
-    /// Replies to the request with this stamp, after a random part of the back-off for so many
+    /// Replies to the request with this stamp, after a random part of the back-off for this many
     /// receivers.
     pub(super) fn reply(
         &mut self,

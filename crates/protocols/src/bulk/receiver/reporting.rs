@@ -15,7 +15,7 @@ use super::blocks::Blocks;
 use super::store::Store;
 use super::{Receiver, State, Timer};
 
-/// So often a receiver asks for the same at the usual interval, which it then doubles so often.
+/// This often a receiver asks for the same at the usual interval, which it then doubles this often.
 const UNSERVED: u32 = 8;
 const UNSERVED_DOUBLINGS: u32 = 5;
 
@@ -271,9 +271,9 @@ fn missing_beside_parity(
     }
     for (first, here) in with_parity {
         let block = first..(first + blocks.size()).min(below).max(first);
-        // So many more restore the rest. What is held of an earlier transfer is not here to restore
-        // others from; and what could be restored and still is missing had no room: it is asked for
-        // as if there were no parity.
+        // This many more restore the rest. What is held of an earlier transfer is not here to
+        // restore others from; and what could be restored and still is missing had no room: it is
+        // asked for as if there were no parity.
         let wanted = ((block.end - block.start) as usize).saturating_sub(here);
         if wanted > 0 {
             let gaps = each(block).filter(|number| !store.has(*number));

@@ -10,7 +10,8 @@ use super::super::numbers::{PacketNumber, Packets};
 use super::super::ranges::RangeSet;
 use super::super::transfer::{Acceptance, Order};
 
-/// A packet in memory counts as at least so many bytes: many small ones cost more than their bytes.
+/// A packet in memory counts as at least this many bytes: many small ones cost more than their
+/// bytes.
 pub(super) const PACKET_COST: usize = 256;
 
 /// What became of a packet.
@@ -78,7 +79,7 @@ impl Store {
     /// Ranges of packets that are held, with gaps between them. A packet that would be one more is
     /// refused, and sent again when there are fewer gaps.
     const RANGES_MAX: usize = 1 << 16;
-    /// So many packets have room however small they are.
+    /// This many packets have room however small they are.
     const PACKETS_MIN: u64 = 64;
 
     pub(super) fn new(
@@ -251,7 +252,7 @@ impl Store {
         }
     }
 
-    /// Whether so many packets more have room, in whatever order.
+    /// Whether this many packets more have room, in whatever order.
     pub(super) fn room_for(&self, packets: u64) -> bool {
         self.buffered() + packets * self.packet <= self.buffer_max
     }

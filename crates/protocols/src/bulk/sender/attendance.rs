@@ -23,7 +23,7 @@ const LOSS_MIN: f64 = 0.2;
 /// Where the rate follows paths, it is congestion that loses this share, if no more than half of it
 /// is the path's own.
 const PRESSED_MIN: f64 = 0.03;
-/// Of so many transmissions that must be known.
+/// Of this many transmissions that must be known.
 const SAMPLED_MIN: u64 = 256;
 
 /// What a receiver was told last.

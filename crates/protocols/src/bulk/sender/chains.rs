@@ -38,7 +38,7 @@ impl Sender {
     }
 }
 
-/// Those of a roster for whom `from` speaks in chains of so many: itself, as the first of its
+/// Those of a roster for whom `from` speaks in chains of this many: itself, as the first of its
 /// chain, and those behind it; nobody, if it is not the first.
 pub(super) fn chain_of(roster: &[MemberId], from: MemberId, height: usize) -> &[MemberId] {
     let Some(at) = roster.iter().position(|member| *member == from) else {

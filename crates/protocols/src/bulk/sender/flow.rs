@@ -17,7 +17,7 @@ use super::collectors::CollectorSet;
 use super::state::Sending;
 use super::{Sender, State, Timer};
 
-/// So many time-outs in a row without progress go before anybody is given up.
+/// This many time-outs in a row without progress go before anybody is given up.
 pub(super) const SILENT_ASKED: u32 = 3;
 
 impl Sender {
@@ -26,7 +26,7 @@ impl Sender {
         self.rate.wants_host_queue(now)
     }
 
-    /// So many bytes wait in this host that it has sent.
+    /// This many bytes wait in this host that it has sent.
     pub(in crate::bulk) fn handle_host_queue(&mut self, now: Time, bytes: u64) {
         self.rate.handle_host_queue(now, bytes);
     }
@@ -163,8 +163,8 @@ impl Sender {
     }
 
     /// Whether packet `number`, which is the next, asks every receiver for a report because of its
-    /// place in the stream (001 section 3: packets i-1, 2i-1 … and always the last).
-    /// Of many receivers a rate that is found need not hear so often.
+    /// place in the stream (001 section 3: packets i-1, 2i-1 … and always the last). Of many
+    /// receivers a rate that is found need not hear this often.
     fn asks_in_turn(
         &self,
         now: Time,

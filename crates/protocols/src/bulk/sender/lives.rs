@@ -21,7 +21,7 @@ use super::super::transfer::Outcome;
 use super::super::wire::{Finish, Message, Poll};
 use super::{Sender, Timer};
 
-/// A former receiver is asked so often, and then taken for dead.
+/// A former receiver is asked this often, and then taken for dead.
 const ASKED_MAX: u32 = 4;
 
 /// How long one question waits for an answer.

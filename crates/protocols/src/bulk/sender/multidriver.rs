@@ -31,8 +31,8 @@ impl Sender {
         }
     }
 
-    /// From now on replies back off as for so many receivers; 0: not at all (003 5.3.3, use-backoff
-    /// flag).
+    /// From now on replies back off as for this many receivers; 0: not at all (003 5.3.3,
+    /// use-backoff flag).
     pub(in crate::bulk) fn use_backoff(&mut self, receivers: u16) {
         self.backoff_for = receivers;
     }

@@ -136,8 +136,9 @@ impl Peer {
         self.has(report.next, stamp)
     }
 
-    /// What a receiver takes that says this: so many bytes a second, and so many at once; a rate of
-    /// 0 is no limit. No receiver can stop the others by what it names: it gets a packet a second.
+    /// What a receiver takes that says this: this many bytes a second, and this many at once; a
+    /// rate of 0 is no limit. No receiver can stop the others by what it names: it gets a packet a
+    /// second.
     pub(super) fn limits(ReplyTag { rate, burst }: ReplyTag) -> Option<Takes> {
         let least = Self::TAKES_LEAST;
         (rate > 0).then(|| (rate.max(least), burst.max(least)))

@@ -13,7 +13,7 @@ use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::returns::Returns;
 use super::{Peer, Sender, State, Timer};
 
-/// So many times less often it is announced once it has begun.
+/// This many times less often it is announced once it has begun.
 pub(super) const AFTERWARDS: u32 = 4;
 
 impl Sender {

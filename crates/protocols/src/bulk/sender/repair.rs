@@ -76,7 +76,7 @@ impl Block {
 }
 
 impl Parities {
-    /// For a pass in which these blocks go as so many parity packets.
+    /// For a pass in which these blocks go as this many parity packets.
     pub(super) fn replacing(replaced: BTreeMap<PacketNumber, usize>) -> Self {
         Self {
             replaced,
@@ -411,7 +411,7 @@ impl Sender {
 
 /// How many of `packets` and of the parity for them are lost where the share `loss` is.
 pub(super) fn expected_lost(packets: u64, loss: f64) -> usize {
-    // So many are lost, and of the parity the same share.
+    // This many are lost, and of the parity the same share.
     let lost = packets as f64 * loss;
     (lost / (1.0 - loss).max(0.5)) as usize
 }

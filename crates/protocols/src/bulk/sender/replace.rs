@@ -16,7 +16,7 @@ use super::super::ranges::RangeSet;
 use super::repair::{PROACTIVE_MIN, expected_lost};
 use super::{Peer, Sender};
 
-/// Receivers are asked for reports so often while a window of packets goes as parity.
+/// Receivers are asked for reports this often while a window of packets goes as parity.
 const REPORTS_PER_WINDOW: u64 = 4;
 
 impl Sender {

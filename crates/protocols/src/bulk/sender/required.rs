@@ -22,7 +22,7 @@ use super::{Sender, State};
 #[derive(Debug)]
 pub(super) struct Required {
     nodes: BTreeSet<NodeId>,
-    /// So many of all, whoever they are.
+    /// This many of all, whoever they are.
     count: usize,
     /// Whether all that are there when it starts are required.
     takes_roster: bool,

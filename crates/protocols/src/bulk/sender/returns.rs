@@ -20,7 +20,7 @@ use super::Sender;
 /// What the sender keeps of all return streams together.
 #[derive(Debug)]
 pub(super) struct Returns {
-    /// Bytes that may come, and such as the user is not done with: at most so many.
+    /// Bytes that may come, and such as the user is not done with: at most this many.
     budget: u64,
     /// Bytes that each receiver may send without being granted any.
     credit: u64,

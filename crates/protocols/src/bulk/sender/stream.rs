@@ -70,7 +70,7 @@ pub(super) struct Stream {
 /// The messages of a stream. Each begins with a packet of its own, so that its last may be short.
 #[derive(Debug, Default)]
 struct Messages {
-    /// So many were offered, and so many of them all receivers have.
+    /// This many were offered, and this many of them all receivers have.
     offered: u64,
     held: u64,
     /// Where the first of the others begins, and one past the last packet of each.

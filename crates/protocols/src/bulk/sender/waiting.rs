@@ -12,7 +12,7 @@ use super::super::wire::{Message, ServedWhen};
 use super::registration::AFTERWARDS;
 use super::{Sender, State};
 
-/// A word is forgotten when so many in a row were lost.
+/// A word is forgotten when this many in a row were lost.
 const LOST_MAX: u32 = 6;
 
 /// It is not said more often than those are told that stand by: what is over soon is no matter for

@@ -40,7 +40,7 @@ fn begun(config: &BulkConfig) -> Net {
 }
 
 /// Of the datagrams to the slow receiver those are lost that say such an attendance, until it was
-/// said so often.
+/// said this often.
 fn loses(net: &mut Net, attendance: Attendance, mut times: u32) {
     net.loses = Some(Box::new(move |_: Time, to, body: &Bytes| {
         let says = |message| matches!(message, Message::Attend(it) if it.attendance == attendance);

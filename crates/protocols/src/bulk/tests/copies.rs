@@ -137,7 +137,7 @@ fn a_receiver_without_multicast_that_has_everything_holds_up_nobody() {
 
 #[test]
 fn each_copy_counts_against_the_rate() {
-    // Bytes a second of the stream, where so many get copies.
+    // Bytes a second of the stream, where this many get copies.
     let speed = |copies: usize| {
         let settings = BulkConfig {
             rate: fixed(1_200_000),

@@ -25,7 +25,7 @@ struct Came {
     of_stream: u64,
 }
 
-/// Sends a file to receivers whose disks write so many bytes a second; without a number, all at
+/// Sends a file to receivers whose disks write this many bytes a second; without a number, all at
 /// once.
 fn send(disks: &[Option<u64>]) -> Came {
     let config = BulkConfig {

@@ -28,7 +28,7 @@ pub(super) struct Sent {
     pub(super) flow: Option<[usize; 2]>,
 }
 
-/// A link of so many megabits a second, with a queue of so many bytes.
+/// A link of this many megabits a second, with a queue of this many bytes.
 pub(super) fn link(megabits: u64, micros: u64, queue: u64) -> LinkSpec {
     LinkSpec::ethernet(megabits * 1_000_000, Duration::from_micros(micros))
         .with_queue(QueueLimit::bytes(queue))

@@ -15,7 +15,7 @@ use crate::bulk::{BulkConfig, Messages, RateControl, inspect};
 /// Host 0 sends to host 1, beside a flow.
 const FLOW: [usize; 2] = [2, 3];
 
-/// All share a link of so many megabits a second, with a queue of so many bytes.
+/// All share a link of this many megabits a second, with a queue of this many bytes.
 fn world(
     [megabits, micros, queue]: [u64; 3],
     length: u32,

@@ -31,7 +31,7 @@ const SENDINGS_MAX: u32 = 10;
 const CUT_MAX_MS: u64 = 8_000;
 /// Timers of an endpoint are due no more often in a second, on average.
 const TIMEOUTS_MAX: f64 = 2_000.0;
-/// So many packets may be sent however short a transfer is.
+/// This many packets may be sent however short a transfer is.
 const SENT_MIN: f64 = 500.0;
 /// Far longer, so that a receiver that loses much is heard again in time.
 const VANISH_AFTER: Duration = Duration::from_secs(20);

@@ -13,7 +13,7 @@ use crate::bulk::{BulkConfig, Policy, RateControl, Transfer, Wanted};
 /// 1 Gb/s.
 const LINK: u64 = 125_000_000;
 
-/// What so many receivers cost: the reports a second, and the bytes a second, once the rate is
+/// What this many receivers cost: the reports a second, and the bytes a second, once the rate is
 /// found.
 fn at_a_gigabit(receivers: usize) -> (f64, f64) {
     const LENGTH: usize = 200_000_000;

@@ -23,7 +23,7 @@ fn config() -> BulkConfig {
     talking(Policy::Xtp(Xtp::for_window(WINDOW)))
 }
 
-/// So many messages of some lengths, empty ones among them.
+/// This many messages of some lengths, empty ones among them.
 fn some(count: usize) -> Vec<Bytes> {
     messages((0..count).map(|number| number * 37 % 450))
 }

@@ -64,7 +64,7 @@ impl Later {
     }
 }
 
-/// A transfer to twelve, of which the first so many lose this share of all; everybody must get
+/// A transfer to twelve, of which the first this many lose this share of all; everybody must get
 /// everything.
 fn run(config: &BulkConfig, lossy: usize, loss: f64) -> Later {
     let mut net = Net::new(RECEIVERS + 1, config, LENGTH);

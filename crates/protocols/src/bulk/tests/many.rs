@@ -12,7 +12,7 @@ use groupcast_sim::{Cluster, ClusterConfig};
 use crate::bulk::{BulkConfig, Messages, MessagesConfig, RateControl, Wanted};
 
 const RECEIVERS: usize = 200;
-/// Of so many receivers one loses much.
+/// Of this many receivers one loses much.
 const LOSSY: usize = 10;
 
 /// How long it takes until all receivers that lose nothing have a message, and how many were

@@ -26,9 +26,9 @@ pub(super) fn member(index: usize) -> MemberId {
     }
 }
 
-/// A stream of 400,000 B to so many receivers, of which one may take so many bytes a second: how
-/// long the most of it takes, and the network then. What goes before the first answers is bound by
-/// the window alone, so little is offered `until_known`.
+/// A stream of 400,000 B to this many receivers, of which one may take this many bytes a second:
+/// how long the most of it takes, and the network then. What goes before the first answers is bound
+/// by the window alone, so little is offered `until_known`.
 pub(super) fn time_beside_a_slow_receiver(
     settings: BulkConfig,
     receivers: usize,
@@ -60,7 +60,7 @@ pub(super) fn time_beside_a_slow_receiver(
     (net.now - since, net)
 }
 
-/// So often in a row something may be due at the same instant.
+/// This often in a row something may be due at the same instant.
 const TURNS_MAX: u32 = 1_000;
 
 /// A link: datagrams wait for each other, and are lost where too many do.
@@ -259,7 +259,7 @@ impl Net {
         id
     }
 
-    /// Opens a connection for messages to so many receivers.
+    /// Opens a connection for messages to this many receivers.
     pub(super) fn open(&mut self, receivers: usize) -> TransferId {
         self.open_as(receivers, Opening::AtStart)
     }

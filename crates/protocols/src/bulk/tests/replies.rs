@@ -24,7 +24,7 @@ fn settings() -> BulkConfig {
     with(rounds(10))
 }
 
-/// A request of so many bytes to all receivers of `net`.
+/// A request of this many bytes to all receivers of `net`.
 fn request(net: &Net) -> Transfer {
     Transfer {
         replies: true,
@@ -37,7 +37,7 @@ fn reply(index: usize, length: usize) -> Bytes {
     (0..length).map(byte).collect::<Vec<u8>>().into()
 }
 
-/// Receivers that reply so many bytes each.
+/// Receivers that reply this many bytes each.
 fn asked(receivers: usize, settings: &BulkConfig, length: usize) -> Net {
     let mut net = Net::new(receivers + 1, settings, 3_000);
     for index in 1..=receivers {

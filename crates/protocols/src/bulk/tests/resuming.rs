@@ -26,7 +26,7 @@ const LENGTH: usize = 8_000_000;
 const QUARTER: u64 = LENGTH as u64 / 4;
 /// Longer than any control message here.
 const DATA: usize = 500;
-/// So often it is looked at what has come.
+/// This often it is looked at what has come.
 const STEP: Duration = Duration::from_millis(2);
 /// Of this host something is there already.
 const RESUMING: usize = 3;

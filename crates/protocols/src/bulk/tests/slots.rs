@@ -36,7 +36,7 @@ fn with(slot: Slot) -> BulkConfig {
     }
 }
 
-/// The slot that a sender announces to such receivers, when a census has found so many hosts.
+/// The slot that a sender announces to such receivers, when a census has found this many hosts.
 fn announced(slot: Slot, receivers: Wanted, counted: Option<usize>) -> Slot {
     let mut net = Net::new(2, &with(slot), 1_000);
     net.endpoints[0].set_group_size(counted);

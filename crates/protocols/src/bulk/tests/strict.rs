@@ -46,7 +46,7 @@ fn listed(indices: &[usize]) -> Wanted {
     Wanted::Listed(listed.collect())
 }
 
-/// A sender and so many receivers, called `host-1` and so on, to whom it sends.
+/// A sender and this many receivers, called `host-1` and so on, to whom it sends.
 fn sending(receivers: usize, policy: Policy, wanted: Wanted) -> Net {
     let mut net = Net::new(receivers + 1, &settings(policy), LENGTH);
     for (index, acceptance) in net.acceptance.iter_mut().enumerate() {

@@ -25,7 +25,7 @@ pub(super) fn talking(policy: Policy) -> BulkConfig {
     }
 }
 
-/// Messages of so many bytes, each with bytes of its own.
+/// Messages of this many bytes, each with bytes of its own.
 pub(super) fn messages(lengths: impl IntoIterator<Item = usize>) -> Vec<Bytes> {
     let bytes = |(index, len)| -> Bytes {
         let bytes = (0..len).map(|at| (at * 7 + index * 13) as u8);

@@ -39,7 +39,7 @@ fn policies() -> [Policy; 4] {
     ]
 }
 
-/// So many messages of some lengths, empty and long ones among them.
+/// This many messages of some lengths, empty and long ones among them.
 fn some(count: usize) -> Vec<Bytes> {
     messages((0..count).map(|number| number * 137 % 950))
 }

@@ -18,7 +18,7 @@ use crate::bulk::{
     RateControl, Repair, Slot, Transfer, Wanted, Xtp,
 };
 
-/// A request every so many packets, undamped, at once and by multicast.
+/// A request every this many packets, undamped, at once and by multicast.
 fn plain(every: u32) -> Xtp {
     Xtp {
         every,
@@ -362,7 +362,7 @@ fn a_smaller_room_is_not_hidden_by_damping() {
     assert_eq!(outruns(&net), (0, 0));
 }
 
-/// 300,000 B to two receivers. The first has room for so many packets, and a slow disk; of its
+/// 300,000 B to two receivers. The first has room for this many packets, and a slow disk; of its
 /// answers `lost` are lost, one after the other, before one arrives. Slots and damping as the rule
 /// says.
 fn to_small_room(xtp: Xtp, room: usize, lost: u32) -> Net {
@@ -423,7 +423,7 @@ fn what_has_no_room_is_not_repeated_before_it_has() {
     assert!(refused > 0 && repeated <= 300, "{refused}, {repeated}");
 }
 
-/// How long 400,000 B take to six receivers, of which one may take so many bytes a second.
+/// How long 400,000 B take to six receivers, of which one may take this many bytes a second.
 fn took(damping: Damping, slowest: Option<u64>) -> Duration {
     let settings = with(Xtp {
         control: Control {

@@ -51,7 +51,7 @@ pub(in crate::bulk) struct DataHeader {
 }
 
 impl DataHeader {
-    /// So many packets or more are kept.
+    /// This many packets or more are kept.
     pub(in crate::bulk) const KEPT_UNKNOWN: u16 = u16::MAX;
 
     /// The first packet that the sender keeps (policy `xtp`), if it says so.

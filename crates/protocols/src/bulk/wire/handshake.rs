@@ -21,7 +21,7 @@ pub(in crate::bulk) struct Announce {
     pub(in crate::bulk) policy: Policy,
     /// Receivers that are expected, for their back-off (policy `multidriver`); else 0.
     pub(in crate::bulk) set_size: u16,
-    /// Return streams are wanted, and each may have so many bytes without being granted any
+    /// Return streams are wanted, and each may have this many bytes without being granted any
     /// (policy `multidriver`).
     pub(in crate::bulk) returns: Option<u64>,
     /// Steps are the sender's alone: none are read.

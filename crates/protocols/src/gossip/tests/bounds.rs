@@ -470,7 +470,7 @@ enum Lies {
 
 impl Lies {
     const ALL: [Self; 4] = [Self::Rising, Self::Falling, Self::Random, Self::Same];
-    /// False words are told so long.
+    /// False words are told this long.
     const ROUNDS: u64 = 90;
 
     /// The number of the word that is told as the `index`th.
@@ -484,7 +484,7 @@ impl Lies {
     }
 }
 
-/// Liars name messages that B never sent, every so many rounds; B sends one of its own now and
+/// Liars name messages that B never sent, every this many rounds; B sends one of its own now and
 /// then. Returns how many that are forged were held at the most.
 fn held_beside(lies: Lies, liars: u64, every: u64, hears_gossip: bool, by_digest: bool) -> u64 {
     let what = format!("{lies:?} of {liars}, every {every}, {hears_gossip}, {by_digest}");

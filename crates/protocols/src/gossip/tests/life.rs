@@ -225,7 +225,7 @@ fn failed_after(lie: Option<Heartbeat>, fail_rounds: u32) -> Vec<u64> {
     members.map(|member| member.counters().failed).collect()
 }
 
-/// Without what others say, each of the twelve would miss another one for so long about once in
+/// Without what others say, each of the twelve would miss another one for this long about once in
 /// fifty spans.
 #[test]
 fn one_false_word_of_anothers_heartbeat_does_not_make_members_that_live_look_dead() {

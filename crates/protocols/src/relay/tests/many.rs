@@ -28,7 +28,7 @@ const WAY: Link = Link {
     loss: 0.001,
 };
 
-/// Sends to so many receivers in each group, and says how many seconds that takes.
+/// Sends to this many receivers in each group, and says how many seconds that takes.
 fn takes(mut net: Net, receivers: &[usize]) -> f64 {
     let groups = receivers.iter().enumerate();
     let each: Vec<usize> = groups

@@ -58,7 +58,7 @@ pub(super) struct Receiver {
     /// Its last word when it has all; complete, if there is none.
     pub(super) fails: Option<&'static str>,
     pub(super) refuses: Option<&'static str>,
-    /// It takes so many bytes a second; 0: any number.
+    /// It takes this many bytes a second; 0: any number.
     pub(super) takes: u64,
     pub(super) unconsumed: u64,
     pub(super) taken_at: Time,
@@ -221,7 +221,8 @@ impl Net {
         self.id = Some(id);
     }
 
-    /// Runs until the transfer is over for everybody that lives; fails if it is not within so long.
+    /// Runs until the transfer is over for everybody that lives; fails if it is not within this
+    /// long.
     pub(super) fn must_end(&mut self, within: Duration) {
         let end = self.now + within;
         let ends = self.run_until(end, |net| {

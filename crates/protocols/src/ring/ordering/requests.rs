@@ -14,7 +14,7 @@ use crate::ring::wire::{RTR_RUNS_MAX, Token};
 const ANSWERS_MIN: u32 = 4;
 /// Most sequence numbers that the runs of one token stand for.
 const REQUESTS_MAX: usize = 4096;
-/// All wait in vain for a packet after so many times what a member that cannot receive is given.
+/// All wait in vain for a packet after this many times what a member that cannot receive is given.
 const VAIN_WAITS: u32 = 8;
 
 impl Ordering {

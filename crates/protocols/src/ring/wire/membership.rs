@@ -75,7 +75,7 @@ pub(in crate::ring) struct Commit {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::ring) struct OldMarks {
     pub(in crate::ring) ring: ConfigId,
-    /// A majority of so many members held what was delivered as `majority` there.
+    /// A majority of this many members held what was delivered as `majority` there.
     pub(in crate::ring) max_n: u16,
     /// By the index of the member in that ring.
     pub(in crate::ring) marks: Vec<Seq>,

@@ -123,7 +123,7 @@ pub(in crate::rmp) struct Proposal {
     pub(in crate::rmp) start: Seq,
     /// The most bytes of a datagram body that the ways of all its members carry.
     pub(in crate::rmp) body_max: u16,
-    /// A majority of so many members must hold what is delivered as `majority`.
+    /// A majority of this many members must hold what is delivered as `majority`.
     pub(in crate::rmp) max_n: u16,
     pub(in crate::rmp) left: Vec<MemberId>,
     /// Its members, ascending, each with the configuration that it comes from.

@@ -50,7 +50,7 @@ fn repair(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Member 3 says that member 2 has sent so many.
+/// Member 3 says that member 2 has sent this many.
 fn claims(number: u64) -> Vec<u8> {
     let session = Session {
         number: SessionNumber(1),

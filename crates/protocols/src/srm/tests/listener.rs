@@ -15,7 +15,7 @@ impl Listener {
         Self { srm, now }
     }
 
-    /// So many seconds pass, with what it says by itself.
+    /// This many seconds pass, with what it says by itself.
     pub(super) fn pass(&mut self, seconds: u64) {
         let end = self.now + Duration::from_secs(seconds);
         while let Some(due) = self.srm.poll_timeout().filter(|due| *due <= end) {

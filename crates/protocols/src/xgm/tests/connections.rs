@@ -27,7 +27,7 @@ struct Group {
 }
 
 impl Group {
-    /// A source, and so many members that are in its connection and watched.
+    /// A source, and this many members that are in its connection and watched.
     fn of(members: usize, membership: Membership) -> Self {
         let entity = |index: usize| {
             let name = std::format!("host-{index}");

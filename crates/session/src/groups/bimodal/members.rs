@@ -31,12 +31,12 @@ use crate::view::{Cause, View, ViewId, ViewKind};
 /// announcements a second.
 const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
 const ANNOUNCE_PER_DAEMON: Duration = Duration::from_millis(50);
-/// A daemon repeats its announcement so long after the last one, because announcements get lost,
+/// A daemon repeats its announcement this long after the last one, because announcements get lost,
 /// and silent daemons are forgotten: a wrong view is right again after this. In a large group it is
 /// [`REPEAT_PER_DAEMON`] for each daemon, so that all together make at most some two a second.
 const REPEAT_INTERVAL: Duration = Duration::from_secs(10);
 const REPEAT_PER_DAEMON: Duration = Duration::from_millis(500);
-/// A daemon that the gossip does not hear is forgotten when it has been silent for so long.
+/// A daemon that the gossip does not hear is forgotten when it has been silent for this long.
 const SILENT: Duration = Duration::from_secs(2);
 
 /// A group's members at other daemons, and this daemon's announcements.

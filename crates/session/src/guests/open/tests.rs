@@ -22,7 +22,7 @@ fn members(count: usize) -> Vec<Party> {
     (0..count as u64).map(party).collect()
 }
 
-/// A guest asks so many members; why it may not.
+/// A guest asks this many members; why it may not.
 fn ask(open: &mut Open, key: Key, asked: usize) -> Result<(), &'static str> {
     open.begin(Time::ZERO, key, key.0.0, ALL, asked)?;
     open.place(key, "g".into(), members(asked));

@@ -13,7 +13,7 @@ use super::{INITIAL, Sample};
 const HIGH_GAIN: f64 = 2.885;
 /// One phase probes for more, the next drains what that has queued.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// For so many round trips a rate is remembered, and for so long a round trip.
+/// For this many round trips a rate is remembered, and for this long a round trip.
 const RATE_ROUNDS: u64 = 10;
 const ROUND_TRIP_FOR: Duration = Duration::from_secs(10);
 /// How long little is sent, to see a round trip without a queue.

@@ -86,7 +86,7 @@ impl TokenRingSpec {
         self.bytes_time(self.token.div_ceil(8))
     }
 
-    /// From one of so many stations to the next.
+    /// From one of this many stations to the next.
     fn hop_of(&self, stations: usize) -> Duration {
         let stations = u32::try_from(stations.max(1)).unwrap_or(u32::MAX);
         self.hop.max(self.token_time() / stations)
@@ -150,7 +150,7 @@ pub struct TokenRing<F> {
 }
 
 impl<F> TokenRing<F> {
-    /// A silent ring of so many stations, whose token leaves the first at time 0. `spec` is one
+    /// A silent ring of this many stations, whose token leaves the first at time 0. `spec` is one
     /// that [`TokenRingSpec::check`] finds possible.
     pub fn new(spec: TokenRingSpec, stations: usize) -> Self {
         let station = |_| Station {

@@ -189,7 +189,7 @@ pub enum ShapeError {
     /// Too many links.
     #[error("this network could have {0} links; the most are {EDGES_MAX}")]
     TooManyEdges(u64),
-    /// A random network cannot have so many links.
+    /// A random network cannot have this many links.
     #[error("a network of {size} vertices has from {least} to {most} links, not {edges}")]
     Edges {
         /// How many are wanted.

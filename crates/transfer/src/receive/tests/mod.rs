@@ -89,7 +89,7 @@ impl Bed {
         }
     }
 
-    /// Syncing the target takes at least so long after `len` bytes.
+    /// Syncing the target takes at least this long after `len` bytes.
     fn slow(&self, len: usize, seconds: u64) -> Slow {
         Slow::new(
             self.scratch.path("out"),
@@ -98,7 +98,7 @@ impl Bed {
         )
     }
 
-    /// The file `name` with so many bytes, to be sent.
+    /// The file `name` with this many bytes, to be sent.
     fn file(&self, name: &str, len: usize) -> Files {
         let bytes: Vec<u8> = (0..len).map(|at| (at % 253) as u8).collect();
         fs::write(self.scratch.path(name), bytes).unwrap();

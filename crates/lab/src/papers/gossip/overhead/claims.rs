@@ -8,9 +8,9 @@ use super::super::metric::{LINK_IN, LINK_OUT, MISSING_ALL, Metric, REPAIRS, REQU
 use super::super::point::{Open, Scheme};
 use super::{PBCASTS, SRMS, curve};
 
-/// Four times as many members, and so much more or less is still "about constant".
+/// Four times as many members, and this much more or less is still "about constant".
 const FLAT: f64 = 1.5;
-/// Four times as many members, and at least so much more is a rise that goes with the group.
+/// Four times as many members, and at least this much more is a rise that goes with the group.
 const RISE: f64 = 2.0;
 /// The share of the variance that a straight line explains where growth is "linear".
 const STRAIGHT: f64 = 0.9;

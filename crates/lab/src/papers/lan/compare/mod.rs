@@ -33,7 +33,7 @@ enum Kind {
     Hello = 0,
     /// A part of a message.
     Data = 1,
-    /// So much of it is here.
+    /// This much of it is here.
     Ack = 2,
     /// A connection for it is asked for.
     Open = 3,

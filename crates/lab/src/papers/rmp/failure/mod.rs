@@ -1,5 +1,5 @@
 //! How long it takes until a crash is noticed (000 ch. 8): timers double up to a clamp, and after
-//! so many tries the ring is reformed.
+//! this many tries the ring is reformed.
 
 mod judge;
 

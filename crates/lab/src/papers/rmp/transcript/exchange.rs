@@ -23,7 +23,7 @@ pub(super) const SITES: [&str; 4] = ["A", "B", "C", "D"];
 /// When the first frame begins: the sites have formed one configuration.
 const BEGIN: Duration = Duration::from_millis(300);
 
-/// So many streams of random numbers are tried.
+/// This many streams of random numbers are tried.
 const SEEDS: u64 = 50;
 
 /// What happens when a frame of the figure begins.
