@@ -43,8 +43,9 @@ Usage: cargo xtask TASK [OPTIONS]
   rates [--cells A..B] [--half tuning|judging|both] [--rates A,B] [...]
                        what a transfer leaves to TCP-like flows on a shared link, in drawn cells; options go through
   soak [WHAT] [...]    run the long live tests, or one of failover, exclusion, forged, transfer, files, together, small-files,
-                       shares, farewell, large, bus, people, chaos, hostile, flood, insider, races and rekey; options go through
-                       (files, together: --rounds N --seed N; chaos: --minutes N --hosts N --seed N; bus:
+                       shares, farewell, large, bus, people, chaos, rings, hostile, flood, insider, races and rekey; options
+                       go through
+                       (files, together: --rounds N --seed N; chaos, rings: --minutes N --hosts N --seed N; bus:
                        --minutes N --bus-clients N --seed N; exclusion: --minutes N --compilers N --real-time;
                        hostile: --clients N --seconds N; flood: --kind K --seconds N --flood-rate N; insider:
                        --minutes N --seed N; races: --rounds N --against FILE; rekey: --times N)

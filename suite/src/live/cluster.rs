@@ -534,6 +534,17 @@ impl Subscription {
     }
 }
 
+/// Fails with what the first of `processes` said that has ended.
+pub(super) fn check_running(processes: &mut [Process]) -> Outcome {
+    for process in processes {
+        if !process.is_running() {
+            let said = process.stderr()?;
+            return Err(format!("{} ended: {said}", process.label()).into());
+        }
+    }
+    Ok(())
+}
+
 /// Judges the subscribers: those named in `stayed` have all of `published` (by `pub`), and all
 /// agree.
 pub fn judge_streams(

@@ -8,10 +8,10 @@ use std::fmt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use groupcast_bench::{Link, Process};
+use groupcast_bench::Link;
 
 use super::Outcome;
-use super::cluster::{Cluster, GROUP, Subscription};
+use super::cluster::{Cluster, GROUP, Subscription, check_running};
 
 /// What happens to the last host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,22 +72,12 @@ pub fn measure(hosts: usize, protocol: &str, fault: Fault, times: usize) -> Outc
             Fault::Silence => cluster.bed.heal()?,
         }
         cluster.await_members(&all)?;
-        check_load(&mut publishers)?;
+        // The load must be there at the end as it was at the beginning.
+        check_running(&mut publishers)?;
     }
     drop(publishers);
     cluster.check_histories()?;
     Ok(durations)
-}
-
-/// The load must be there at the end as it was at the beginning.
-fn check_load(publishers: &mut [Process]) -> Outcome {
-    for publisher in publishers {
-        if !publisher.is_running() {
-            let said = publisher.stderr()?;
-            return Err(format!("{} ended: {said}", publisher.label()).into());
-        }
-    }
-    Ok(())
 }
 
 /// From the fault to the end of the longest pause in any output.

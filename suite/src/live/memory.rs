@@ -4,6 +4,7 @@ use crate::live::Outcome;
 
 /// This many samples at least are needed for a judgement.
 const JUDGED_FROM: usize = 6;
+
 /// Resident memory, sample after sample, in bytes.
 #[derive(Default)]
 pub struct Memory {

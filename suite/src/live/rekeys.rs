@@ -7,20 +7,23 @@ use groupcast_bench::Link;
 use serde_json::Value;
 
 use super::bars::load_average;
-use super::cluster::{Cluster, MULTICAST, Subscription, judge_streams};
+use super::cluster::{Cluster, MULTICAST, Subscription, check_running, judge_streams};
 use super::text::{messages, text};
 use super::{Outcome, until};
 
+/// How many daemons there are, one a host.
 const HOSTS: usize = 5;
-/// Bytes of the text that goes through meanwhile, for each change, and lines a second: a change
-/// takes a tenth of the time that its part of the text does.
+/// Bytes of the text that goes through during each change.
 const TEXT: usize = 2 << 20;
+/// Its lines a second: a change takes a tenth of the time that its part of the text does.
 const RATE: &str = "4000";
-/// The same where the rest of the ring is taken by others.
+/// Bytes of the text for each change where the rest of the ring is taken by others.
 const TEXT_BESIDE: usize = 1 << 20;
+/// Its lines a second.
 const RATE_BESIDE: &str = "1000";
 /// What the others publish, as fast as the ring takes it.
 const FULL: &[&str] = &["--size", "1350", "--count", "1000000000"];
+/// How long a step may take, and the text for each change.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What else goes through the ring.
@@ -91,12 +94,7 @@ pub fn run(changes: usize, load: Load) -> Outcome<SoakReport> {
     }
     let busy = load_average();
     let after = broken(&cluster)?;
-    for publisher in &mut beside {
-        if !publisher.is_running() {
-            let said = publisher.stderr()?;
-            return Err(format!("{} ended: {said}", publisher.label()).into());
-        }
-    }
+    check_running(&mut beside)?;
     drop(beside);
     let limit = LIMIT * changes as u32;
     cluster.finish(publisher, limit)?;

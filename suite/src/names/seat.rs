@@ -18,7 +18,7 @@ use groupcast_session::{ClientId, Engine};
 
 use super::client::Client;
 
-/// Bytes of a label, as daemons have them.
+/// Bytes of a label, as daemons have them: a member has as many fewer for its bodies.
 pub(super) const LABEL: usize = 8;
 /// Bytes that go between a client and its daemon at once.
 const CHUNK: usize = 4_096;

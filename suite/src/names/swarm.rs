@@ -26,6 +26,7 @@ use groupcast_session::guests::Role;
 use groupcast_session::names::{Planted, Pool};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
+use super::seat::LABEL;
 use super::seen::{Act, Probes};
 use super::{LINGER, World, WorldConfig};
 use crate::asking::{AskTally, judge_roles};
@@ -35,7 +36,7 @@ const NAMES: [&str; 7] = ["cb", "wb.cb", "p1.wb.cb", "ed.cb", "x", "y.x", "z.y.x
 /// A request is this often one for a role that somebody has claimed: others find hardly ever a
 /// member that answers.
 const ASKS_CLAIMED: f64 = 0.8;
-/// What happens in a run.
+/// How many things happen in a run.
 const STEPS: usize = 60;
 /// In how many rings a host may be at one time: each name may have one, and former ones still end.
 const RINGS: usize = 16;
@@ -47,8 +48,6 @@ const STILL: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(50);
 /// The most of 1,000 datagrams that are lost.
 const LOSS_MAX: u64 = 30;
-/// Bytes of a ring's label, which are not the member's.
-const LABEL: usize = 8;
 
 /// What became of a seed.
 #[derive(Default, Debug)]
