@@ -1,4 +1,4 @@
-"""Who runs tasks: this machine, or the workers of a Dask cluster. The results are the same bytes.
+"""The executors, which run tasks: this machine, or the workers of a Dask cluster. The results are the same bytes.
 
 An executor is anything with :meth:`Executor.run`. It hands each task to :func:`groupcast_lab.simulate.simulate`, in any
 order and at any place, and runs it again if the place is lost: a task has no effect but its outcome.

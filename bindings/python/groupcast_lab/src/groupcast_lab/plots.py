@@ -73,7 +73,7 @@ def plot_latency(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """The share of messages that took at most so long, from the histograms, all seeds and hosts together.
+    """The share of messages over the time that they took at most, from the histograms, all seeds and hosts together.
 
     ``measures``: ``"arrival"`` (before ordering), ``"latency"`` (after), ``"gap"`` (between deliveries). ``by``: one
     line for each value of a column, a parameter or ``"host"``. How fine it is, the scenario says: ``latency_max`` and

@@ -26,7 +26,7 @@ _TEXT_COLUMNS: Any = dict.fromkeys(("counter", "kind", "link", "measure", "role"
 """Columns that stay text even if every cell of them looks like a number."""
 
 _EXACT: Any = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
-"""What makes pandas read each decimal as the nearest double. From 3.1 on it does so unasked and warns if asked."""
+"""What has pandas read each decimal as the nearest double. From 3.1 on it does so unasked and warns if asked."""
 
 
 class Tables(ABC):

@@ -1,7 +1,7 @@
 """Calls ``groupcast sim``: where the program is, one run of it, and what it says when it fails.
 
 A :class:`Task` is a value that can be sent to another process or machine and run there by :func:`simulate`; everything
-that it needs but the program itself is in it. Who runs tasks where is left to :mod:`groupcast_lab.executors`.
+that it needs but the program itself is in it. What runs tasks, and where, is left to :mod:`groupcast_lab.executors`.
 """
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ def _scratch() -> str | None:
 
 
 def _build(binary: str) -> str:
+    """SHA-256 of the program, read again if it was replaced."""
     state = os.stat(binary)
     return _digest(binary, state.st_mtime_ns, state.st_size)
 

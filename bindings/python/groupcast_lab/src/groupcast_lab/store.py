@@ -24,8 +24,13 @@ from .errors import ResultsError
 from .simulate import Outcome, Task
 
 _PLAN = "sweep.json"
+"""The file with the points and seeds."""
+
 _BUILD = "build"
+"""The file of a run with the SHA-256 of the program that made it."""
+
 _UNFINISHED = "unfinished-"
+"""How the name of a directory begins whose run is being written."""
 
 
 class Store:
@@ -79,6 +84,7 @@ class Store:
 
 
 def _key(task: Task) -> str:
+    """The name of a run's directory: 64 bits of a digest of all that the run depends on, but the program."""
     head = json.dumps([task.scenario.name, task.scenario.text, task.seed, task.overrides, task.keep])
     digest = hashlib.sha256(head.encode())
     for name, text in task.scenario.attachments:
