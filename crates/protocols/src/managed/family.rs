@@ -46,6 +46,9 @@ pub const FAMILY: Family = Family {
     },
 };
 
+/// The window of the variants, in packets.
+const WINDOW: u32 = 256;
+
 fn build(local: MemberId, rng: Rng, now: Time, policy: Policy) -> Box<dyn Instrumented> {
     let config = ManagedConfig::new(MessagesConfig {
         bulk: bulk::for_tests(policy),
@@ -56,15 +59,15 @@ fn build(local: MemberId, rng: Rng, now: Time, policy: Policy) -> Box<dyn Instru
 }
 
 fn build_nak(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    build(local, rng, now, Policy::Nak { poll: 32 })
+    build(local, rng, now, Policy::Nak { poll: WINDOW / 8 })
 }
 
 fn build_xtp(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    build(local, rng, now, Policy::Xtp(Xtp::for_window(256)))
+    build(local, rng, now, Policy::Xtp(Xtp::for_window(WINDOW)))
 }
 
 fn build_list(local: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
-    let rounds = Multidriver::for_window(256);
+    let rounds = Multidriver::for_window(WINDOW);
     build(local, rng, now, Policy::List(rounds))
 }
 

@@ -25,7 +25,9 @@ struct Sent {
 pub struct Glue {
     /// The key of the one member of this host that receives.
     key: Key,
+    /// The monitored transfers of this host, by number.
     sent: BTreeMap<u32, Sent>,
+    /// The transfers that the member takes part in as a receiver.
     received: BTreeSet<TransferId>,
 }
 
@@ -37,6 +39,7 @@ fn called(receiver: MemberId, name: &Bytes) -> Bytes {
     }
 }
 
+/// The connection that a transfer is (003 4.5.2).
 fn connection(id: TransferId) -> ConnectionId {
     ConnectionId {
         source: id.sender,
@@ -155,6 +158,7 @@ impl Glue {
         }
     }
 
+    /// The member takes part in a transfer, if it did not before.
     fn enter(&mut self, now: Time, id: TransferId, xgm: &mut Xgm) {
         if self.received.insert(id) {
             xgm.enter(now, self.key, connection(id));
@@ -162,6 +166,7 @@ impl Glue {
         }
     }
 
+    /// The member takes part in a transfer no more, in which it has this standing.
     fn exit(&mut self, now: Time, id: TransferId, standing: Standing, bulk: &Bulk, xgm: &mut Xgm) {
         if self.received.remove(&id) {
             // More may have come before the end than `follow` has seen.

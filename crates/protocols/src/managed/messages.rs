@@ -86,15 +86,19 @@ pub struct ManagedMessages {
     accounts: Accounts,
     /// The length in bytes of each message whose transfer is monitored, by the transfer's number.
     lengths: BTreeMap<u32, u64>,
+    /// When the user does something next.
     moves_at: Option<Time>,
     /// The member that was heard last.
     heard: Option<MemberId>,
     events: VecDeque<Event>,
+    /// What the entity has told, for [`take_told`](Self::take_told).
     told: VecDeque<XgmEvent>,
 }
 
 impl ManagedMessages {
+    /// The member that receives.
     const KEY: Key = Key(1);
+    /// A member that the user lets join and leave.
     const SECOND: Key = Key(2);
     /// How many datagrams without cause the user has the entity send at once.
     const NOISE: usize = 30;

@@ -124,6 +124,7 @@ impl Vmtp {
     pub const LATER_MAX: usize = 1_024;
     /// Datagrams that wait to be sent; what does not fit is demanded again.
     const OUTBOX_MAX: usize = 4_096;
+    /// The longest wait for responses between two demands, unless `time_out` is longer.
     const TIME_OUT_MAX: Duration = Duration::from_secs(1);
 
     /// An entity that sends and serves at once.
