@@ -124,9 +124,10 @@ fn word(text: &str, in_row: bool) -> Option<(String, &str)> {
                     b'r' => b'\r',
                     b't' => b'\t',
                     b'x' => {
-                        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-                        rest = &rest[2..];
-                        u8::from_str_radix(digits, 16).ok()?
+                        let (digits, behind) = rest.split_first_chunk::<2>()?;
+                        rest = behind;
+                        let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
+                        (high? * 16 + low?) as u8
                     }
                     b'"' | b'\\' => *escape,
                     _ => return None,
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_no_line_of_words_is_refused() {
-        for wrong in ["\"a", "\"a\"b", "a\"b", "\"\\q\"", "\"\\x0\""] {
+        for wrong in ["\"a", "\"a\"b", "a\"b", "\"\\q\"", "\"\\x0\"", "\"\\x+f\""] {
             assert_eq!((read(wrong), read_head(wrong)), (None, None), "{wrong}");
         }
         for wrong in ["x a,,b", "x a,"] {
