@@ -7,6 +7,8 @@
 //! fault is gone. A few answers that are lost, as on any network, are no sign of a closed way:
 //! taken for one, they would end the quarantine of a member that cannot be in the configuration.
 //!
+//! Who has come back with another life is asked no more: the former one does not answer.
+//!
 //! Probes of one time are a small burst, and answers to them tell how long the member takes for a
 //! datagram: it is this, and not how soon the first one comes, that tells a host that is too slow
 //! from one that was away. The first answers of a slow host are late for what it still has to do;
@@ -156,6 +158,13 @@ impl Probes {
     pub fn is_heard(&self, now: Time, member: MemberId, recent: Duration) -> bool {
         let heard = self.given_up.get(&member).and_then(|probed| probed.heard);
         heard.is_some_and(|at| now.since(at) <= recent)
+    }
+
+    /// Whether another life of `member` is in a configuration of `members`: this one does not come
+    /// back.
+    pub fn is_replaced(member: MemberId, members: &[MemberId]) -> bool {
+        let is_another_life = |it: &MemberId| it.node == member.node && *it != member;
+        members.iter().any(is_another_life)
     }
 
     /// Whether `member` is asked and answers: enough of the last probes, several times in a row.

@@ -44,7 +44,10 @@ impl Ring {
             self.peers.release(now, member);
         }
         let peers = &self.peers;
-        let keeps = |member| begins(member) || peers.is_quarantined(now, member);
+        let ring = self.state.installed();
+        let is_replaced = |it| ring.is_some_and(|ring| Probes::is_replaced(it, &ring.members));
+        let is_out = |it| begins(it) || peers.is_quarantined(now, it);
+        let keeps = |member| is_out(member) && !is_replaced(member);
         for member in self.probes.next(now, keeps) {
             self.ask(member);
         }

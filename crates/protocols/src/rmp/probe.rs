@@ -54,7 +54,9 @@ impl Rmp {
             self.peers.release(now, member);
         }
         let peers = &self.peers;
-        let keeps = |member| peers.is_quarantined(now, member);
+        let order = self.state.installed();
+        let is_replaced = |it| order.is_some_and(|order| Probes::is_replaced(it, &order.members));
+        let keeps = |member| peers.is_quarantined(now, member) && !is_replaced(member);
         let mut any = false;
         for member in self.probes.next(now, keeps) {
             let worth = self.peers.is_quarantined_anyway(now, member)

@@ -2,6 +2,8 @@
 //! not catch this one. Method: one test a trap; the network repeats, reorders and delays, members
 //! die at every step of forming a ring.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use groupcast_core::{ConfigurationKind, Service};
@@ -215,6 +217,33 @@ fn places_grow_over_many_configurations() {
         .collect();
     assert!(places.len() > 60 && places.is_sorted_by(|a, b| a < b));
     cluster.check();
+}
+
+/// A life that was followed by another one does not answer: who restarts again and again would be
+/// asked for as long as the quarantines of its former lives last, in datagrams that it cannot open.
+#[test]
+fn former_lives_of_a_member_are_not_asked_whether_they_are_back() {
+    const PROBE: u8 = 13;
+    for seed in [0, 2, 7, 8] {
+        let mut cluster = formed(5, seed);
+        let probes = Rc::new(Cell::new(0));
+        let count = probes.clone();
+        cluster.drop_all(move |info| {
+            let is_probe = info.body().first() == Some(&PROBE);
+            count.set(count.get() + u32::from(is_probe));
+            false
+        });
+        for _ in 0..3 {
+            cluster.crash(2);
+            cluster.restart(2);
+            load(&mut cluster, 8, Duration::from_millis(25));
+        }
+        assert!(cluster.all_in_one_configuration());
+        assert!(probes.take() > 0, "somebody was asked meanwhile");
+        cluster.run_for(Duration::from_secs(3));
+        assert_eq!(probes.get(), 0, "seed {seed}");
+        cluster.check();
+    }
 }
 
 /// The acknowledgements of commit tokens that were sent again come when the ring has its first
