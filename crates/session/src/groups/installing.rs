@@ -13,16 +13,16 @@ use super::patterns::Patterns;
 use super::roster::Roster;
 use super::table::{Group, Table};
 
-/// To put a membership into its group counts for so much.
+/// To put a membership into its group counts for this much.
 const MEMBERSHIP: usize = 40;
 
-/// To arrange a pattern counts for so much.
+/// To arrange a pattern counts for this much.
 const PATTERN: usize = 32;
 
-/// To compile one counts for so much.
+/// To compile one counts for this much.
 const COMPILE: usize = 1 << 16;
 
-/// To let go of a membership, a pattern or a name counts for so much.
+/// To let go of a membership, a pattern or a name counts for this much.
 const LET_GO: usize = 12;
 
 /// States of the daemons of a configuration, and how far they are.

@@ -20,7 +20,7 @@ use super::spread::HAND_OVER;
 use super::wire::{StateReader, StateWriter};
 use crate::guests::Parts;
 
-/// So many groups are looked at together, and count for one each.
+/// This many groups are looked at together, and count for one each.
 const LOOKED_AT: usize = 256;
 
 /// A step.
@@ -178,17 +178,25 @@ mod tests {
         engine
     }
 
+    /// A host that begins turns and does not ask whether there is time.
+    const DOES_NOT_ASK: Option<usize> = Some(0);
+
     /// Begins turns of this much work until there is time for an event; how many.
     fn turn(engine: &mut Engine, work: Option<usize>) -> usize {
         let mut turns = 0;
         while let Some(work) = work {
             engine.begin_turn(Time::ZERO, work);
             turns += 1;
-            if engine.has_time_for(Carrier::Order) {
+            if work == 0 || engine.has_time_for(Carrier::Order) {
                 break;
             }
         }
         turns
+    }
+
+    /// The same, until all is done.
+    fn finish(engine: &mut Engine, work: Option<usize>) -> usize {
+        turn(engine, work.map(|it| it.max(1)))
     }
 
     fn handle(engine: &mut Engine, work: Option<usize>, event: Event) -> usize {
@@ -248,7 +256,7 @@ mod tests {
         ] {
             turns += handle(&mut engine, work, event);
         }
-        turns += turn(&mut engine, work);
+        turns += finish(&mut engine, work);
         let state = state(&mut engine, 6);
         for event in [
             state,
@@ -257,7 +265,7 @@ mod tests {
         ] {
             turns += handle(&mut engine, work, event);
         }
-        turns += turn(&mut engine, work);
+        turns += finish(&mut engine, work);
         let outputs = (1..=CLIENTS).map(|it| output(&mut engine, it)).collect();
         let observations = std::iter::from_fn(|| engine.poll_observation());
         let observations = observations.collect();
@@ -302,8 +310,8 @@ mod tests {
         }
     }
 
-    /// The other daemon's state in the configuration `counter`: so many clients that are each in so
-    /// many of `all` groups.
+    /// The other daemon's state in the configuration `counter`: this many clients that are each in
+    /// this many of `all` groups.
     fn state_of_other(counter: u64, clients: u64, groups: u64, all: u64) -> (ConfigId, Vec<u8>) {
         let mut roster = Roster::new("far");
         for client in 1..=clients {
@@ -343,7 +351,7 @@ mod tests {
         ] {
             turns.push(handle(&mut engine, work, event));
         }
-        turns.push(turn(&mut engine, work));
+        turns.push(finish(&mut engine, work));
         let own = state(&mut engine, 50);
         let mut events = vec![message(1, 6, "before all states")];
         let parts = StatePart::split(config, &far, 300).unwrap();
@@ -357,7 +365,7 @@ mod tests {
         for event in events {
             turns.push(handle(&mut engine, work, event));
         }
-        turn(&mut engine, work);
+        finish(&mut engine, work);
         let outputs = (1..=CLIENTS).map(|it| output(&mut engine, it)).collect();
         let observations = std::iter::from_fn(|| engine.poll_observation());
         (outputs, observations.collect(), turns)
@@ -386,6 +394,99 @@ mod tests {
                 assert!(turns[2] >= 30 && longest(240) >= 2, "{turns:?}");
                 assert!(longest(270) >= 1, "{turns:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_host_that_does_not_ask_for_time_gets_every_step_in_its_order() {
+        let (outputs, observations, _) = change(None);
+        let (same, lines, _) = change(DOES_NOT_ASK);
+        assert!(same == outputs);
+        assert_eq!(lines, observations);
+        let (outputs, observations, _) = meet(None);
+        let (same, lines, _) = meet(DOES_NOT_ASK);
+        assert!(same == outputs);
+        assert_eq!(lines, observations);
+    }
+
+    /// To look at groups without clients here takes time, and so does letting go of what was there.
+    #[test]
+    fn ten_thousand_groups_of_others_keep_no_turn_long() {
+        const GROUPS: u64 = 10_000;
+        let mut engine = begin(crowd(1, 0));
+        let work = Some(1_000);
+        let mut counter = 1;
+        let mut turns = Vec::new();
+        // The second time all is there already, and is replaced.
+        for _ in 0..2 {
+            counter += 1;
+            let members = &[LOCAL, OTHER];
+            let regular = configuration(ConfigurationKind::Regular, counter, members);
+            handle(&mut engine, work, regular);
+            finish(&mut engine, work);
+            let own = state(&mut engine, 1);
+            handle(&mut engine, work, own);
+            let (_, far) = state_of_other(counter, 1, GROUPS, GROUPS);
+            handle(&mut engine, work, of_other(deliver(2, far)));
+            while !engine.orders[ON].steps.is_empty() {
+                let step = &engine.orders[ON].steps[0];
+                let shows = matches!(step, Step::Show(..) | Step::ShowAll(..));
+                let lets_go = matches!(step, Step::LetGo(_));
+                turns.push((shows, lets_go));
+                engine.begin_turn(Time::ZERO, 1_000);
+            }
+        }
+        let shows = turns.iter().filter(|it| it.0).count();
+        assert!(shows >= 2 * (GROUPS as usize / 1_300), "{shows}");
+        let lets_go = turns.iter().filter(|it| it.1).count();
+        assert!(lets_go >= 2 * (GROUPS as usize / 1_000), "{lets_go}");
+    }
+
+    #[test]
+    fn a_state_of_an_earlier_configuration_is_not_handed_over() {
+        let mut engine = begin(crowd(5, 6));
+        for counter in [2, 3] {
+            let members = &[LOCAL, OTHER];
+            let regular = configuration(ConfigurationKind::Regular, counter, members);
+            handle(&mut engine, Some(1), regular);
+            while counter == 3 && !engine.has_time_for(Carrier::Order) {
+                engine.pump(Time::ZERO, |_, _, _| panic!("it is not written yet"));
+                engine.begin_turn(Time::ZERO, 1);
+            }
+            finish(&mut engine, Some(1));
+        }
+        state(&mut engine, 1);
+    }
+
+    /// The configuration ends before its last state has come.
+    #[test]
+    fn messages_of_a_configuration_come_before_the_view_of_its_end() {
+        for work in [None, Some(1), Some(300)] {
+            let mut engine = begin(crowd(5, 6));
+            let regular = configuration(ConfigurationKind::Regular, 2, &[LOCAL, OTHER]);
+            handle(&mut engine, work, regular);
+            finish(&mut engine, work);
+            let own = state(&mut engine, 2);
+            let (_, far) = state_of_other(2, 1, 6, 6);
+            for event in [
+                message(1, 6, "held"),
+                own,
+                configuration(ConfigurationKind::Transitional, 2, &[LOCAL]),
+                of_other(deliver(3, far)),
+            ] {
+                handle(&mut engine, work, event);
+            }
+            finish(&mut engine, work);
+            let output = output(&mut engine, 1);
+            assert_in_order(&output, &["f1@far", "held"]);
+            let text = String::from_utf8_lossy(&output);
+            // The last view, in which the other daemon's client is not.
+            let last = text.rfind("c5@h").expect("there are views");
+            assert!(
+                last > text.find("held").expect("it was held"),
+                "with {work:?}"
+            );
+            assert!(text.rfind("f1@far") < text.find("held"), "with {work:?}");
         }
     }
 

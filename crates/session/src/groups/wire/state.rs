@@ -17,16 +17,16 @@ use crate::groups::roster::{Roster, RosterClient};
 use crate::guests::Part;
 use crate::name::{check_client, check_group, check_host, private};
 
-/// To read one group of a client, or another number with its name, counts for so much.
+/// To read one group of a client, or another number with its name, counts for this much.
 const READ: usize = 8;
 
-/// To put what was read in order counts for so much.
+/// To put what was read in order counts for this much.
 const SORT: usize = 4;
 
-/// To write one counts for so much: its number is looked up by its name.
+/// To write one counts for this much: its number is looked up by its name.
 const WRITE: usize = 24;
 
-/// So many bytes count for one more.
+/// This many bytes count for one more.
 const BYTES: usize = 16;
 
 /// A daemon's part of the group state, as of the installation of `config`.
@@ -252,16 +252,16 @@ pub(in crate::groups) struct StateReader {
 #[derive(Debug)]
 enum ToRead {
     Head,
-    /// So many names of groups.
+    /// This many names of groups.
     Bindings(usize),
-    /// So many clients.
+    /// This many clients.
     Clients(usize),
-    /// So many groups of a client, and so many clients behind it.
+    /// This many groups of a client, and this many clients behind it.
     Groups(usize, Box<Client>, usize),
-    /// So many clients that disconnected.
+    /// This many clients that disconnected.
     Departed(usize),
     HeadOfBus,
-    /// So many clients of the bus.
+    /// This many clients of the bus.
     Bus(usize),
     Rest,
     Nothing,
