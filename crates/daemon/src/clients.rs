@@ -286,7 +286,7 @@ impl Clients {
             }
             self.lingering.add(now, id, stream);
         }
-        self.lingering.handle_timeout(now);
+        self.lingering.handle_turn(now);
     }
 
     /// Flushes the traces that are due, and tells clients whose trace has failed by that.
@@ -319,12 +319,10 @@ impl Clients {
             return Some(Duration::ZERO);
         }
         let rested = self.rests.due();
-        let next = match self.accept_at {
-            Some(at) => Some(at),
-            None => self.lingering.poll_timeout(),
-        };
         let traces = self.traces.as_ref().and_then(Traces::due);
-        let first = [rested, next, traces].into_iter().flatten().min();
+        let lingering = self.lingering.poll_timeout();
+        let all = [rested, self.accept_at, lingering, traces];
+        let first = all.into_iter().flatten().min();
         first.map(|at| at - now)
     }
 

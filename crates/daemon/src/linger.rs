@@ -5,6 +5,9 @@
 //! down its sending side, and for a time reads and drops what the client still sends. A Unix socket
 //! keeps what was written for the other side, so closing it is enough.
 //!
+//! What they still send is read in shares, of all of them together in each turn. A client that goes
+//! on sending and does not read is reset.
+//!
 //! What comes under TLS is dropped as it comes: to open it would take a processor, and most of a
 //! record need not be payload.
 //!
@@ -12,7 +15,7 @@
 //! bus, that frame may still wait for room in the socket: then the connection ends when the socket
 //! has it, whatever kind of socket it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{ErrorKind, Write as _};
 use std::time::Duration;
 
@@ -25,8 +28,11 @@ use crate::stream::Stream;
 const WITHIN: Duration = Duration::from_secs(2);
 /// The most connections that linger; beyond it the oldest is reset.
 pub(crate) const COUNT_MAX: usize = 256;
-/// The most bytes of one connection that are dropped at a time.
-const SHARE: usize = 256 << 10;
+/// The most bytes of one connection that are dropped: more than the sockets of both sides hold by
+/// default.
+const DROPPED_MAX: usize = 16 << 20;
+/// The most bytes of all of them that are dropped in a turn.
+const SHARE: usize = 512 << 10;
 /// A read counts as this many bytes at least.
 const READ_COST: usize = 4 << 10;
 
@@ -34,6 +40,8 @@ const READ_COST: usize = 4 << 10;
 #[derive(Debug, Default)]
 pub(crate) struct Lingering {
     streams: BTreeMap<ClientId, Ended>,
+    /// Those in whose socket there may be bytes, in rotation.
+    readable: VecDeque<ClientId>,
 }
 
 /// A connection that this side has ended.
@@ -44,6 +52,8 @@ struct Ended {
     stream: Stream,
     /// The last bytes for the other side wait for room in the socket.
     has_unsent: bool,
+    /// How many bytes of the other side were dropped.
+    dropped: usize,
 }
 
 impl Lingering {
@@ -55,6 +65,7 @@ impl Lingering {
             deadline: now + WITHIN,
             stream,
             has_unsent,
+            dropped: 0,
         };
         match has_unsent {
             true => _ = self.streams.insert(id, ended),
@@ -73,7 +84,7 @@ impl Lingering {
         ended.stream = ended.stream.into_socket();
         ended.has_unsent = false;
         self.streams.insert(id, ended);
-        self.read(id);
+        self.note_readable(id);
     }
 
     /// The socket of `id` is ready; returns false if it does not linger.
@@ -82,12 +93,12 @@ impl Lingering {
             return false;
         };
         if !ended.has_unsent {
-            self.read(id);
+            self.note_readable(id);
             return true;
         }
         match ended.stream.flush() {
             // The other side may write before it reads.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => self.read(id),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => self.note_readable(id),
             sent => {
                 let ended = self.streams.remove(&id);
                 if let Some(ended) = ended.filter(|_| sent.is_ok()) {
@@ -104,15 +115,26 @@ impl Lingering {
         for id in ids {
             self.handle_ready(id);
         }
-        self.handle_timeout(now);
+        self.handle_turn(now);
     }
 
-    /// Resets the connections whose other side has not ended in time.
-    pub(crate) fn handle_timeout(&mut self, now: Time) {
+    /// Once in a turn: drops a share of what they have sent, and resets the connections whose other
+    /// side has not ended in time.
+    pub(crate) fn handle_turn(&mut self, now: Time) {
+        let mut left = SHARE;
+        while left > 0
+            && let Some(id) = self.readable.pop_front()
+        {
+            self.read(id, &mut left);
+        }
         self.streams.retain(|_, ended| ended.deadline > now);
     }
 
+    /// When to call [`handle_turn`](Self::handle_turn) next, at the latest.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
+        if !self.readable.is_empty() {
+            return Some(Time::ZERO);
+        }
         self.streams.values().map(|ended| ended.deadline).min()
     }
 
@@ -120,24 +142,36 @@ impl Lingering {
         self.streams.len()
     }
 
-    /// Drops the bytes that the other side has sent. A client that sends more than [`SHARE`] is
-    /// reset: it does not read.
-    fn read(&mut self, id: ClientId) {
+    /// There may be bytes in the socket of `id`.
+    fn note_readable(&mut self, id: ClientId) {
+        if !self.readable.contains(&id) {
+            self.readable.push_back(id);
+        }
+    }
+
+    /// Drops bytes that the other side has sent, as many as are `left` for this turn. A client that
+    /// sends more than [`DROPPED_MAX`] is reset: it does not read.
+    fn read(&mut self, id: ClientId, left: &mut usize) {
         let Some(ended) = self.streams.get_mut(&id) else {
             return;
         };
-        let mut dropped = [0; 16 << 10];
-        let mut len = 0;
-        while len < SHARE {
-            match ended.stream.read_raw(&mut dropped) {
+        let mut bytes = [0; 16 << 10];
+        while ended.dropped < DROPPED_MAX {
+            if *left == 0 {
+                return self.readable.push_back(id);
+            }
+            let read = match ended.stream.read_raw(&mut bytes) {
                 // It may have ended its side alone, and still read.
                 Ok(0) if ended.has_unsent => return,
                 Ok(0) => break,
-                Ok(read) => len += read.max(READ_COST),
+                Ok(read) => read,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => len += READ_COST,
+                Err(error) if error.kind() == ErrorKind::Interrupted => 0,
                 Err(_) => break,
-            }
+            };
+            let cost = read.max(READ_COST);
+            ended.dropped += cost;
+            *left = left.saturating_sub(cost);
         }
         self.streams.remove(&id);
     }
@@ -145,6 +179,7 @@ impl Lingering {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
     use std::net::TcpStream as StdTcpStream;
 
     use groupcast_tls::{Server, ServerFiles};
@@ -189,11 +224,46 @@ mod tests {
             client.write_all(&[b'x'; 1 << 10]).unwrap();
             std::thread::sleep(Duration::from_millis(1));
             assert!(lingering.handle_ready(id), "it lingers");
+            lingering.handle_turn(now);
         }
         assert_eq!(lingering.count(), 1);
         drop(client);
         while lingering.count() > 0 {
             lingering.handle_ready(id);
+            lingering.handle_turn(now);
         }
+    }
+
+    /// What is unread when a socket is closed resets the connection, and takes the last word back.
+    #[test]
+    fn the_last_word_reaches_a_client_of_which_much_was_not_read() {
+        const UNREAD: usize = 2 << 20;
+        let listener = TcpListener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let mut client = StdTcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut socket = loop {
+            match listener.accept() {
+                Ok((socket, _)) => break socket,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        };
+        socket.write_all(b"the last word").unwrap();
+        let client = std::thread::spawn(move || {
+            client.write_all(&vec![b'x'; UNREAD])?;
+            let mut word = String::new();
+            client.read_to_string(&mut word)?;
+            Ok::<_, std::io::Error>(word)
+        });
+        // It has sent as much as the sockets hold.
+        std::thread::sleep(Duration::from_millis(100));
+        let (mut lingering, id, now) = (Lingering::default(), ClientId(1), Time::ZERO);
+        lingering.add(now, id, Stream::Tcp(socket));
+        let mut turns = 0;
+        while lingering.count() > 0 {
+            lingering.handle_ready(id);
+            lingering.handle_turn(now);
+            turns += 1;
+        }
+        assert!(turns >= UNREAD / SHARE, "{turns}");
+        assert_eq!(client.join().unwrap().unwrap(), "the last word");
     }
 }
