@@ -7,12 +7,13 @@ use alloc::vec::Vec;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{Protocol as _, Rng, Time};
 
-use super::Rmp;
 use super::config::RmpConfig;
 use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Stamp};
+use super::operational::Operational;
 use super::order::{Heard, Order};
 use super::wire::{Ack, Announcement, List, ListAck, Listed, Message, Start};
+use super::{Rmp, State};
 
 /// The order of member 2 of four; member 0 has the token.
 fn order() -> Order {
@@ -150,6 +151,43 @@ fn a_list_orders_no_packets_and_names_no_more_than_there_are_indices() {
     ];
     let bytes = Message::Ack(many.ack).encode();
     assert!(Message::decode(&bytes).is_err(), "more than an ACK orders");
+}
+
+/// A token site takes the next member off the list, which did not ask for it, and the others go
+/// along.
+#[test]
+fn a_member_that_did_not_ask_to_leave_is_not_made_to() {
+    for (asked, ends) in [(false, "polling"), (true, "left")] {
+        let now = Time::from_millis(1);
+        let lan = RmpConfig::lan();
+        let mut rmp = Rmp::new(lan.clone(), member(1), Rng::new(1), now).expect("it is valid");
+        let members = (0..4).map(member).collect();
+        let own = Order::new(config(1), members, member(1), Seq(100), 1431, &lan);
+        rmp.state = State::Operational(Operational::new(own).into());
+        if asked {
+            rmp.begin_leave(now);
+        }
+        let (list, tag) = (leaves(), order().tag);
+        rmp.handle_datagram(now, member(0), Message::List(list).encode());
+        for from in [0, 2, 3] {
+            let listed = Message::Listed(Listed {
+                asks: false,
+                tag,
+                version: 1,
+                cut: Number(0),
+            });
+            let marks = Marks {
+                known: Number(0),
+                ready: Seq(101),
+            };
+            let settle = Message::Settle { tag, marks };
+            for message in [listed, settle] {
+                rmp.handle_datagram(now, member(from), message.encode());
+            }
+        }
+        assert_eq!(rmp.state.name(), ends);
+        assert_eq!(rmp.counters.malformed, u64::from(!asked));
+    }
 }
 
 /// A member that waits for the list with which a group of four lets it in.

@@ -223,14 +223,20 @@ impl Rmp {
             return;
         }
         let ack = &list.ack;
-        let tells = self.tells_marks();
+        let (tells, leaves) = (self.tells_marks(), self.leaving.is_some());
         let Some(order) = self.order_of(ack.tag) else {
             self.counters.foreign += 1;
             return;
         };
         let own = order.member(ack.issuer) == Some(from);
-        if !own && !ack.again {
+        let expelled = !leaves && usize::from(list.list.gone) == order.me.at();
+        if !own && !ack.again || expelled {
+            let fits = own && order.fits(list);
             self.counters.malformed += 1;
+            if fits && matches!(self.state, State::Operational(_)) {
+                // No other passes it without this member's word. They would wait for that.
+                self.poll(now, "a list without this member", Polling::default());
+            }
             return;
         }
         let pending = order.lists.pending();

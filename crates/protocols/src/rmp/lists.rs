@@ -269,7 +269,7 @@ impl Order {
     }
 
     /// Whether a list follows from the present one, of a token site that may make it.
-    fn fits(&self, heard: &ListAck) -> bool {
+    pub(super) fn fits(&self, heard: &ListAck) -> bool {
         let (ack, list) = (&heard.ack, &heard.list);
         let free = self.places.get(heard.at().0).is_none();
         let next = self.lists.change.is_none()
