@@ -53,7 +53,9 @@
 //! The first epoch that judges a path shows how long its round trip is, if none at a lower rate
 //! did: too little was sent to it, or its answers were on their way yet. A long one may be the
 //! queue of others, so the next epoch is sent at a much lower rate, once; not if it is the very
-//! first epoch that judges. Until a receiver was heard for the first time, the rate neither grows
+//! first epoch that judges. The same follows if much is lost in the first: what keeps overflowing
+//! may be a queue that others keep full. No path is believed to lose more than two fifths by
+//! itself. Until a receiver was heard for the first time, the rate neither grows
 //! nor falls for it, for a second at most.
 //!
 //! A few receivers that hold the rate far below what the others take can be left behind (`few`),
@@ -127,7 +129,7 @@ pub(super) struct Rate {
     settles_for: Duration,
     /// Heavy loss without a queue is being looked into.
     trial: Option<Trial>,
-    /// Whether a long way may be a queue of others.
+    /// Whether a long way, or what is lost on it, may be due to a queue of others.
     far: Far,
     /// What all receivers together show, where they are not looked at one by one.
     whole: Path,
@@ -148,7 +150,7 @@ pub(super) struct Rate {
     overflowed: f64,
 }
 
-/// Whether a round trip that was long when it was measured first is looked into.
+/// Whether a path is looked into that had a long round trip, or much loss, at first.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Far {
     /// There was none.
@@ -582,9 +584,11 @@ impl Rate {
             if settles {
                 found.any |= is_asked;
             } else if !unqueued && path.is_unmeasured() {
-                found.is_far |= path.note_unqueued(&epoch) >= Self::FAR;
+                let is_long = path.note_unqueued(&epoch) >= Self::FAR;
+                found.is_far |= is_long || epoch.loses_much();
                 found.any |= is_asked;
             } else if unqueued {
+                found.is_far |= path.is_unmeasured() && epoch.loses_much();
                 path.note_unqueued(&epoch);
                 let stays = self.yields && path.stays(&epoch, least);
                 found.is_outrun |= self.yields && path.was_outrun(&epoch, pace);
@@ -619,9 +623,11 @@ impl Rate {
         if unqueued {
             // What is on its way was sent before.
             self.settling = true;
-            if self.far == Far::LookedInto {
-                self.far = Far::Known;
-            }
+            self.far = match self.far {
+                Far::No if found.is_far && self.yields && !self.few.leaps() => Far::LookedInto,
+                Far::LookedInto => Far::Known,
+                far => far,
+            };
             let trial = self.trial.take();
             if found.is_outrun {
                 // As much comes through at this rate.

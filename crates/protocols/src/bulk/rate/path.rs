@@ -77,6 +77,14 @@ const HEAVY: f64 = 0.08;
 /// baseline is known: in a few packets that is much by chance.
 const UNKNOWN: f64 = 0.1;
 
+/// No path loses a larger share by itself: what is lost beyond is congestion, though it stays at a
+/// lower rate. What begins beside a queue that others keep overflowing loses as much from the
+/// start, and would go on at many times what the link carries.
+const OWN_MAX: f64 = 0.4;
+
+/// What is lost at the start is looked into if it is this share.
+const MUCH: f64 = 0.25;
+
 /// What chance loses at most, in standard deviations of what is lost on average.
 const DEVIATIONS: f64 = 3.5;
 
@@ -194,6 +202,13 @@ pub(super) struct Epoch {
     shortest: Duration,
 }
 
+impl Epoch {
+    /// Whether it loses so much that others may keep a queue full.
+    pub(super) fn loses_much(&self) -> bool {
+        self.seen.loss() >= MUCH
+    }
+}
+
 /// What an epoch says of a path.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Judged {
@@ -246,7 +261,8 @@ pub(super) struct Found {
     pub(super) is_missed: bool,
     /// The first answer of some receiver may be on its way yet.
     pub(super) is_awaited: bool,
-    /// The round trip of a path is long, and may have a queue in it.
+    /// The round trip of a path is long, or much is lost on it, when it is first judged: there may
+    /// be a queue.
     pub(super) is_far: bool,
     /// A path has lost much, and may have done so by chance.
     pub(super) suspect: bool,
@@ -518,15 +534,20 @@ impl Path {
         self.heavy = false;
         let Some(excess) = self.trial.take() else {
             if !starting && (!stays || loss < self.baseline) {
-                self.baseline += (loss - self.baseline) / 4.0;
+                self.learn(self.baseline + (loss - self.baseline) / 4.0);
             }
             return true;
         };
         let own = !stays && loss - self.baseline > excess / 2.0;
         if own {
-            self.baseline = loss;
+            self.learn(loss);
         }
-        own
+        own && loss <= OWN_MAX
+    }
+
+    /// So large a share is lost without congestion.
+    fn learn(&mut self, loss: f64) {
+        self.baseline = loss.min(OWN_MAX);
     }
 
     /// What an epoch says of a path that is one of several receivers as if they were one.
@@ -612,7 +633,7 @@ impl Path {
     fn begin(&mut self, seen: Seen) {
         self.begun.sent += seen.sent;
         self.begun.lost += seen.lost;
-        self.baseline = self.begun.loss();
+        self.learn(self.begun.loss());
         self.excess = 0.0;
     }
 

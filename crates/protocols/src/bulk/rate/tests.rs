@@ -564,6 +564,46 @@ fn a_queue_of_others_is_not_taken_for_a_long_way() {
     assert!(queued < 0.5 * first, "{queued} after {first}");
 }
 
+/// The way is short, but much is lost on it from the start.
+#[test]
+fn much_loss_at_the_start_is_looked_into_like_a_long_way() {
+    for (loss, looks) in [(0.1, false), (0.4, true)] {
+        let mut pair = Pair::new();
+        pair.epoch([Some((loss, 7_000)); 2]);
+        let begun = pair.rate.rate.expect("it is adaptive");
+        let looked = pair.rate.pace().expect("it is adaptive") < 0.3 * begun;
+        assert_eq!(looked, looks, "a loss of {loss}");
+    }
+}
+
+/// Others send as much as the link carries, whatever is lost, and keep its queue full from the
+/// start. What is lost is the same at each rate at which little is sent.
+#[test]
+fn no_rate_goes_far_beyond_a_link_for_what_others_make_it_lose_from_the_start() {
+    let (packet, capacity, length) = (1400, 1.25e6, 0.1);
+    for seed in 0..10 {
+        let mut rng = Rng::new(seed);
+        let (mut now, mut path) = (Time::ZERO, Path::default());
+        let mut rate = Rate::new(RateControl::FAIR, now);
+        let mut later = 0.0;
+        for epoch in 0..200 {
+            let pace = rate.pace().expect("it is adaptive");
+            now += Duration::from_secs_f64(length);
+            let sent = (pace * length / packet as f64) as u64;
+            let kept = capacity / (pace + capacity);
+            path.seen.sent += sent;
+            path.seen.lost += (0..sent).filter(|_| !rng.chance(kept)).count() as u64;
+            path.sample(Duration::from_millis(7));
+            rate.spend(sent as usize * packet);
+            rate.end_epoch_of(now, packet, 1, core::iter::once(&mut path));
+            if epoch >= 100 {
+                later += pace / capacity / 100.0;
+            }
+        }
+        assert!(later < 1.5, "{later} times the link, seed {seed}");
+    }
+}
+
 /// While nothing was heard yet of one, it may be far: the rate waits for it, and does not fall.
 #[test]
 fn who_may_be_far_is_waited_for() {
