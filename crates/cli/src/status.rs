@@ -91,6 +91,14 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     for other in items(&status["other_orders"]) {
         line("other order", other_order_line(other))?;
     }
+    for (what, key) in [("left out", "left_out"), ("not heard", "unheard")] {
+        for member in items(&status[key]) {
+            line(
+                what,
+                format!("{}: {}", name_of(member), text(&member["hint"])),
+            )?;
+        }
+    }
 
     let mut members = Table::new(&["member", "id"]);
     for member in items(&configuration["members"]) {
@@ -210,15 +218,20 @@ fn other_order_line(other: &Value) -> String {
 /// allows.
 fn narrowest(status: &Value) -> Option<String> {
     let order = &status[status["protocol"].as_str()?];
-    let member = order["narrowest"].as_object()?;
-    let name = match &member["name"] {
-        Value::String(name) => name.clone(),
-        _ => text(&member["member"]),
-    };
+    order["narrowest"].as_object()?;
+    let name = name_of(&order["narrowest"]);
     let size = text(&order["body_max"]);
     Some(format!(
         "{size} bytes at most, as many as the way to {name} carries"
     ))
+}
+
+/// The name of a member, or its number if its name is not known.
+fn name_of(member: &Value) -> String {
+    match &member["name"] {
+        Value::String(name) => name.clone(),
+        _ => text(&member["member"]),
+    }
 }
 
 fn network(status: &Value) -> String {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::event::Event;
 use crate::id::{MemberId, MessageId};
 use crate::service::Service;
-use crate::status::GroupStatus;
+use crate::status::{GroupStatus, Hearing};
 use crate::time::Time;
 use crate::trace::{Observable, Transition};
 use crate::transmit::{SocketClass, Transmit, TransmitBuf};
@@ -120,6 +120,12 @@ pub trait Ordered: Protocol<Event = Event> {
     /// How it is doing, for status and logs. A protocol without configurations has nothing to say.
     fn status(&self) -> GroupStatus {
         GroupStatus::default()
+    }
+
+    /// Who is left out, and from whom nothing comes, as far as this member knows, for status and
+    /// logs.
+    fn hearing(&self, _now: Time) -> Hearing {
+        Hearing::default()
     }
 
     /// Begins a graceful leave: what was accepted is delivered first. [`Event::Left`] says when it
@@ -249,6 +255,10 @@ impl<P: Ordered + ?Sized> Ordered for Box<P> {
 
     fn status(&self) -> GroupStatus {
         (**self).status()
+    }
+
+    fn hearing(&self, now: Time) -> Hearing {
+        (**self).hearing(now)
     }
 
     fn leave(&mut self, now: Time) {

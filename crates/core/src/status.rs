@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::id::{ConfigId, MemberId};
+use crate::time::Time;
 
 /// A snapshot.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -29,6 +30,55 @@ pub struct GroupStatus {
     pub figures: Vec<(&'static str, Figure)>,
     /// What it has counted since its start, by its own names.
     pub counters: Vec<(&'static str, u64)>,
+}
+
+/// Who is left out, and from whom nothing comes, as far as one member knows.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Hearing {
+    /// Those that this member has in quarantine now.
+    pub left_out: Vec<LeftOut>,
+    /// Members of the configuration from which nothing has come straight to this one for long,
+    /// though the configuration lasts: what they send comes by others.
+    pub unheard: Vec<MemberId>,
+}
+
+/// A member in quarantine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// Who.
+    pub member: MemberId,
+    /// Why, as far as is known here.
+    pub why: GivenUp,
+    /// When its quarantine began.
+    pub since: Time,
+    /// When it ends, if nothing ends it before.
+    pub until: Time,
+    /// When anything was last heard of it in its quarantine.
+    pub heard: Option<Time>,
+    /// Whether it answers the probes of this member; `None` if this member sends it none.
+    pub answers: Option<bool>,
+}
+
+/// Why a member was given up.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum GivenUp {
+    /// This member heard nothing of it while a configuration formed, or did not agree with it.
+    Silent,
+    /// The token of a forming configuration did not reach it.
+    MissesToken,
+    /// It did not get a packet of the configuration, which was sent to it again and again.
+    MissesPackets {
+        /// The length of the datagram's body.
+        bytes: usize,
+    },
+    /// It said what cannot be.
+    Unbelievable,
+    /// It has given this member up before.
+    GaveUsUp,
+    /// Another member, its witness, says so; this one saw nothing wrong.
+    Word(MemberId),
+    /// Others have given it up.
+    Others,
 }
 
 /// A figure of a [`GroupStatus`].

@@ -259,6 +259,8 @@ pub struct Transition {
     pub to: &'static str,
     /// What caused it.
     pub cause: &'static str,
+    /// The member from which the cause came, or that it concerns, where one is known.
+    pub about: Option<MemberId>,
 }
 
 /// Watches one member.

@@ -328,6 +328,7 @@ impl Daemon {
         self.tend(now);
         self.narrator.others(now, self.endpoint.node());
         self.narrator.copies(&self.endpoint);
+        self.narrator.hearing(now, self.endpoint.node());
         self.submit(now);
         self.rekey(now);
         self.tell_rings(now);
@@ -659,6 +660,9 @@ impl Daemon {
 
     fn status(&mut self) -> Value {
         let mut said = status::status(&self.config, &mut self.endpoint, &self.engine);
+        let now = self.endpoint.now();
+        self.narrator
+            .say_hearing(now, self.endpoint.node(), &mut said);
         said["rings"] = status::rings(&self.rings, &self.engine);
         said["key"] = self.rekeying.status(&self.engine);
         said["history"] = self.history.as_ref().map(History::status).into();

@@ -1,12 +1,10 @@
 //! The texts of a daemon's log: the members of its configurations, the states of its order, errors
 //! of its clients.
 //!
-//! Members are numbers on the network; the engine learns their names when daemons exchange states.
-//! The names of the last configuration are kept, so that the log can name daemons that have gone.
+//! What it says of members that are left out is [`hearing`](crate::hearing), which names it has
+//! [`names`](crate::names).
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use groupcast_core::trace::Transition;
@@ -17,11 +15,14 @@ use groupcast_session::frame::Disconnect;
 use groupcast_session::groups::Fact;
 use groupcast_session::names::RingDifference;
 use groupcast_tls::{Doubt, DoubtKind, TlsError};
+use serde_json::Value;
 
 use crate::clients::Clients;
 use crate::config::{BusAddress, Changes, Config, DaemonConfigError, Security};
 use crate::error::DaemonError;
+use crate::hearing::{self, HearingLog, Line};
 use crate::instance::{self, Instance, Order};
+use crate::names::Names;
 use crate::rings::{Ring, RingNews};
 
 /// How long after the first daemon with another order was heard the log tells of such daemons.
@@ -43,7 +44,8 @@ pub(crate) fn place(node: &Node<Instance>, member: MemberId) -> String {
 
 /// Writes the log.
 pub(crate) struct Narrator {
-    names: BTreeMap<MemberId, Arc<str>>,
+    names: Names,
+    hearing: HearingLog,
     /// Members of the last regular configuration.
     members: Vec<MemberId>,
     /// How many slow rounds the log has told of.
@@ -60,7 +62,8 @@ pub(crate) struct Narrator {
 impl Narrator {
     pub(crate) fn new(local: MemberId, name: &str) -> Self {
         Self {
-            names: BTreeMap::from([(local, name.into())]),
+            names: Names::new(local, name),
+            hearing: HearingLog::default(),
             members: Vec::new(),
             rounds_slow: 0,
             narrowest: None,
@@ -347,8 +350,8 @@ impl Narrator {
     /// Logs an event of a ring that is for the daemon itself.
     pub(crate) fn ring_news(&self, top: &str, news: &RingNews) {
         match news {
-            RingNews::Transition(Transition { from, to, cause }) => {
-                tracing::info!("ring {top}: {from} to {to} ({cause})");
+            RingNews::Transition(transition) => {
+                tracing::info!("ring {top}: {}", self.change(*transition));
             }
             RingNews::Left => tracing::info!("ring {top}: left"),
             RingNews::NameInUse(holder) => tracing::error!(
@@ -380,8 +383,47 @@ impl Narrator {
 
     /// The state of `protocol` changed.
     pub(crate) fn transition(&self, protocol: &str, transition: Transition) {
-        let Transition { from, to, cause } = transition;
-        tracing::info!("{protocol}: {from} to {to} ({cause})");
+        tracing::info!("{protocol}: {}", self.change(transition));
+    }
+
+    fn change(&self, transition: Transition) -> String {
+        let Transition {
+            from,
+            to,
+            cause,
+            about,
+        } = transition;
+        match about {
+            Some(member) => format!("{from} to {to} ({cause}: {})", self.names.of(member)),
+            None => format!("{from} to {to} ({cause})"),
+        }
+    }
+
+    /// Tells who is left out although it lives, and from whom nothing comes, when that changes.
+    pub(crate) fn hearing(&mut self, now: Time, node: &Node<Instance>) {
+        if !self.hearing.is_due(now) {
+            return;
+        }
+        let Some(order) = instance::order(node) else {
+            return;
+        };
+        let hearing = order.member.hearing(now);
+        let (members, names) = (&self.members, &self.names);
+        for line in self.hearing.lines(now, &hearing, members, names) {
+            match line {
+                Line::Warn(text) => tracing::warn!("{text}"),
+                Line::Info(text) => tracing::info!("{text}"),
+            }
+        }
+    }
+
+    /// Adds to the status who is left out and from whom nothing comes.
+    pub(crate) fn say_hearing(&self, now: Time, node: &Node<Instance>, said: &mut Value) {
+        let order = instance::order(node);
+        let hearing = order.map(|order| order.member.hearing(now));
+        let hearing = hearing.unwrap_or_default();
+        said["left_out"] = hearing::left_out(now, &hearing, &self.names);
+        said["unheard"] = hearing::unheard(&hearing, &self.names);
     }
 
     /// Logs a fact of the engine. If the daemon is `leaving`, the refusal of its state is no
@@ -395,7 +437,7 @@ impl Narrator {
                 _ => tracing::warn!("{fact}"),
             },
             Fact::Installed { .. } => {
-                self.names = engine.daemons().into_iter().collect();
+                self.names.learn(engine.daemons());
                 tracing::info!("{fact}: {}", self.list(&self.members));
                 if let Some((member, size)) = self.narrowest.take() {
                     let member = self.list(&[member]);
@@ -423,17 +465,7 @@ impl Narrator {
     }
 
     fn list(&self, members: &[MemberId]) -> String {
-        // In a ring a daemon is another member, with the same node.
-        let named = |member: &MemberId| {
-            let mut known = self.names.iter();
-            let (_, name) = known.find(|(known, _)| known.node == member.node)?;
-            Some(name.to_string())
-        };
-        let names = members.iter().map(|member| match self.names.get(member) {
-            Some(name) => name.to_string(),
-            None => named(member).unwrap_or_else(|| member.to_string()),
-        });
-        names.collect::<Vec<_>>().join(", ")
+        self.names.list(members)
     }
 }
 

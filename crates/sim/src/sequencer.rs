@@ -104,6 +104,7 @@ impl Sequencer {
                 from: "joining",
                 to: "operational",
                 cause: "configuration",
+                about: None,
             });
             self.deliver();
         }

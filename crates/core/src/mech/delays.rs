@@ -6,10 +6,13 @@
 //! The table is bounded by [`Peers::MAX`].
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::hash::{Hash, Hasher};
 use core::time::Duration;
 
 use super::peers::Peers;
 use crate::id::MemberId;
+use crate::status::{GivenUp, LeftOut};
 use crate::time::Time;
 
 /// This many times in a row, behind the first, a member that stopped is let in as soon as it
@@ -56,6 +59,17 @@ pub(super) struct Delay {
     witness: Option<MemberId>,
     /// Since when that one says that it is in a configuration with the member.
     together: Option<Time>,
+    /// When anything was last heard of the member.
+    heard: Told<Option<Time>>,
+}
+
+/// What is only told: nothing that a member does follows from it, so members that differ in it are
+/// alike.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<T>(pub(super) T);
+
+impl<T> Hash for Told<T> {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl Delay {
@@ -77,6 +91,7 @@ impl Delay {
             answers: false,
             witness: None,
             together: None,
+            heard: Told(None),
         }
     }
 
@@ -240,6 +255,36 @@ impl Delays {
     pub(super) fn has_witness(&self, now: Time, witness: MemberId) -> bool {
         let mut delays = self.delays.values();
         delays.any(|it| now < it.until && it.witness == Some(witness))
+    }
+
+    /// Anything was heard of `member`.
+    pub(super) fn note_alive(&mut self, now: Time, member: MemberId) {
+        if let Some(delay) = self.delays.get_mut(&member) {
+            delay.heard = Told(Some(now));
+        }
+    }
+
+    /// Those that are delayed now; why, where `why` does not know more of a member.
+    pub(super) fn left_out(
+        &self,
+        now: Time,
+        why: impl Fn(MemberId) -> Option<GivenUp>,
+        answers: impl Fn(MemberId) -> Option<bool>,
+    ) -> Vec<LeftOut> {
+        let lasting = self.delays.iter().filter(|(_, it)| now < it.until);
+        let said = lasting.map(|(member, delay)| LeftOut {
+            member: *member,
+            why: match (delay.answers, delay.witness) {
+                (true, _) => GivenUp::GaveUsUp,
+                (false, Some(witness)) => GivenUp::Word(witness),
+                (false, None) => why(*member).unwrap_or(GivenUp::Others),
+            },
+            since: delay.begun,
+            until: delay.until,
+            heard: delay.heard.0,
+            answers: answers(*member),
+        });
+        said.collect()
     }
 
     /// Whether the delay of `member` only answers what it has done, was not stretched, and began at

@@ -77,7 +77,12 @@ impl Transitions {
         if self.recorded.len() == Self::KEPT {
             self.recorded.pop_front();
         }
-        self.recorded.push_back(Transition { from, to, cause });
+        self.recorded.push_back(Transition {
+            from,
+            to,
+            cause,
+            about: None,
+        });
     }
 
     /// Takes the oldest one.

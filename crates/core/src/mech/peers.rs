@@ -19,7 +19,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::delays::{Delays, Lengths};
+use super::probes::Probes;
 use crate::id::MemberId;
+use crate::status::LeftOut;
 use crate::time::Time;
 
 /// A member's count of its own changes of mind about who should be in the next configuration.
@@ -243,6 +245,19 @@ impl Peers {
         if let Some(at) = self.witnesses.get_mut(&from) {
             *at = now;
         }
+        self.quarantine.note_alive(now, from);
+    }
+
+    /// Those in quarantine, and why, as far as is known here and of their `probes`.
+    pub fn left_out(&self, now: Time, probes: &Probes) -> Vec<LeftOut> {
+        let answers = |member| probes.asks(member).then(|| probes.answers_now(member));
+        self.quarantine
+            .left_out(now, |member| probes.why(member), answers)
+    }
+
+    /// When a message about membership last came from `member`, as far as is remembered.
+    pub fn last_heard(&self, member: MemberId) -> Option<Time> {
+        self.heard.get(&member).copied()
     }
 
     /// `member`, which leaves, bears witness no longer.

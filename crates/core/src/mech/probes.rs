@@ -19,7 +19,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::delays::Told;
 use crate::id::MemberId;
+use crate::status::GivenUp;
 use crate::time::Time;
 
 /// Members that this one has given up itself, and what is known of the ways to them.
@@ -47,10 +49,12 @@ struct Probed {
     failed: bool,
     /// How many times in a row it has answered enough of them.
     rounds: u32,
+    /// Why it was given up.
+    why: Told<GivenUp>,
 }
 
 impl Probed {
-    fn new(now: Time) -> Self {
+    fn new(now: Time, why: GivenUp) -> Self {
         Self {
             asked: now,
             first: None,
@@ -59,6 +63,7 @@ impl Probed {
             missed: 0,
             failed: false,
             rounds: 0,
+            why: Told(why),
         }
     }
 
@@ -106,11 +111,22 @@ impl Probes {
         self.given_up.contains_key(&member)
     }
 
+    /// Why `member`, which is asked, was given up.
+    pub fn why(&self, member: MemberId) -> Option<GivenUp> {
+        self.given_up.get(&member).map(|probed| probed.why.0)
+    }
+
+    /// Whether `member` is asked, and has answered enough of the last probes.
+    pub fn answers_now(&self, member: MemberId) -> bool {
+        let probed = self.given_up.get(&member);
+        probed.is_some_and(|probed| probed.rounds > 0)
+    }
+
     /// `member` is given up: whether it is to be asked at once.
-    pub fn begin(&mut self, now: Time, member: MemberId) -> bool {
+    pub fn begin(&mut self, now: Time, member: MemberId, why: GivenUp) -> bool {
         let begins = self.given_up.len() < PROBED_MAX && !self.given_up.contains_key(&member);
         if begins {
-            self.given_up.insert(member, Probed::new(now));
+            self.given_up.insert(member, Probed::new(now, why));
         }
         begins
     }
@@ -203,9 +219,11 @@ mod tests {
     use super::*;
     use crate::id::{Incarnation, NodeId};
 
+    const SILENT: GivenUp = GivenUp::Silent;
+
     /// Whether a member that answers this many probes each time counts as repaired in the end.
     fn repaired(answers: &[u32]) -> bool {
-        let mut probed = Probed::new(Time::ZERO);
+        let mut probed = Probed::new(Time::ZERO, SILENT);
         let judge = |answers: &u32| {
             probed.answers = *answers;
             probed.judge()
@@ -236,9 +254,12 @@ mod tests {
         };
         let patience = Duration::from_millis(20);
         let mut probes = Probes::default();
-        let begun = (0..40).filter(|node| probes.begin(Time::ZERO, member(*node)));
+        let begun = (0..40).filter(|node| probes.begin(Time::ZERO, member(*node), SILENT));
         assert_eq!(begun.count(), PROBED_MAX);
-        assert!(!probes.begin(Time::ZERO, member(3)), "it is asked already");
+        assert!(
+            !probes.begin(Time::ZERO, member(3), SILENT),
+            "it is asked already"
+        );
         let mut ends = Vec::new();
         for round in 1..=8 {
             let now = Time::from_millis(round * 200);
@@ -270,7 +291,7 @@ mod tests {
         let patience = Duration::from_millis(20);
         let mut probes = Probes::default();
         assert!(!probes.answers(member), "it is not asked");
-        probes.begin(Time::ZERO, member);
+        probes.begin(Time::ZERO, member, SILENT);
         let mut says = Vec::new();
         for (round, answered) in [8, 8, 5, 6, 6, 8, 6, 7, 0].into_iter().enumerate() {
             let asked = Time::from_millis(round as u64 * 200);
@@ -304,7 +325,7 @@ mod tests {
         let within = (Duration::from_millis(30), Duration::from_millis(5));
         let answers_enough = |each: Duration| {
             let mut probes = Probes::default();
-            probes.begin(Time::ZERO, member);
+            probes.begin(Time::ZERO, member, SILENT);
             let answers = 1..=Probes::BURST;
             let mut answers = answers.map(|it| Time::ZERO + each * it);
             answers.any(|at| probes.answered(at, member, 0, within))

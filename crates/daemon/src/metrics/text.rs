@@ -128,9 +128,18 @@ pub(super) fn of(status: &Value) -> String {
             "other_orders",
             "Daemons of the cluster with another protocol.",
         ),
+        (
+            "unheard",
+            "unheard",
+            "Members of the configuration from which nothing comes straight.",
+        ),
     ] {
         families.gauge(name, help, &[], &count(status[key].as_array()));
     }
+    let left_out = items(&status["left_out"]);
+    let living = left_out.iter().filter(|it| it["lives"] == true).count();
+    let help = "Daemons in quarantine that are heard: they live, and are left out.";
+    families.gauge("left_out", help, &[], &living.into());
     if let Some(written) = status["history"]["written"].as_bool() {
         let help = "Whether the history is written: 1, or 0 if it has ended.";
         families.gauge("history_written", help, &[], &u8::from(written).into());
@@ -361,7 +370,8 @@ mod tests {
                 {"transport": "tcp", "backlog": 7, "unaccepted": 0, "holds_back": false},
             ],
             "history": {"path": "x", "written": false},
-            "strangers": [{}], "other_orders": [],
+            "strangers": [{}], "other_orders": [], "unheard": [{}, {}],
+            "left_out": [{"lives": true}, {"lives": false}],
             "ring": {"queued": 10, "rotation": 0.000025, "narrowest": null},
             "counters": {
                 "node": {"forged": 4},
@@ -391,6 +401,8 @@ mod tests {
             "groupcast_history_written 0",
             "groupcast_strangers 1",
             "groupcast_other_orders 0",
+            "groupcast_unheard 2",
+            "groupcast_left_out 1",
             "groupcast_queued_bytes 10",
             "groupcast_rotation_seconds 0.000025",
             "groupcast_node_forged_total 4",

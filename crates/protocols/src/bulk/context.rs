@@ -128,7 +128,9 @@ impl Context<'_> {
     /// # Panics
     /// If there is no such edge: that is a bug of this module.
     pub(super) fn record(&mut self, legal: &[(&str, &str)], transition: Transition) {
-        let Transition { from, to, cause } = transition;
+        let Transition {
+            from, to, cause, ..
+        } = transition;
         let is_legal = legal.contains(&(from, to));
         assert!(is_legal, "no edge from {from} to {to} ({cause})");
         if self.transitions.len() == Self::TRANSITIONS_MAX {

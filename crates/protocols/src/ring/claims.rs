@@ -18,12 +18,13 @@ use alloc::vec::Vec;
 use groupcast_core::mech::claims::{Claims, settled, too_high};
 use groupcast_core::mech::closing::{Holding, start_above};
 use groupcast_core::mech::marks::{majority, next_max_n};
+use groupcast_core::status::GivenUp;
 use groupcast_core::{MemberId, Time};
 
-use super::Ring;
 use super::gather::Gather;
 use super::ordering::Ordering;
 use super::wire::Commit;
+use super::{Cause, Ring};
 
 impl Commit {
     /// What the members hold that have declared it.
@@ -90,14 +91,14 @@ impl Ring {
         self.counters.malformed += 1;
         let mut gather = Gather::default();
         if let Some(member) = false_one {
-            self.accuse(now, member);
+            self.accuse(now, member, GivenUp::Unbelievable);
             gather.fail.insert(member);
         }
         let cause = match misses {
             true => "who has left is not believed",
             false => "positions are not believed",
         };
-        self.gather(now, cause, gather);
+        self.gather(now, Cause::of(cause, false_one), gather);
         false
     }
 }

@@ -6,13 +6,14 @@ use core::time::Duration;
 
 use groupcast_core::mech::peers::{Peers, Stranger};
 use groupcast_core::mech::room::fit;
+use groupcast_core::status::GivenUp;
 use groupcast_core::{MemberId, NodeId, Time};
 
 use super::config::BODY_LEAST;
 use super::numbers::{Attempt, Seq};
 use super::ordering::Ordering;
 use super::wire::{Join, Message};
-use super::{Ring, State, Timer};
+use super::{Cause, Ring, State, Timer};
 
 /// The members that should be in the next ring, in this member's opinion and in that of the others.
 #[derive(Debug, Default)]
@@ -182,7 +183,7 @@ const JOIN_SPACING: Duration = Duration::from_millis(1);
 impl Ring {
     /// Enters Gather. Candidates are those of `seed`, and of whatever ring there was or was about
     /// to be; those given up stay given up only while gathering goes on.
-    pub(super) fn gather(&mut self, now: Time, cause: &'static str, seed: Gather) {
+    pub(super) fn gather(&mut self, now: Time, cause: impl Into<Cause>, seed: Gather) {
         let mut next = seed;
         next.proc.extend(self.candidates());
         match &mut self.state {
@@ -229,12 +230,13 @@ impl Ring {
     }
 
     /// A member of the ring cannot receive: the others go on without it.
-    pub(super) fn exclude_deaf(&mut self, now: Time, deaf: MemberId) {
+    pub(super) fn exclude_deaf(&mut self, now: Time, deaf: MemberId, bytes: usize) {
         self.counters.deaf_excluded += 1;
-        self.accuse(now, deaf);
+        self.accuse(now, deaf, GivenUp::MissesPackets { bytes });
         let mut gather = Gather::default();
         gather.fail.insert(deaf);
-        self.gather(now, "member cannot receive", gather);
+        let cause = Cause::of("member cannot receive", Some(deaf));
+        self.gather(now, cause, gather);
     }
 
     /// The sets changed: says so, and waits for consensus anew.
@@ -361,7 +363,7 @@ impl Ring {
         if self.passed.is_stuck() && self.passed.unacknowledged() != Some(from) {
             gather.fail.extend(self.give_up_unacknowledged(now));
         }
-        self.gather(now, "newer join", gather);
+        self.gather(now, Cause::of("newer join", Some(from)), gather);
         self.gather_join(now, from, join);
     }
 
@@ -369,7 +371,8 @@ impl Ring {
         let ring = &self.state.expect_operational().ordering;
         if ring.members.contains(&from) {
             if fresh {
-                self.gather(now, "member gathers", Gather::default());
+                let cause = Cause::of("member gathers", Some(from));
+                self.gather(now, cause, Gather::default());
                 self.gather_join(now, from, join);
             } else {
                 self.counters.joins_stale += 1;
@@ -388,7 +391,7 @@ impl Ring {
             Stranger::LetIn if room => {
                 let mut gather = Gather::default();
                 gather.proc.insert(from);
-                self.gather(now, "stranger joins", gather);
+                self.gather(now, Cause::of("stranger joins", Some(from)), gather);
                 self.gather_join(now, from, join);
             }
             Stranger::Ignore | Stranger::LetIn => {}
@@ -603,7 +606,7 @@ impl Ring {
             }
         }
         for member in unheard {
-            self.accuse(now, member);
+            self.accuse(now, member, GivenUp::Silent);
         }
     }
 
@@ -622,7 +625,7 @@ impl Ring {
         gather.accused_by.extend(accusers);
         gather.fail.extend(given_up.iter().copied());
         for member in given_up {
-            self.accuse(now, member);
+            self.accuse(now, member, GivenUp::Silent);
             if is_silent && self.peers.forgive(now, member, self.config.quarantine_min) {
                 self.probes.note_silent(member);
             }

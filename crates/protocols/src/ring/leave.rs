@@ -18,7 +18,7 @@ use super::config::RingConfig;
 use super::gather::Gather;
 use super::numbers::Seq;
 use super::wire::{Commit, Join, LEFT_MAX, Message};
-use super::{Ring, State, Timer};
+use super::{Cause, Ring, State, Timer};
 
 impl RingConfig {
     /// A member that hears of a good-bye from another one has heard it itself after this long,
@@ -127,7 +127,7 @@ impl Ring {
         if of_ring {
             let mut gather = Gather::default();
             gather.fail.insert(from);
-            self.gather(now, "member left", gather);
+            self.gather(now, Cause::of("member left", Some(from)), gather);
         }
     }
 

@@ -110,6 +110,7 @@ use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::probes::Probes;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
+use groupcast_core::status::{GivenUp, Hearing};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
     ConfigId, Event, GroupStatus, MemberId, MessageId, Ordered, Protocol, Rng, Service,
@@ -177,6 +178,26 @@ pub struct Ring {
     transitions: VecDeque<Transition>,
     priority: SocketClass,
     counters: Counters,
+}
+
+/// Why the state changes.
+#[derive(Clone, Copy, Debug)]
+struct Cause {
+    text: &'static str,
+    /// The member from which it came, or that it concerns.
+    about: Option<MemberId>,
+}
+
+impl Cause {
+    fn of(text: &'static str, about: Option<MemberId>) -> Self {
+        Self { text, about }
+    }
+}
+
+impl From<&'static str> for Cause {
+    fn from(text: &'static str) -> Self {
+        Self::of(text, None)
+    }
 }
 
 /// The ring's timers.
@@ -270,7 +291,8 @@ impl Ring {
     }
 
     /// Changes the state to what `next` makes of the one before.
-    fn transition(&mut self, cause: &'static str, next: impl FnOnce(State) -> State) {
+    fn transition(&mut self, cause: impl Into<Cause>, next: impl FnOnce(State) -> State) {
+        let Cause { text: cause, about } = cause.into();
         let from = self.state.name();
         let before = core::mem::replace(&mut self.state, State::Left(None));
         let last = before.installed();
@@ -289,7 +311,12 @@ impl Ring {
         if self.transitions.len() == Self::TRANSITIONS_MAX {
             self.transitions.pop_front();
         }
-        self.transitions.push_back(Transition { from, to, cause });
+        self.transitions.push_back(Transition {
+            from,
+            to,
+            cause,
+            about,
+        });
         self.counters.transitions += 1;
     }
 
@@ -317,9 +344,16 @@ impl Ring {
     fn token_lost(&mut self, now: Time) {
         self.counters.token_losses += 1;
         match &self.state {
-            State::Operational(_) => self.gather(now, "token lost", Gather::default()),
+            State::Operational(_) => {
+                let cause = Cause::of("token lost", self.silent_successor());
+                self.gather(now, cause, Gather::default());
+            }
             State::Commit(_) | State::Recovery(_) => self.forming_failed(now),
-            State::Gather(_) => self.gather(now, "commit token lost", Gather::default()),
+            State::Gather(gather) => {
+                let forms = gather.members().next().filter(|it| *it != self.local);
+                let cause = Cause::of("commit token lost", forms);
+                self.gather(now, cause, Gather::default());
+            }
             State::Left(_) => unreachable!("a member that has left has no timers"),
         }
     }
@@ -327,9 +361,16 @@ impl Ring {
     /// The ring that was forming failed. A member that did not acknowledge its token twice in a row
     /// is left out of the next attempt: joins reach it, tokens do not.
     fn forming_failed(&mut self, now: Time) {
+        let cause = Cause::of("forming failed", self.silent_successor());
         let mut gather = Gather::default();
         gather.fail.extend(self.give_up_unacknowledged(now));
-        self.gather(now, "forming failed", gather);
+        self.gather(now, cause, gather);
+    }
+
+    /// The member to which the last token went, if it gave no sign that it has it.
+    fn silent_successor(&self) -> Option<MemberId> {
+        let to = self.passed.unacknowledged()?;
+        (self.passed.is_stuck() && to != self.local).then_some(to)
     }
 
     /// The member that did not acknowledge this one's token of a forming ring, if it did so too
@@ -338,7 +379,7 @@ impl Ring {
         let silent = self.passed.unacknowledged()?;
         let too_often = silent != self.local && self.reach.note_unacknowledged(silent);
         too_often.then(|| {
-            self.accuse(now, silent);
+            self.accuse(now, silent, GivenUp::MissesToken);
             silent
         })
     }
@@ -506,6 +547,10 @@ impl Ordered for Ring {
 
     fn status(&self) -> GroupStatus {
         self.group_status()
+    }
+
+    fn hearing(&self, now: Time) -> Hearing {
+        self.heard_and_left_out(now)
     }
 
     fn leave(&mut self, now: Time) {

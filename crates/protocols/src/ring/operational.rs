@@ -22,6 +22,8 @@ use crate::packing::{Record, Unpacker};
 pub(super) struct Operational {
     /// The order of the ring.
     pub(super) ordering: Ordering,
+    /// When the ring was installed.
+    pub(super) since: Time,
     /// The token, while it rests here (representative) or waits to be handled by this member again
     /// (a ring of one).
     pub(super) resting: Option<Token>,
@@ -53,6 +55,7 @@ impl Operational {
     pub(super) fn new(now: Time, ordering: Ordering) -> Self {
         Self {
             ordering,
+            since: now,
             resting: None,
             quiet_since: now,
             last_seq: Seq::ZERO,
@@ -259,7 +262,8 @@ impl Ring {
         self.counters.visits += 1;
         let patience = self.config.fail_to_receive;
         if let Some(deaf) = ring.cannot_receive(now, &token, patience) {
-            self.exclude_deaf(now, deaf);
+            let bytes = ring.missed_bytes(&token);
+            self.exclude_deaf(now, deaf, bytes);
             return;
         }
         if ring.waits_in_vain(now, &token, patience) {

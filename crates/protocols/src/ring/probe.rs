@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use groupcast_core::mech::probes::Probes;
+use groupcast_core::status::GivenUp;
 use groupcast_core::{MemberId, Time};
 
 use super::wire::Message;
@@ -12,8 +13,8 @@ use super::{Ring, State, Timer};
 impl Ring {
     /// This member gives up `member`, for what it saw itself, or because others did and it had not
     /// heard it either, and asks it at once.
-    pub(super) fn accuse(&mut self, now: Time, member: MemberId) {
-        if self.probes.begin(now, member) {
+    pub(super) fn accuse(&mut self, now: Time, member: MemberId, why: GivenUp) {
+        if self.probes.begin(now, member, why) {
             self.ask(member);
         }
         if self.timers.due(Timer::Probe).is_none() {

@@ -16,6 +16,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::closing::{Closing, start_above};
+use groupcast_core::status::GivenUp;
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Time};
 
 use super::config::{CLAIMED_MOST, RingConfig};
@@ -26,7 +27,7 @@ use super::ordering::{NewPacket, Ordering};
 use super::packet_size::PacketSize;
 use super::parts::{PART_HEADER, Part, Partial, cut};
 use super::wire::{Commit, Data, Packet, Recovered, Token};
-use super::{Ring, State, Timer};
+use super::{Cause, Ring, State, Timer};
 use crate::packing::refused;
 
 /// The most bytes in parts of packets that are not whole. Honest members send one packet at a time
@@ -383,11 +384,12 @@ impl Ring {
         let deaf = recovery
             .ordering
             .cannot_receive(now, &token, self.config.fail_to_receive);
+        let bytes = recovery.ordering.missed_bytes(&token);
         let patience = self.config.fail_to_receive;
         let stuck = recovery.ordering.waits_in_vain(now, &token, patience);
         self.counters.visits += 1;
         if let Some(deaf) = deaf {
-            self.exclude_deaf(now, deaf);
+            self.exclude_deaf(now, deaf, bytes);
             return;
         }
         if stuck {
@@ -407,10 +409,11 @@ impl Ring {
             self.forming_failed(now);
             return;
         }
-        self.accuse(now, liar);
+        self.accuse(now, liar, GivenUp::Unbelievable);
         let mut gather = Gather::default();
         gather.fail.insert(liar);
-        self.gather(now, "parts contradict each other", gather);
+        let cause = Cause::of("parts contradict each other", Some(liar));
+        self.gather(now, cause, gather);
     }
 
     /// A ring without a majority of MaxN delivers no message that a majority must hold: those that

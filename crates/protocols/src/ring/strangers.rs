@@ -10,7 +10,7 @@ use super::config::BODY_LEAST;
 use super::gather::Gather;
 use super::operational::Operational;
 use super::wire::{Announcement, Message};
-use super::{Ring, State, Timer};
+use super::{Cause, Ring, State, Timer};
 
 /// A member of another ring of which nothing was heard for this many intervals of announcements is
 /// gone. In large quiet rings a living one may have no turn to announce its ring meanwhile: that
@@ -86,7 +86,7 @@ impl Ring {
                         gather.proc.extend(members.iter().copied());
                         gather.admit([from], most);
                         gather.admit(announcement.members, most);
-                        self.gather(now, "another ring", gather);
+                        self.gather(now, Cause::of("another ring", Some(from)), gather);
                     }
                     Stranger::Ignore | Stranger::LetIn => {}
                 }

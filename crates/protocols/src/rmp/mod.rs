@@ -122,6 +122,7 @@ mod unordered;
 mod wire;
 
 use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use bytes::Bytes;
 use groupcast_core::mech::claims::Claims;
@@ -132,6 +133,7 @@ use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::probes::Probes;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
+use groupcast_core::status::Hearing;
 use groupcast_core::trace::Transition;
 use groupcast_core::{
     ConfigId, Event, GroupStatus, MemberId, MessageId, Ordered, Protocol, Rng, Service,
@@ -402,6 +404,7 @@ impl Rmp {
 
     fn handle(&mut self, now: Time, from: MemberId, message: Message) {
         self.heard_of(now, from);
+        self.peers.note_alive(now, from);
         if let Some(tag) = message.tag() {
             self.install_if_begun(now, from, tag);
         }
@@ -522,6 +525,13 @@ impl Ordered for Rmp {
 
     fn status(&self) -> GroupStatus {
         self.group_status()
+    }
+
+    fn hearing(&self, now: Time) -> Hearing {
+        Hearing {
+            left_out: self.peers.left_out(now, &self.probes),
+            unheard: Vec::new(),
+        }
     }
 
     fn leave(&mut self, now: Time) {

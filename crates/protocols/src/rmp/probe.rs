@@ -11,6 +11,7 @@
 use core::time::Duration;
 
 use groupcast_core::mech::probes::Probes;
+use groupcast_core::status::GivenUp;
 use groupcast_core::{MemberId, Time};
 
 use super::wire::Message;
@@ -23,7 +24,7 @@ impl Rmp {
     /// `member` was excluded: this member asks it at once, and then as long as its quarantine
     /// lasts.
     pub(super) fn accuse(&mut self, now: Time, member: MemberId) {
-        if self.probes.begin(now, member) {
+        if self.probes.begin(now, member, GivenUp::Silent) {
             self.ask_whether_heard(member);
         }
         if self.probes.asks(member) {

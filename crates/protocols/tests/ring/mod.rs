@@ -4,6 +4,7 @@ mod calls;
 mod doze;
 mod faults;
 mod forming;
+mod hearing;
 mod insiders;
 mod lasting;
 mod leaving;

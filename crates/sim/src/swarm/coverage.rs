@@ -26,7 +26,11 @@ impl Coverage {
     /// Counts `transitions` against the `faults` that were there.
     pub(crate) fn count(&mut self, transitions: &[RecordedTransition], faults: &[Fault]) {
         for RecordedTransition { at, transition, .. } in transitions {
-            let row = self.rows.entry(*transition).or_default();
+            let of_whomever = Transition {
+                about: None,
+                ..*transition
+            };
+            let row = self.rows.entry(of_whomever).or_default();
             let mut met = [false; FaultKind::ALL.len()];
             for kind in faults.iter().flat_map(|fault| fault.met_at(*at)) {
                 met[kind as usize] = true;

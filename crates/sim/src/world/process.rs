@@ -504,7 +504,9 @@ impl<P: Instrumented> World<P> {
         };
         while let Some((_, transition)) = node.poll_transition() {
             if let Some(trace) = &mut self.trace {
-                let Transition { from, to, cause } = transition;
+                let Transition {
+                    from, to, cause, ..
+                } = transition;
                 trace.line(at, index, format_args!("{from} => {to} ({cause})"));
             }
             self.transitions.push(RecordedTransition {

@@ -257,7 +257,13 @@ impl Receiver {
         let before = core::mem::replace(&mut self.state, State::Over);
         self.state = next(before);
         let to = self.state.name();
-        context.record(State::EDGES, Transition { from, to, cause });
+        let transition = Transition {
+            from,
+            to,
+            cause,
+            about: None,
+        };
+        context.record(State::EDGES, transition);
     }
 
     /// The user takes it; false if it had answered before.

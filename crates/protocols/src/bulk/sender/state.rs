@@ -185,7 +185,13 @@ impl Sender {
         let before = core::mem::replace(&mut self.state, State::Over);
         self.state = next(before);
         let to = self.state.name();
-        context.record(State::EDGES, Transition { from, to, cause });
+        let transition = Transition {
+            from,
+            to,
+            cause,
+            about: None,
+        };
+        context.record(State::EDGES, transition);
         // What they were set for is over.
         self.timers.cancel(Timer::Retransmit);
         self.timers.cancel(Timer::Pace);

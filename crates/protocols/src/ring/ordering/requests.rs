@@ -8,7 +8,7 @@ use groupcast_core::{MemberId, Time};
 
 use super::{Limits, Ordering};
 use crate::ring::numbers::{Run, Seq};
-use crate::ring::wire::{RTR_RUNS_MAX, Token};
+use crate::ring::wire::{DATA_HEADER, RTR_RUNS_MAX, Token};
 
 /// A visit answers as many requests as it may initiate packets, or this many if that is more.
 const ANSWERS_MIN: u32 = 4;
@@ -91,6 +91,12 @@ impl Ordering {
                 None
             }
         }
+    }
+
+    /// The length of the body of the datagram that has the packet at which the token's aru stays.
+    pub(in crate::ring) fn missed_bytes(&self, token: &Token) -> usize {
+        let packet = self.window.get(token.aru.next());
+        packet.map_or(0, |packet| DATA_HEADER + packet.body.len())
     }
 
     /// Whether all wait for a packet that nobody has: the token's aru stays where it is below its
