@@ -66,6 +66,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         ),
     )?;
     line("network", network(status))?;
+    if let Some(trouble) = status["trouble"].as_str() {
+        line("trouble", trouble.to_owned())?;
+    }
     if let Some(key) = status["key"]["fingerprint"].as_str() {
         line("key", format!("fingerprint {key}"))?;
     }

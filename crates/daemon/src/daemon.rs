@@ -209,6 +209,8 @@ impl Daemon {
         let metrics_at = metrics.as_ref().map(Metrics::address);
         narrator.started(&config, &endpoint, &clients, metrics_at);
         narrator.doubts(&clients.doubts());
+        // Takes down which interface that is.
+        endpoint.watch_interface();
         Ok(Self {
             config,
             endpoint,
@@ -327,6 +329,8 @@ impl Daemon {
         self.engine.handle_timeout(now);
         self.tend(now);
         self.narrator.others(now, self.endpoint.node());
+        self.endpoint.watch_interface();
+        self.narrator.network(&self.endpoint);
         self.narrator.copies(&self.endpoint);
         self.narrator.hearing(now, self.endpoint.node());
         self.submit(now);
@@ -663,6 +667,7 @@ impl Daemon {
         let now = self.endpoint.now();
         self.narrator
             .say_hearing(now, self.endpoint.node(), &mut said);
+        said["trouble"] = self.endpoint.trouble().into();
         said["rings"] = status::rings(&self.rings, &self.engine);
         said["key"] = self.rekeying.status(&self.engine);
         said["history"] = self.history.as_ref().map(History::status).into();

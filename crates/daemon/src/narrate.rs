@@ -57,6 +57,8 @@ pub(crate) struct Narrator {
     others_at: Option<Time>,
     /// The daemons without multicast that the log has told of, if this daemon has multicast.
     copies: Vec<SocketAddr>,
+    /// Whether the log has told that the daemon's network is not there.
+    is_in_trouble: bool,
 }
 
 impl Narrator {
@@ -69,6 +71,7 @@ impl Narrator {
             narrowest: None,
             others_at: None,
             copies: Vec::new(),
+            is_in_trouble: false,
         }
     }
 
@@ -257,6 +260,22 @@ impl Narrator {
             "another daemon, {whereabouts}, is called `{name}` too, and both have run for long: the groups of the two \
              stay apart until one of them is stopped"
         );
+    }
+
+    /// Tells what keeps the daemon from its network, and when it is there again.
+    pub(crate) fn network(&mut self, endpoint: &Endpoint<Instance>) {
+        let trouble = endpoint.trouble();
+        match (trouble, self.is_in_trouble) {
+            (Some(trouble), false) => tracing::warn!("{trouble}"),
+            (None, true) => {
+                tracing::info!(
+                    "the network is there again, at {}",
+                    endpoint.config().listen
+                );
+            }
+            _ => {}
+        }
+        self.is_in_trouble = trouble.is_some();
     }
 
     /// Tells which daemons without multicast get copies, when that has changed. Tells nothing if

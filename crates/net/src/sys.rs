@@ -356,6 +356,15 @@ fn header(address: *mut libc::sockaddr_in, vector: *mut libc::iovec) -> libc::ms
 
 /// The interfaces that are up and have an IPv4 address, in the system's order.
 pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
+    interfaces_with(libc::IFF_UP | libc::IFF_RUNNING)
+}
+
+/// The same, with those that are down.
+pub(crate) fn all_interfaces() -> io::Result<Vec<Interface>> {
+    interfaces_with(0)
+}
+
+fn interfaces_with(wanted: c_int) -> io::Result<Vec<Interface>> {
     let mut first: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the call only writes the pointer to the list that it allocates.
     if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
@@ -368,8 +377,7 @@ pub(crate) fn interfaces() -> io::Result<Vec<Interface>> {
         let entry = unsafe { &*next };
         next = entry.ifa_next;
         let flags = entry.ifa_flags as c_int;
-        let running = libc::IFF_UP | libc::IFF_RUNNING;
-        if entry.ifa_addr.is_null() || flags & running != running {
+        if entry.ifa_addr.is_null() || flags & wanted != wanted {
             continue;
         }
         // SAFETY: an address that is not null is at least a `sockaddr`, and one of this family a

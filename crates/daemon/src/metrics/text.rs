@@ -136,6 +136,9 @@ pub(super) fn of(status: &Value) -> String {
     ] {
         families.gauge(name, help, &[], &count(status[key].as_array()));
     }
+    let has_trouble = u8::from(status["trouble"].is_string());
+    let help = "Whether the daemon's own interface or address is not there: 1 or 0.";
+    families.gauge("network_trouble", help, &[], &has_trouble.into());
     let left_out = items(&status["left_out"]);
     let living = left_out.iter().filter(|it| it["lives"] == true).count();
     let help = "Daemons in quarantine that are heard: they live, and are left out.";
@@ -370,7 +373,7 @@ mod tests {
                 {"transport": "tcp", "backlog": 7, "unaccepted": 0, "holds_back": false},
             ],
             "history": {"path": "x", "written": false},
-            "strangers": [{}], "other_orders": [], "unheard": [{}, {}],
+            "strangers": [{}], "other_orders": [], "unheard": [{}, {}], "trouble": "down",
             "left_out": [{"lives": true}, {"lives": false}],
             "ring": {"queued": 10, "rotation": 0.000025, "narrowest": null},
             "counters": {
@@ -403,6 +406,7 @@ mod tests {
             "groupcast_other_orders 0",
             "groupcast_unheard 2",
             "groupcast_left_out 1",
+            "groupcast_network_trouble 1",
             "groupcast_queued_bytes 10",
             "groupcast_rotation_seconds 0.000025",
             "groupcast_node_forged_total 4",

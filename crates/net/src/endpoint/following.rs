@@ -55,21 +55,33 @@ impl<P: Protocol> Endpoint<P> {
     /// of it. The first call takes down which interface that is; an address of no interface that is
     /// up then, as 127.0.0.2, is not followed.
     pub fn follow_interface(&mut self) -> Option<Moved> {
+        let moves = matches!(self.config.group, Group::Multicast(_));
+        let up = self.look()?;
+        self.follow(&up, moves)
+    }
+
+    /// The same, for an endpoint that stays at its address wherever that is. While the address is
+    /// not there, or its interface is down, [`trouble`](Self::trouble) says so.
+    pub fn watch_interface(&mut self) -> Option<Moved> {
+        let up = self.look()?;
+        self.follow(&up, false)
+    }
+
+    /// The interfaces that are up, when it is time to look at them.
+    fn look(&mut self) -> Option<Vec<Interface>> {
         let now = self.now();
         if now < self.look_at {
             return None;
         }
-        self.look_at = now + Self::LOOK_EVERY;
-        match sys::interfaces() {
-            Ok(up) => self.follow(&up),
-            Err(error) => {
-                tracing::debug!(%error, "cannot list the interfaces");
-                None
-            }
-        }
+        let up = sys::interfaces();
+        // A host may have thousands, and looking costs at most a thousandth of the time.
+        let took = self.now() - now;
+        self.look_at = now + Self::LOOK_EVERY.max(took * 1_000);
+        up.inspect_err(|error| tracing::debug!(%error, "cannot list the interfaces"))
+            .ok()
     }
 
-    fn follow(&mut self, up: &[Interface]) -> Option<Moved> {
+    pub(super) fn follow(&mut self, up: &[Interface], moves: bool) -> Option<Moved> {
         let address = *self.config.listen.ip();
         let index = |it: &Interface| sys::interface_index(&it.name).unwrap_or_default();
         let here = up.iter().find(|it| it.address == address);
@@ -82,10 +94,11 @@ impl<P: Protocol> Endpoint<P> {
             });
             return None;
         };
-        let moves = matches!(self.config.group, Group::Multicast(_));
         let goal = choose(seat, address, up).filter(|it| moves || it.address == address);
         let Some(goal) = goal else {
             seat.is_there = false;
+            let name = seat.name.clone();
+            self.trouble.note(|| absence(&name, address));
             return None;
         };
         let (is_here, index) = (goal.address == address, index(goal));
@@ -112,6 +125,9 @@ impl<P: Protocol> Endpoint<P> {
                 .note(|| format!("cannot follow the interface {name}: {error}"));
         }
         let is_there = result.is_ok();
+        if is_there {
+            self.trouble.end();
+        }
         if let Some(seat) = &mut self.seat {
             (seat.name, seat.index, seat.is_there) = (name, index, is_there);
         }
@@ -174,6 +190,21 @@ impl<P: Protocol> Endpoint<P> {
     }
 }
 
+/// Why nothing can be sent from `address`, which was at the interface called `name`.
+fn absence(name: &str, address: Ipv4Addr) -> String {
+    let all = sys::all_interfaces().unwrap_or_default();
+    match all.iter().find(|it| it.address == address) {
+        Some(it) => format!(
+            "the interface {} of {address} is down: nothing is sent and nothing comes",
+            it.name
+        ),
+        None => format!(
+            "{address}, which was at the interface {name}, is no address of this host any more: nothing is sent and \
+             nothing comes"
+        ),
+    }
+}
+
 /// Where an endpoint at `address` should be: at its first address, else where it is, else at
 /// another address of its interface. One that the host has given itself is the last choice, be it
 /// the first.
@@ -200,6 +231,14 @@ mod tests {
             carries_multicast: true,
         };
         addresses.iter().map(interface).collect()
+    }
+
+    #[test]
+    fn words_say_whether_an_interface_is_down_or_an_address_gone() {
+        let gone = absence("eth9", Ipv4Addr::new(192, 0, 2, 1));
+        assert!(gone.starts_with("192.0.2.1, which was at the interface eth9, is no address"));
+        let down = absence("lo", Ipv4Addr::LOCALHOST);
+        assert!(down.starts_with("the interface lo of 127.0.0.1 is down"));
     }
 
     #[test]

@@ -10,18 +10,18 @@ use crate::config::Group;
 /// What keeps the endpoint from the group, or from the address at which it should be.
 #[derive(Default, Debug)]
 pub(super) struct Trouble {
-    /// Until it is polled.
-    untold: Option<String>,
-    /// Since it was told, nothing has gone well.
-    lasts: bool,
+    /// What it is, since nothing has gone well.
+    lasting: Option<String>,
+    /// Whether it is to be polled.
+    untold: bool,
 }
 
 impl Trouble {
     /// Something has failed, and is tried again.
     pub(super) fn note(&mut self, problem: impl FnOnce() -> String) {
-        if !self.lasts {
-            self.lasts = true;
-            self.untold = Some(problem());
+        if self.lasting.is_none() {
+            self.lasting = Some(problem());
+            self.untold = true;
         }
     }
 
@@ -35,11 +35,17 @@ impl<P: Protocol> Endpoint<P> {
     /// A membership that could not be changed is tried again after this long.
     const REJOIN_AFTER: Duration = Duration::from_secs(1);
 
-    /// What keeps it from joining or leaving the group, or from following its interface
-    /// ([`follow_interface`](Self::follow_interface)), in words: once, until it goes well again. It
-    /// is tried each second, and each failure is logged, too.
+    /// What keeps it from joining or leaving the group, from its address, or from following its
+    /// interface ([`follow_interface`](Self::follow_interface)), in words: once, until it goes well
+    /// again. It is tried each second, and each failure is logged, too.
     pub fn poll_trouble(&mut self) -> Option<String> {
-        self.trouble.untold.take()
+        let is_new = core::mem::take(&mut self.trouble.untold);
+        self.trouble.lasting.clone().filter(|_| is_new)
+    }
+
+    /// The same, as long as it lasts.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.lasting.as_deref()
     }
 
     /// Is in the multicast group as long as the node listens. What leaves now may ask for what
@@ -86,6 +92,7 @@ mod tests {
 
     use super::*;
     use crate::config::EndpointConfig;
+    use crate::endpoint::Moved;
     use crate::open::{Sealing, new_member};
 
     /// Says whether it listens, and nothing else.
@@ -121,6 +128,30 @@ mod tests {
         endpoint.rejoin_at = Time::ZERO;
         endpoint.follow_membership(Time::ZERO);
         endpoint.poll_trouble()
+    }
+
+    #[test]
+    fn an_address_that_is_not_there_is_told_until_it_is_back() {
+        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let group = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 3), port.unwrap().port());
+        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+        let config = EndpointConfig::multicast(at, group);
+        let member = new_member("a").unwrap();
+        let builder = Endpoint::builder(config, member, Sealing::Insecure).free_port();
+        let mut endpoint = builder.open().unwrap();
+        endpoint.node_mut().open(Channel::SOLE, Listener(true));
+        let up = crate::sys::interfaces().unwrap();
+        endpoint.follow(&up, false);
+        assert_eq!(endpoint.trouble(), None);
+        for _ in 0..2 {
+            assert_eq!(endpoint.follow(&[], false), None);
+            let trouble = endpoint.trouble().unwrap_or_default();
+            assert!(trouble.contains("of 127.0.0.1 is down: nothing is sent"));
+        }
+        assert!(endpoint.poll_trouble().is_some());
+        assert_eq!(endpoint.poll_trouble(), None, "once");
+        assert_eq!(endpoint.follow(&up, false), Some(Moved::Back));
+        assert_eq!(endpoint.trouble(), None);
     }
 
     #[test]
