@@ -17,6 +17,13 @@ use crate::names::Names;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// What is heard of a member so soon after it was given up was sent before.
 const STILL_ON_ITS_WAY: Duration = Duration::from_millis(500);
+/// The same is told of a member again after this long.
+const AGAIN: Duration = Duration::from_secs(10);
+/// That packets do not get to a member is told again after this long: each large message may cause
+/// it.
+const PACKETS_AGAIN: Duration = Duration::from_secs(60);
+/// Every way carries a datagram with a body of so many bytes.
+const SMALL: usize = 548;
 /// Who was heard within this time lives.
 const LATELY: Duration = Duration::from_secs(3);
 
@@ -24,12 +31,35 @@ const LATELY: Duration = Duration::from_secs(3);
 #[derive(Default)]
 pub(crate) struct HearingLog {
     due: Time,
-    /// Those that are left out, and why.
-    left_out: BTreeMap<MemberId, GivenUp>,
+    /// Those that are left out, and those that were a moment ago.
+    left_out: BTreeMap<MemberId, Told>,
     /// Those from which nothing comes.
     unheard: Vec<MemberId>,
     /// Faults that come and go make few lines.
     limit: ClientLog,
+}
+
+/// What was told of a member.
+struct Told {
+    why: GivenUp,
+    at: Time,
+    /// It is in the same quarantine.
+    lasts: bool,
+}
+
+impl Told {
+    /// Whether the log need not tell now that the member is left out, because of `why`.
+    fn says(&self, now: Time, why: GivenUp) -> bool {
+        is_alike(self.why, why) && (self.lasts || self.is_fresh(now))
+    }
+
+    fn is_fresh(&self, now: Time) -> bool {
+        let again = match self.why {
+            GivenUp::MissesPackets { .. } => PACKETS_AGAIN,
+            _ => AGAIN,
+        };
+        now - self.at < again
+    }
 }
 
 /// A line of the log.
@@ -70,20 +100,28 @@ impl HearingLog {
     fn left_out(&mut self, now: Time, left_out: &[LeftOut], names: &Names) -> Vec<Line> {
         let mut lines = Vec::new();
         let is_out = |member: &MemberId| left_out.iter().any(|it| it.member == *member);
-        let over: Vec<MemberId> = self.left_out.keys().copied().collect();
-        let over: Vec<MemberId> = over.into_iter().filter(|it| !is_out(it)).collect();
+        let mut over = Vec::new();
+        for (member, told) in &mut self.left_out {
+            if told.lasts && !is_out(member) {
+                told.lasts = false;
+                over.push(*member);
+            }
+        }
         if !over.is_empty() {
             let who = names.list(&over);
             lines.push(Line::Info(format!("quarantine is over: {who}")));
         }
-        self.left_out.retain(|member, _| is_out(member));
+        self.left_out
+            .retain(|_, told| told.lasts || told.is_fresh(now));
         // All with the same reason are in one line.
         let mut told: Vec<(LeftOut, Vec<MemberId>)> = Vec::new();
         for it in left_out.iter().filter(|it| is_to_be_told(it)) {
-            let before = self.left_out.insert(it.member, it.why);
-            if before.is_some_and(|before| is_alike(before, it.why)) {
+            let before = self.left_out.get(&it.member);
+            if before.is_some_and(|before| before.says(now, it.why)) {
                 continue;
             }
+            let (why, at, lasts) = (it.why, now, true);
+            self.left_out.insert(it.member, Told { why, at, lasts });
             match told.iter_mut().find(|(first, _)| first.why == it.why) {
                 Some((first, members)) => {
                     members.push(it.member);
@@ -143,7 +181,16 @@ fn describe(now: Time, it: &LeftOut, names: &Names) -> String {
         GivenUp::Silent => "not heard here while a configuration formed".to_owned(),
         GivenUp::MissesToken => "the token did not get there".to_owned(),
         GivenUp::MissesPackets { bytes } => {
-            format!("a datagram with a body of {bytes} bytes did not get there, again and again")
+            let advice = match bytes > SMALL {
+                true => {
+                    "; if that way carries no more than smaller ones, a smaller `ring.body_max` at this daemon helps \
+                     all"
+                }
+                false => "",
+            };
+            format!(
+                "a datagram with a body of {bytes} bytes did not get there, again and again{advice}"
+            )
         }
         GivenUp::Unbelievable => "said what cannot be".to_owned(),
         GivenUp::GaveUsUp => "gave this daemon up before".to_owned(),
@@ -291,14 +338,34 @@ mod tests {
     }
 
     #[test]
-    fn who_misses_packets_is_told_at_once_and_a_fault_that_comes_and_goes_floods_nothing() {
+    fn a_length_that_does_not_get_through_is_told_at_once_with_the_setting_and_once_a_minute() {
         let mut log = HearingLog::default();
-        let misses = GivenUp::MissesPackets { bytes: 1_431 };
-        let mut count = 0;
-        for time in 0..1_000 {
-            let all = [out("h4", misses, None)];
+        let mut warns = Vec::new();
+        for time in 0..600 {
+            let bytes = 1_431 - time as usize % 3;
+            let all = [out("h4", GivenUp::MissesPackets { bytes }, None)];
             let all = if time % 2 == 0 { &all[..] } else { &[] };
-            count += lines(&mut log, 1_000 + time, all).len();
+            let said = lines(&mut log, 1_000 + time * 200, all);
+            warns.extend(said.into_iter().filter(|it| matches!(it, Line::Warn(_))));
+        }
+        let [Line::Warn(first), _] = &warns[..] else {
+            panic!("{warns:?}");
+        };
+        assert!(first.starts_with("left out: h4: a datagram with a body of 1431 bytes did not"));
+        assert!(first.contains("a smaller `ring.body_max`"));
+        let small = out("h4", GivenUp::MissesPackets { bytes: 200 }, None);
+        let said = describe(Time::ZERO, &small, &names());
+        assert!(!said.contains("body_max"), "{said}");
+    }
+
+    #[test]
+    fn faults_of_many_members_that_come_and_go_flood_nothing() {
+        let mut log = HearingLog::default();
+        let mut count = 0;
+        for time in 0..1_000_u64 {
+            let witness = GivenUp::Word(member(&format!("h{}", time % 7)));
+            let all = [out("h4", witness, Some(1_600))];
+            count += lines(&mut log, 2_000 + time, &all).len();
         }
         assert_eq!(count, 50);
     }
