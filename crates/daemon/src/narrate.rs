@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::trace::Transition;
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Node, Ordered as _, Time};
 use groupcast_net::{Endpoint, Group};
@@ -29,6 +30,8 @@ use crate::rings::{Ring, RingNews};
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
 /// How long after that it tells of them again.
 const OTHERS_INTERVAL: Duration = Duration::from_secs(60);
+/// Time-outs that are shorter than so many mean rounds may be too short.
+const LOSS_IN_ROUNDS: u32 = 6;
 /// The help about daemons with another order.
 pub(crate) const OTHERS_HINT: &str = "set the same `protocol` at all daemons of a cluster; let another cluster have \
                                       another multicast address";
@@ -240,18 +243,22 @@ impl Narrator {
             return;
         }
         let status = order.member.status();
+        self.narrowest = status.narrowest.map(|member| (member, status.body_max));
         let slow = status.rounds_slow;
         if slow > self.rounds_slow {
+            let count = slow - self.rounds_slow;
+            self.rounds_slow = slow;
+            if !time_outs_are_short(&status, count) {
+                return;
+            }
             tracing::warn!(
                 "{} rounds of the token took so long that it may be taken for lost; the mean is {:?}: {}.preset = \
                  \"wan\" has longer time-outs",
-                slow - self.rounds_slow,
+                count,
                 status.round,
                 order.family.name()
             );
-            self.rounds_slow = slow;
         }
-        self.narrowest = status.narrowest.map(|member| (member, status.body_max));
     }
 
     /// Another daemon has this one's `name`, and neither gives way.
@@ -488,6 +495,18 @@ impl Narrator {
     }
 }
 
+/// Whether so many slow rounds come of hosts and links for which the time-outs are too short: then
+/// others are long, too. A token that is lost, of a host that stops or is cut off, makes one slow
+/// round where all others are short.
+fn time_outs_are_short(status: &GroupStatus, slow: u64) -> bool {
+    let mut figures = status.figures.iter();
+    let loss = figures.find_map(|(name, figure)| match figure {
+        Figure::Time(time) if *name == "token_loss" => Some(*time),
+        _ => None,
+    });
+    slow > 1 && loss.is_none_or(|loss| status.round * LOSS_IN_ROUNDS >= loss)
+}
+
 /// Logs who can be a client of the bus at `address`.
 fn bus_over_tcp(address: SocketAddr, config: &Config) {
     if address.ip().is_loopback() {
@@ -533,5 +552,24 @@ fn clients_over_tcp(address: SocketAddr, config: &Config) {
             "everybody who reaches {address} can be a client, over TCP and {speech}: `client_token = FILE` asks clients \
              for a token"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn longer_time_outs_are_advised_where_rounds_are_long() {
+        let status = |round: u64, loss: u64| GroupStatus {
+            round: Duration::from_micros(round),
+            figures: vec![("token_loss", Figure::Time(Duration::from_millis(loss)))],
+            ..GroupStatus::default()
+        };
+        let advised = |round, loss, slow| time_outs_are_short(&status(round, loss), slow);
+        assert!(!advised(468, 150, 1), "a host was killed on a LAN");
+        assert!(!advised(468, 150, 3), "three were, one after the other");
+        assert!(!advised(30_000, 150, 1), "one round of many");
+        assert!(advised(60_000, 250, 5), "hosts are far apart");
     }
 }
