@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// That packets do not get to a member is told again after this long: each large message may cause
 /// it.
 const PACKETS_AGAIN: Duration = Duration::from_secs(60);
-/// Every way carries a datagram with a body of so many bytes.
+/// Every way carries a datagram with a body of this many bytes.
 const SMALL: usize = 548;
 /// Who was heard within this time lives.
 const LATELY: Duration = Duration::from_secs(3);

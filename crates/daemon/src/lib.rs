@@ -51,6 +51,7 @@ mod names;
 mod narrate;
 mod others;
 mod pace;
+mod partings;
 mod rekey;
 mod rests;
 mod rings;

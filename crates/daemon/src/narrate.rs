@@ -24,13 +24,14 @@ use crate::error::DaemonError;
 use crate::hearing::{self, HearingLog, Line};
 use crate::instance::{self, Instance, Order};
 use crate::names::Names;
+use crate::partings::{Parted, Partings};
 use crate::rings::{Ring, RingNews};
 
 /// How long after the first daemon with another order was heard the log tells of such daemons.
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
 /// How long after that it tells of them again.
 const OTHERS_INTERVAL: Duration = Duration::from_secs(60);
-/// Time-outs that are shorter than so many mean rounds may be too short.
+/// Time-outs that are shorter than this many mean rounds may be too short.
 const LOSS_IN_ROUNDS: u32 = 6;
 /// The help about daemons with another order.
 pub(crate) const OTHERS_HINT: &str = "set the same `protocol` at all daemons of a cluster; let another cluster have \
@@ -49,8 +50,8 @@ pub(crate) fn place(node: &Node<Instance>, member: MemberId) -> String {
 pub(crate) struct Narrator {
     names: Names,
     hearing: HearingLog,
-    /// Members of the last regular configuration.
-    members: Vec<MemberId>,
+    /// Members of the last regular configuration, and those that are missed.
+    partings: Partings,
     /// How many slow rounds the log has told of.
     rounds_slow: u64,
     /// The member that keeps the datagrams of the new configuration small, and their size. The log
@@ -69,7 +70,7 @@ impl Narrator {
         Self {
             names: Names::new(local, name),
             hearing: HearingLog::default(),
-            members: Vec::new(),
+            partings: Partings::default(),
             rounds_slow: 0,
             narrowest: None,
             others_at: None,
@@ -209,30 +210,34 @@ impl Narrator {
                 configuration.id
             ),
             ConfigurationKind::Regular => {
-                let gone: Vec<MemberId> = self
-                    .members
-                    .iter()
-                    .filter(|member| !configuration.members.contains(member))
-                    .copied()
-                    .collect();
                 tracing::info!(
                     "configuration {} of {} members: {members}",
                     configuration.id,
                     configuration.members.len()
                 );
-                if !gone.is_empty() {
-                    let (left, lost): (Vec<MemberId>, Vec<MemberId>) = gone
-                        .iter()
-                        .partition(|member| configuration.left.contains(member));
-                    if !left.is_empty() {
-                        tracing::info!("left: {}", self.list(&left));
-                    }
-                    if !lost.is_empty() {
-                        tracing::warn!("crashed or cut off: {}", self.list(&lost));
-                    }
-                }
-                self.members.clone_from(&configuration.members);
+                let parted = self.partings.note(configuration);
+                self.parted(&parted);
             }
+        }
+    }
+
+    /// Tells whom the new configuration is without, and who is back.
+    fn parted(&self, parted: &Parted) {
+        let back = [(&parted.back, ""), (&parted.back_restarted, ", restarted")];
+        for (members, how) in back.into_iter().filter(|(members, _)| !members.is_empty()) {
+            tracing::info!("back{how}: {}", self.list(members));
+        }
+        for (members, what) in [(&parted.left, "left"), (&parted.restarted, "restarted")] {
+            if !members.is_empty() {
+                tracing::info!("{what}: {}", self.list(members));
+            }
+        }
+        let lost = [
+            (&parted.crashed, "crashed and restarted"),
+            (&parted.lost, "crashed or cut off"),
+        ];
+        for (members, what) in lost.into_iter().filter(|(members, _)| !members.is_empty()) {
+            tracing::warn!("{what}: {}", self.list(members));
         }
     }
 
@@ -434,7 +439,7 @@ impl Narrator {
             return;
         };
         let hearing = order.member.hearing(now);
-        let (members, names) = (&self.members, &self.names);
+        let (members, names) = (self.partings.members(), &self.names);
         for line in self.hearing.lines(now, &hearing, members, names) {
             match line {
                 Line::Warn(text) => tracing::warn!("{text}"),
@@ -464,7 +469,7 @@ impl Narrator {
             },
             Fact::Installed { .. } => {
                 self.names.learn(engine.daemons());
-                tracing::info!("{fact}: {}", self.list(&self.members));
+                tracing::info!("{fact}: {}", self.list(self.partings.members()));
                 if let Some((member, size)) = self.narrowest.take() {
                     let member = self.list(&[member]);
                     tracing::warn!(
@@ -495,9 +500,9 @@ impl Narrator {
     }
 }
 
-/// Whether so many slow rounds come of hosts and links for which the time-outs are too short: then
-/// others are long, too. A token that is lost, of a host that stops or is cut off, makes one slow
-/// round where all others are short.
+/// Whether this many slow rounds come of hosts and links for which the time-outs are too short:
+/// then others are long, too. A token that is lost, of a host that stops or is cut off, makes one
+/// slow round where all others are short.
 fn time_outs_are_short(status: &GroupStatus, slow: u64) -> bool {
     let mut figures = status.figures.iter();
     let loss = figures.find_map(|(name, figure)| match figure {

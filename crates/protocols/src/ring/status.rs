@@ -168,8 +168,8 @@ impl RingCounters {
     }
 }
 
-/// A member of the ring of which nothing was heard for so many intervals of announcements, each as
-/// long as it may be, is not heard: where one datagram in five is lost, that is one chance in
+/// A member of the ring of which nothing was heard for this many intervals of announcements, each
+/// as long as it may be, is not heard: where one datagram in five is lost, that is one chance in
 /// 400,000.
 const UNHEARD_TURNS: u32 = 8;
 

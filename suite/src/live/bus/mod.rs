@@ -193,7 +193,9 @@ fn partings(cluster: &mut Cluster, hosts: usize) -> Outcome<usize> {
     let mut sum = 0;
     for host in 1..=hosts {
         let log = cluster.daemon(host)?.stderr()?;
-        sum += log.matches("crashed or cut off").count();
+        for words in ["crashed or cut off", "crashed and restarted"] {
+            sum += log.matches(words).count();
+        }
     }
     Ok(sum)
 }
