@@ -358,12 +358,20 @@ fn waits(status: &Value) -> String {
 }
 
 fn states(status: &Value) -> String {
-    format!(
+    let mut states = format!(
         "{} {}, groups {}",
         text(&status["protocol"]),
         text(&status["state"]),
         text(&status["groups_state"])
-    )
+    );
+    let configuration = &status["configuration"];
+    if configuration["majority"] == false {
+        states.push_str(&format!(
+            ", NO MAJORITY of {}",
+            text(&configuration["majority_of"])
+        ));
+    }
+    states
 }
 
 /// A look as one line.
@@ -556,6 +564,17 @@ mod tests {
         another["member"] = "aa.cc".into();
         let restarted = line(&Passed::between(Some(&now), &another), &another);
         assert!(restarted.contains("no rates yet"), "{restarted}");
+    }
+
+    #[test]
+    fn a_part_without_a_majority_says_so() {
+        let mut status = status(10.0, 1);
+        status["configuration"]["majority"] = true.into();
+        assert_eq!(states(&status), "ring operational, groups steady");
+        status["configuration"]["majority"] = false.into();
+        status["configuration"]["majority_of"] = 5.into();
+        let said = "ring operational, groups steady, NO MAJORITY of 5";
+        assert_eq!(states(&status), said);
     }
 
     #[test]

@@ -81,6 +81,9 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     }
     let configuration = &status["configuration"];
     line("configuration", text(&configuration["id"]))?;
+    if let Some(majority) = majority(configuration) {
+        line("majority", majority)?;
+    }
     line("groups", text(&status["groups"]))?;
     if let Some(change) = key_change(&status["key"]["change"]) {
         line("new key", change)?;
@@ -184,6 +187,19 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     }
     writeln!(out)?;
     clients.write(out)
+}
+
+/// Whether the daemons of a configuration are a majority, so that the service `majority` works, and
+/// of how many; `None` where the daemon does not say it.
+pub(crate) fn majority(configuration: &Value) -> Option<String> {
+    let is_one = configuration["majority"].as_bool()?;
+    let of = configuration["majority_of"].as_u64()?;
+    let here = items(&configuration["members"]).len();
+    let of = number_of(of, "daemon", "daemons");
+    Some(match is_one {
+        true => format!("yes, {here} of {of}"),
+        false => format!("NO, {here} of {of}: what is published with service majority is refused"),
+    })
 }
 
 /// The line of a sender whose datagrams do not belong to the cluster: how many came, and what that
@@ -302,7 +318,8 @@ mod tests {
             "protocol": "ring", "state": "operational", "groups_state": "steady", "groups": 2,
             "key": {"fingerprint": "0a1b", "change": null},
             "configuration": {"id": "3-aa.bb", "kind": "regular", "members": [
-                {"name": "host-1", "member": "aa.bb"}, {"name": null, "member": "cc.dd"}]},
+                {"name": "host-1", "member": "aa.bb"}, {"name": null, "member": "cc.dd"}],
+                "majority": false, "majority_of": 5},
             "clients": [{"name": "al@host-1", "kind": "application", "transport": "unix", "groups": 1,
                 "input": 0, "unaccepted": 2, "backlog": 30, "dropped": 0}],
         });
@@ -316,6 +333,7 @@ mod tests {
              network       10.0.0.1:4810, multicast 239.192.79.1:4809, encrypted\n\
              key           fingerprint 0a1b\n\
              configuration 3-aa.bb\n\
+             majority      NO, 2 of 5 daemons: what is published with service majority is refused\n\
              groups        2\n\
              \n\
              member           id\n\

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::id::{ConfigId, MemberId};
+use crate::mech::marks::majority;
 use crate::time::Time;
 
 /// A snapshot.
@@ -16,6 +17,9 @@ pub struct GroupStatus {
     pub configuration: Option<ConfigId>,
     /// Its members.
     pub members: Vec<MemberId>,
+    /// MaxN: more than half of so many members must hold what is delivered as `majority`. `None`
+    /// without a configuration, and where there is no such service.
+    pub max_n: Option<usize>,
     /// The most bytes of a datagram body: what the ways of all members carry. 0 if they agree on
     /// none.
     pub body_max: usize,
@@ -79,6 +83,15 @@ pub enum GivenUp {
     Word(MemberId),
     /// Others have given it up.
     Others,
+}
+
+impl GroupStatus {
+    /// Whether the members are a majority, so that messages of the service `majority` are taken;
+    /// `None` as for MaxN.
+    pub fn has_majority(&self) -> Option<bool> {
+        let needed = majority(self.max_n?);
+        Some(self.members.len() >= needed)
+    }
 }
 
 /// A figure of a [`GroupStatus`].

@@ -150,6 +150,8 @@ fn configuration(group: &GroupStatus, daemons: &Names) -> Value {
             .iter()
             .map(|member| named(*member, daemons))
             .collect::<Vec<_>>(),
+        "majority": group.has_majority(),
+        "majority_of": group.max_n,
     })
 }
 

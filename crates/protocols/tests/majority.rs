@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::{Instrumented, Service, SubmitError};
+use groupcast_core::{Instrumented, Ordered as _, Service, SubmitError};
 use groupcast_protocols::registry;
 use groupcast_sim::{Cluster, ClusterConfig};
 
@@ -38,9 +38,15 @@ fn together(group: &mut Group, hosts: &[usize]) {
     group.must("these are together", formed, PATIENCE);
 }
 
-/// What `host` says of a message for a majority.
+/// What `host` says of a message for a majority; its status says the same.
 fn ask(group: &mut Group, host: usize) -> Result<(), SubmitError> {
+    let status = group.protocol(host).expect("it runs").status();
     let submitted = group.submit(host, Service::Majority, "for a majority");
+    assert_eq!(status.has_majority(), Some(submitted.is_ok()), "at {host}");
+    if let Err(SubmitError::Minority { members, of }) = submitted {
+        let said = (status.members.len(), status.max_n);
+        assert_eq!(said, (members, Some(of)), "at {host}");
+    }
     submitted.map(|_| ())
 }
 

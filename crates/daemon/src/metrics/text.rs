@@ -116,6 +116,7 @@ pub(super) fn of(status: &Value) -> String {
         &[],
         &count(members),
     );
+    majority(&mut families, "", &status["configuration"], &[]);
     clients(&mut families, items(&status["clients"]));
     for (name, key, help) in [
         (
@@ -161,6 +162,22 @@ pub(super) fn of(status: &Value) -> String {
         bimodal(&mut families, group);
     }
     families.text()
+}
+
+/// Whether the daemons of a `configuration` are a majority, and of how many.
+fn majority(
+    families: &mut Families,
+    prefix: &str,
+    configuration: &Value,
+    labels: &[(&str, String)],
+) {
+    let is_one = configuration["majority"].as_bool().map(u8::from);
+    let help = "Whether the daemons of the configuration are a majority, so that the service \
+                majority works: 1 or 0.";
+    families.gauge(&format!("{prefix}majority"), help, labels, &is_one.into());
+    let help = "MaxN: more than half of so many daemons are a majority.";
+    let of = &configuration["majority_of"];
+    families.gauge(&format!("{prefix}majority_of"), help, labels, of);
 }
 
 fn clients(families: &mut Families, clients: &[Value]) {
@@ -230,6 +247,7 @@ fn further_ring(families: &mut Families, ring: &Value) {
     ] {
         families.gauge(name, help, &labels, &value);
     }
+    majority(families, "further_ring_", &ring["configuration"], &labels);
     families.counters(
         "further_ring_order",
         "rings[].counters",
@@ -367,7 +385,7 @@ mod tests {
         let status = json!({
             "name": "h\"1\\", "version": "0.1.0", "protocol": "ring", "uptime": 2.5, "groups": 3,
             "state": "operational", "groups_state": "exchanging",
-            "configuration": {"members": [{}, {}]},
+            "configuration": {"members": [{}, {}], "majority": false, "majority_of": 5},
             "clients": [
                 {"transport": "unix", "backlog": 5, "unaccepted": 1, "holds_back": true},
                 {"transport": "tcp", "backlog": 7, "unaccepted": 0, "holds_back": false},
@@ -382,7 +400,7 @@ mod tests {
                 "ring": {"tokens": 100},
             },
             "rings": [{"top": "wb", "multicast": "239.0.0.1:5", "state": "operational", "trouble": null, "groups": 1,
-                "configuration": {"members": [{}]}, "counters": {"tokens": 2}, "node": null}],
+                "configuration": {"members": [{}], "majority": true, "majority_of": 1}, "counters": {"tokens": 2}, "node": null}],
             "bimodal": [{"group": "ticks", "daemons": 2, "members": 4, "subscribers": 1, "waiting": 0,
                 "gossip": {"buffered": 100, "gaps": 6}}],
         });
@@ -396,6 +414,9 @@ mod tests {
             "groupcast_operational 1",
             "groupcast_steady 0",
             "groupcast_members 2",
+            "groupcast_majority 0",
+            "groupcast_majority_of 5",
+            "groupcast_further_ring_majority{ring=\"wb\",multicast=\"239.0.0.1:5\"} 1",
             "groupcast_clients{transport=\"tcp\"} 1",
             "groupcast_clients_backlog_bytes 12",
             "groupcast_client_backlog_largest_bytes 7",

@@ -62,6 +62,8 @@ pub struct RingStatus {
     pub configuration: Option<ConfigId>,
     /// The members of that configuration.
     pub members: Vec<MemberId>,
+    /// MaxN, of which a majority must hold what is delivered as `majority`.
+    pub max_n: Option<usize>,
     /// The most bytes of a datagram body in this ring: what the ways of all its members carry.
     pub body_max: usize,
     /// The member whose way carries no more, if this member's own way does.
@@ -98,6 +100,7 @@ impl Ring {
             state: self.state.name(),
             configuration: self.configuration(),
             members: ring.map(|ring| ring.members.clone()).unwrap_or_default(),
+            max_n: ring.map(|ring| ring.max_n),
             body_max: size.body_max,
             narrowest: size.narrowest,
             aru: ring.map_or(0, |ring| ring.window.aru().0),
@@ -133,6 +136,7 @@ impl RingStatus {
             state: self.state,
             configuration: self.configuration,
             members: self.members,
+            max_n: self.max_n,
             body_max: self.body_max,
             narrowest: self.narrowest,
             round: self.rotation,

@@ -65,6 +65,8 @@ pub struct RmpStatus {
     pub configuration: Option<ConfigId>,
     /// Its members.
     pub members: Vec<MemberId>,
+    /// MaxN, of which a majority must hold what is delivered as `majority`.
+    pub max_n: Option<usize>,
     /// The most bytes of a datagram body in this configuration.
     pub body_max: usize,
     /// The last position up to which everything is held.
@@ -93,6 +95,7 @@ impl Rmp {
             state: self.state.name(),
             configuration: self.configuration(),
             members: order.map(|order| order.members.clone()).unwrap_or_default(),
+            max_n: order.map(|order| order.max_n),
             body_max: order.map_or(self.config.body_max, |order| order.body_max),
             held: order.map_or(0, |order| order.held.0),
             safe: order.map_or(0, |order| order.safe().0),
@@ -112,6 +115,7 @@ impl Rmp {
             state: status.state,
             configuration: status.configuration,
             members: status.members,
+            max_n: status.max_n,
             body_max: status.body_max,
             figures: [
                 ("held", Figure::Number(status.held)),
