@@ -628,6 +628,22 @@ fn two_receivers_of_one_name_are_told_so_at_once() {
     assert!(group.host.read("two.err").contains("is called one too"));
 }
 
+/// Whether they go on or not, nobody is waited for in their place.
+#[test]
+fn two_receivers_of_one_name_are_the_two_that_a_sender_waits_for() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(300_000)).unwrap();
+    let _one = group.receiver("one", &["--json"]);
+    let mut command = group.command(&["recv", "--name", "one", "--once", "--out", "out-two"]);
+    let mut two = group.host.launch("two", &mut command);
+    until("two listens", || !group.host.read("two.err").is_empty());
+    let begun = Instant::now();
+    let sent = group.send(&["file", "--receivers", "2", "--wait", "20"]);
+    sent.fails_with(3, &["0 of 2 receivers are complete", "has the same name"]);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert_eq!(two.wait(), 1);
+}
+
 /// Nobody has been told of receivers before: who has answered so far is called by its name.
 #[test]
 fn a_sender_that_is_stopped_while_it_waits_calls_receivers_by_name() {

@@ -201,13 +201,14 @@ impl Sender {
     }
 
     /// How many receivers have come, those behind others included. One that refuses has answered,
-    /// and does not come again.
+    /// and does not come again; receivers of one name are as many as there are.
     pub(in crate::bulk) fn have_come(&self) -> usize {
         let known = self.peers.keys().chain(self.settled.keys());
         let known: BTreeMap<NodeId, usize> = known
             .map(|member| (member.node, self.stands_for_count(member)))
             .collect();
-        known.values().sum()
+        let named: BTreeSet<NodeId> = self.same_name.iter().map(|member| member.node).collect();
+        known.values().sum::<usize>() + self.same_name.len() - named.len()
     }
 
     fn has_answered(&self, node: NodeId) -> bool {

@@ -84,6 +84,17 @@ fn two_receivers_of_one_name_are_both_told_at_once() {
     }
 }
 
+/// Both have come, although none is served: the sender waits for nobody else.
+#[test]
+fn two_of_one_name_are_as_many_as_it_waits_for() {
+    let mut net = net_of_one_name(&config(), 100_000);
+    net.acceptance[3] = None;
+    net.send(file(100_000, Wanted::Count(2)));
+    net.must(Duration::from_millis(500), Net::is_sent);
+    net.run(Duration::from_millis(100));
+    assert!(is_told(&net, 1) && is_told(&net, 2));
+}
+
 #[test]
 fn who_comes_with_the_name_of_one_that_is_complete_is_told() {
     let mut net = net_of_one_name(&config(), 30_000);
