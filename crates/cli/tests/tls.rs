@@ -118,6 +118,10 @@ fn clients_speak_tls_and_rules_name_their_certificates() {
             ],
         );
     host.run(&bare).fails_with(1, &["speaks TLS", "--tls-ca"]);
+    let line = "refused a connection (from 127.0.0.1:";
+    until("the log says where it came from", || {
+        host.read("a.err").contains(line)
+    });
     assert!(
         host.status("a").is_some(),
         "the Unix socket needs none of it"

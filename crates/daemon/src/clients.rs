@@ -26,7 +26,7 @@ use std::time::Duration;
 use groupcast_core::Time;
 use groupcast_net::Readiness;
 use groupcast_session::frame::AccessToken;
-use groupcast_session::groups::{REFUSED_MAX, RINGS_PER_DAEMON_MAX};
+use groupcast_session::groups::{REFUSED_MAX, RINGS_PER_DAEMON_MAX, Whence};
 use groupcast_session::{ClientId, Engine};
 use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
@@ -408,7 +408,12 @@ impl Clients {
     }
 
     fn admit(&mut self, now: Time, mut stream: Stream, engine: &mut Engine) {
-        let Some(id) = engine.connected_of(now, stream.transport(), stream.user()) else {
+        let whence = Whence {
+            address: stream.address(),
+            user: stream.user(),
+            certificate: None,
+        };
+        let Some(id) = engine.connected_from(now, stream.transport(), whence) else {
             // Nothing is kept for it: a socket that is new has room for a few bytes.
             let _ = stream.write(&engine.answer_if_full());
             stream.end_output();

@@ -649,11 +649,10 @@ impl Daemon {
                         node: self.endpoint.node_mut(),
                         rings: &mut self.rings,
                     };
-                    let is_root = self.engine.user_of(client) == Some(0);
                     let admit = || self.client_log.admit(now);
-                    let answer =
-                        self.rekeying
-                            .begin(&mut seals, path, is_root, &self.engine, admit);
+                    let answer = self
+                        .rekeying
+                        .begin(&mut seals, path, client, &self.engine, admit);
                     Bytes::from(answer.to_string())
                 }
             };

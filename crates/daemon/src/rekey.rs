@@ -10,8 +10,8 @@ use groupcast_core::seal::SameTag;
 use groupcast_core::text::printable;
 use groupcast_core::{ConfigurationKind, Event, MemberId, Time};
 use groupcast_net::{Key, KeyError};
-use groupcast_session::Engine;
 use groupcast_session::rekey::{Act, Fingerprint, KeyChange, Progress, Refused, Statement, Step};
+use groupcast_session::{ClientId, Engine};
 use serde_json::{Value, json};
 
 use crate::config::{Config, Security};
@@ -108,7 +108,7 @@ impl Rekeying {
         &mut self,
         seals: &mut Seals<'_>,
         path: &Path,
-        is_root: bool,
+        asker: ClientId,
         engine: &Engine,
         admit: impl FnOnce() -> bool,
     ) -> Value {
@@ -127,8 +127,10 @@ impl Rekeying {
             Err(error) => {
                 if admit() {
                     let error = printable(error.to_string().as_bytes());
-                    tracing::warn!("the key is not changed: {error}");
+                    let asker = engine.describe(asker);
+                    tracing::warn!("the key is not changed as {asker} asked: {error}");
                 }
+                let is_root = engine.user_of(asker) == Some(0);
                 let told = match error {
                     Unlearned::File(error) if is_root => error.to_string(),
                     Unlearned::File(_) => not_taken(path),

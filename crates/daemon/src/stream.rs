@@ -1,7 +1,7 @@
 //! A client's connection, over any kind of socket.
 
 use std::io::{self, IoSlice, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 
 use groupcast_session::groups::{InputAhead, Transport};
 use groupcast_tls::TlsStream;
@@ -30,6 +30,16 @@ impl Stream {
             }
             Self::Tcp(_) | Self::Tls(_) => None,
             Self::Bus(stream) => stream.socket().user(),
+        }
+    }
+
+    /// The address at the other end, over TCP.
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(stream) => stream.peer_addr().ok(),
+            Self::Tls(stream) => stream.socket().peer_addr().ok(),
+            Self::Bus(stream) => stream.socket().address(),
         }
     }
 

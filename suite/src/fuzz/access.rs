@@ -18,7 +18,7 @@ use groupcast_session::frame::{
     ClientFrame, ClientKind, DaemonFrame, FRAME_MAX, FrameDecoder, Hello, MAGIC, VERSION,
     encode_publish_head,
 };
-use groupcast_session::groups::{Access, Carrier, Principal, Right, Rule, Transport};
+use groupcast_session::groups::{Access, Carrier, Principal, Right, Rule, Transport, Whence};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use super::{Script, member};
@@ -105,7 +105,11 @@ impl FuzzStage {
 
     fn connect(&mut self, index: usize) {
         let (transport, user, certificate) = CLIENTS[index];
-        let id = self.engine.connected_of(self.now, transport, user);
+        let whence = Whence {
+            user,
+            ..Whence::default()
+        };
+        let id = self.engine.connected_from(self.now, transport, whence);
         let id = id.expect("there is room for it");
         let names = certificate.iter().map(|name| (*name).to_owned()).collect();
         self.engine.certified(id, names);

@@ -177,7 +177,9 @@ impl Daemon {
         }
         while let Some(fact) = self.engine.poll_fact() {
             match fact {
-                Fact::Disconnected { client, code, text } => {
+                Fact::Disconnected {
+                    client, code, text, ..
+                } => {
                     let (name, host) = (client.split('@').next().unwrap_or_default(), self.host);
                     let mut clients = ledger.of_host(host);
                     let client = clients.find(|it| it.at.is_some() && it.name == name);

@@ -3,13 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use groupcast_core::Time;
+use groupcast_core::text::printable;
 
 use super::access::Origin;
 use super::bimodal::MissedRanges;
+use super::fact::Whence;
 use super::guests::{AsGuest, GuestRequest};
 use super::orders::{OrderIndex, PerOrder};
 use super::output::Output;
@@ -184,6 +187,8 @@ pub(super) struct Client {
     pub(super) transport: Transport,
     /// The user at the other end, if the system says who that is.
     pub(super) user: Option<u32>,
+    /// The address at the other end, over TCP.
+    pub(super) address: Option<SocketAddr>,
     /// The DNS names of the certificate that it showed.
     pub(super) certificate: Vec<String>,
     pub(super) kind: ClientKind,
@@ -287,6 +292,7 @@ impl Client {
         Self {
             transport,
             user: None,
+            address: None,
             certificate: Vec::new(),
             kind: ClientKind::Application,
             features: 0,
@@ -329,6 +335,16 @@ impl Client {
     }
 
     /// Its identity, for access rules.
+    /// Where it connects from and who it is, for the log.
+    pub(super) fn whence(&self) -> Whence {
+        let name = self.certificate.first();
+        Whence {
+            address: self.address,
+            user: self.user,
+            certificate: name.map(|name| printable(name.as_bytes())),
+        }
+    }
+
     pub(super) fn origin(&self) -> Origin<'_> {
         Origin {
             transport: self.transport,

@@ -6,7 +6,7 @@ use groupcast_core::Time;
 use super::client::{Client, ClientOrder, ClientPhase, InputAhead, Pending};
 use super::orders::OrderIndex;
 use super::schedule::Timer;
-use super::{ClientId, ClientStatus, Engine, Fact, Transport};
+use super::{ClientId, ClientStatus, Engine, Fact, Transport, Whence};
 use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError, MAGIC, Refusal};
 
 /// This many connections beyond `clients_max` may be open until their clients have read why they
@@ -46,15 +46,15 @@ impl Engine {
     /// A connection was accepted. `None` if there are so many that the caller should close this one
     /// at once, with [`answer_if_full`](Self::answer_if_full) if it can be written.
     pub fn connected(&mut self, now: Time, transport: Transport) -> Option<ClientId> {
-        self.connected_of(now, transport, None)
+        self.connected_from(now, transport, Whence::default())
     }
 
-    /// The same, for a process of `user`, if the system told who that is.
-    pub fn connected_of(
+    /// The same, where the system told where it comes from. Its certificate comes later.
+    pub fn connected_from(
         &mut self,
         now: Time,
         transport: Transport,
-        user: Option<u32>,
+        whence: Whence,
     ) -> Option<ClientId> {
         // Anybody who reaches the address can connect and send nothing; such connections must not
         // keep others out.
@@ -64,13 +64,14 @@ impl Engine {
         if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
             self.journal.counters.clients_refused += 1;
             self.journal.fact(Fact::Refused {
+                whence,
                 code: Refusal::TooManyClients,
                 text: self.full(),
             });
             return None;
         }
         let (id, client) = self.clients.connect(transport);
-        client.user = user;
+        (client.user, client.address) = (whence.user, whence.address);
         if let Some(link) = &mut client.link {
             link.output.control(&MAGIC);
         }
@@ -285,11 +286,13 @@ impl Engine {
 
     /// The connection of `client` has ended by the error `text`, which the log is to tell.
     pub fn failed(&mut self, now: Time, client: ClientId, text: &str) {
-        let phase = self.clients.get(client).map(|client| &client.phase);
-        match phase {
+        let entry = self.clients.get(client);
+        let whence = entry.map(Client::whence).unwrap_or_default();
+        match entry.map(|entry| &entry.phase) {
             Some(ClientPhase::Greeting | ClientPhase::AwaitingName(_)) => {
                 self.journal.counters.clients_refused += 1;
                 self.journal.fact(Fact::Refused {
+                    whence,
                     code: Refusal::Protocol,
                     text: text.to_owned(),
                 });
@@ -407,6 +410,7 @@ impl Engine {
         self.journal.counters.clients_disconnected += 1;
         self.journal.fact(Fact::Disconnected {
             client: client.private.clone(),
+            whence: client.whence(),
             code,
             text: text.clone(),
         });

@@ -1,6 +1,7 @@
 //! What an engine reports to its daemon: facts for the log, and numbers for the status.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use groupcast_core::{ConfigId, MemberId};
@@ -9,6 +10,32 @@ use super::client::Transport;
 use crate::frame::{ClientKind, Disconnect, Refusal};
 use crate::names::RingAddress;
 use crate::when_slow::WhenSlow;
+
+/// Where a client connects from and who it is, as far as that is known: for a line of the log.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Whence {
+    /// The address at the other end, over TCP.
+    pub address: Option<SocketAddr>,
+    /// The user at the other end of a Unix socket.
+    pub user: Option<u32>,
+    /// The first name of the certificate that it showed.
+    pub certificate: Option<String>,
+}
+
+/// In brackets behind a space; nothing if nothing is known.
+impl fmt::Display for Whence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address.map(|address| format!("from {address}"));
+        let user = self.user.map(|user| format!("user {user}"));
+        let certificate = self.certificate.as_ref();
+        let certificate = certificate.map(|name| format!("certificate {name}"));
+        let known: Vec<String> = [address, user, certificate].into_iter().flatten().collect();
+        match known.is_empty() {
+            true => Ok(()),
+            false => write!(f, " ({})", known.join(", ")),
+        }
+    }
+}
 
 /// Something worth a line in the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +47,8 @@ pub enum Fact {
         client: Arc<str>,
         /// How it came.
         transport: Transport,
+        /// Where it came from.
+        whence: Whence,
     },
     /// A client is gone.
     Gone {
@@ -28,6 +57,8 @@ pub enum Fact {
     },
     /// A connection was refused.
     Refused {
+        /// Where it came from.
+        whence: Whence,
         /// The reason of the refusal, for programs.
         code: Refusal,
         /// The text that the client was sent.
@@ -37,6 +68,8 @@ pub enum Fact {
     Disconnected {
         /// Its private name.
         client: Arc<str>,
+        /// Where it came from.
+        whence: Whence,
         /// The reason, for programs.
         code: Disconnect,
         /// The text that the client was sent.
@@ -153,12 +186,23 @@ pub enum Fact {
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connected { client, transport } => {
-                write!(f, "{client} connected over {}", transport.name())
+            Self::Connected {
+                client,
+                transport,
+                whence,
+            } => {
+                write!(f, "{client} connected over {}{whence}", transport.name())
             }
             Self::Gone { client } => write!(f, "{client} is gone"),
-            Self::Refused { text, .. } => write!(f, "refused a connection: {text}"),
-            Self::Disconnected { client, text, .. } => write!(f, "disconnected {client}: {text}"),
+            Self::Refused { whence, text, .. } => {
+                write!(f, "refused a connection{whence}: {text}")
+            }
+            Self::Disconnected {
+                client,
+                whence,
+                text,
+                ..
+            } => write!(f, "disconnected {client}{whence}: {text}"),
             Self::HeldBack { client, backlog } => write!(
                 f,
                 "publishers are held back: {backlog} bytes wait for {client}"

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use groupcast_core::Time;
 
 use super::client::ClientPhase;
-use super::{ClientId, Engine, Fact, Transport};
+use super::{ClientId, Engine, Fact, Transport, Whence};
 use crate::frame::{DaemonFrame, FEATURES, FRAME_MAX, Hello, Refusal, SPILL, VERSION, Welcome};
 use crate::name::{check_client, private};
 
@@ -92,7 +92,7 @@ impl Engine {
         client.name = name.clone();
         client.private = private.clone();
         client.phase = ClientPhase::Open;
-        let transport = client.transport;
+        let (transport, whence) = (client.transport, client.whence());
         self.clients.welcomed(id, window);
         self.clients.take_name(name, id);
         self.routes_changed();
@@ -111,6 +111,7 @@ impl Engine {
         self.journal.fact(Fact::Connected {
             client: private,
             transport,
+            whence,
         });
     }
 
@@ -139,10 +140,13 @@ impl Engine {
     pub(super) fn refuse(&mut self, now: Time, id: ClientId, code: Refusal, text: String) {
         self.journal.counters.clients_refused += 1;
         self.clients.await_no_name(id);
+        let mut whence = Whence::default();
         if let Some(client) = self.clients.get_mut(id) {
             client.phase = ClientPhase::Gone;
+            whence = client.whence();
         }
         self.journal.fact(Fact::Refused {
+            whence,
             code,
             text: text.clone(),
         });

@@ -125,7 +125,7 @@ use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
 pub use self::connections::{Handled, REFUSED_MAX};
 pub use self::fact::{
-    BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status,
+    BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status, Whence,
 };
 use self::journal::Journal;
 use self::making::Making;

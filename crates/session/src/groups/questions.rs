@@ -152,6 +152,15 @@ impl Engine {
         self.clients.get(client)?.user
     }
 
+    /// The private name of a client and where it comes from, for the log.
+    pub fn describe(&self, client: ClientId) -> String {
+        let entry = self.clients.get(client);
+        entry.map_or_else(
+            || format!("{client:?}"),
+            |entry| format!("{}{}", entry.private, entry.whence()),
+        )
+    }
+
     /// Queues a question, unless [`QUESTIONS_MAX`] of the client wait already.
     pub(super) fn ask(&mut self, client: ClientId, question: Question) {
         self.questions.push(client, question);

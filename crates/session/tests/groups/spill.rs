@@ -188,7 +188,9 @@ impl Spilling {
     fn ends(&mut self) -> Vec<String> {
         let facts = &self.world.daemon(self.one).facts;
         let ends = facts.iter().filter_map(|fact| match fact {
-            Fact::Disconnected { client, code, text } => {
+            Fact::Disconnected {
+                client, code, text, ..
+            } => {
                 assert_eq!(*code, Disconnect::TooSlow);
                 Some(format!("{client}: {text}"))
             }
