@@ -1,7 +1,7 @@
 //! `groupcast daemon`: makes a configuration from options and file, starts the log, and runs the
 //! daemon until a signal ends it.
 
-use std::io::Write as _;
+use std::io::{self, Write};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -161,18 +161,37 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
         config.socket.display(),
     );
     printed(written)?;
+    printed(parts(&mut anstream::stdout().lock(), config))?;
     let address = config.client_listen.map(|address| address.ip());
     let doubts = tls.map(|tls| tls.doubts(SystemTime::now(), address));
     for doubt in doubts.into_iter().flatten() {
         tell(format_args!("warning: {doubt}"));
     }
-    for table in &config.unused_tables {
-        tell(format_args!("{}", config.unused(table)));
-    }
-    if let Some(warning) = &config.interface_warning {
-        tell(format_args!("{warning}; --listen IP names another"));
+    for warning in config.warnings() {
+        tell(format_args!("warning: {warning}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what the daemon has beside that, a line for each kind.
+fn parts(out: &mut dyn Write, config: &Config) -> io::Result<()> {
+    for address in &config.bus {
+        writeln!(out, "clients of the bus at {address}")?;
+    }
+    if let Some(address) = config.metrics {
+        writeln!(out, "metrics at http://{address}/metrics")?;
+    }
+    if let Some(path) = &config.history {
+        writeln!(out, "history in {}", path.display())?;
+    }
+    let bimodal = &config.engine.bimodal_groups;
+    if !bimodal.is_empty() {
+        writeln!(out, "bimodal groups: {}", bimodal.join(", "))?;
+    }
+    for ring in &config.rings {
+        writeln!(out, "ring {} at {}", ring.top, ring.multicast)?;
+    }
+    Ok(())
 }
 
 fn failed(error: DaemonError) -> Failure {

@@ -385,3 +385,27 @@ fn a_reader_that_has_gone_is_no_failure_and_a_full_disk_is_one() {
         assert_eq!(code, Some(1), "{words:?}");
     }
 }
+
+/// What would run, what it has beside, and what the start would warn of.
+#[test]
+fn a_check_says_what_would_run_and_warns_as_the_start_does() {
+    let host = Host::new();
+    let file = "insecure = true\nlisten = \"127.0.0.1\"\nmetrics = \"0.0.0.0:9812\"\nbus = [\"unix:bus.sock\"]\n\
+                [bimodal]\ngroups = [\"ticks\"]\n";
+    host.write("d.toml", file);
+    let checked = host.run(&["daemon", "-c", &host.path("d.toml"), "--check"]);
+    assert_eq!(checked.code, 0, "{}", checked.stderr);
+    for part in [
+        "metrics at http://0.0.0.0:9812",
+        "clients of the bus at",
+        "bimodal groups: ticks",
+    ] {
+        assert!(checked.stdout.contains(part), "{part}: {}", checked.stdout);
+    }
+    for part in ["everybody who reaches 0.0.0.0:9812", "without a key"] {
+        assert!(checked.stderr.contains(part), "{part}: {}", checked.stderr);
+    }
+    host.write("e.toml", "insecure = true\nlisten = \"192.0.2.1\"\n");
+    host.run(&["daemon", "-c", &host.path("e.toml"), "--check"])
+        .fails_with(1, &["192.0.2.1 is not an address of this host"]);
+}

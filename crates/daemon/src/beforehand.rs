@@ -3,11 +3,13 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
-use std::os::unix::net::SocketAddr;
+use std::os::unix::net::SocketAddr as UnixAddress;
 use std::path::Path;
 
 use groupcast_check::ndjson::is_history;
+use groupcast_net::NetError;
 use rustix::fs::{Access, AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 
@@ -20,14 +22,16 @@ use crate::start::load_token;
 use crate::trace::Traces;
 
 impl Daemon {
-    /// Whether this user's daemon could use the files and directories that `config` names: the
-    /// token, sockets, histories, log, traces and the directory for slow clients. Opens some of
-    /// them, writes none, and makes none that stays; what a running daemon uses is not refused.
+    /// Whether this user's daemon could use what `config` names on this host: its addresses, and
+    /// the files and directories of the token, sockets, histories, log, traces and slow clients.
+    /// Opens some of them, writes none, and makes none that stays; what a running daemon uses is
+    /// not refused.
     ///
     /// # Errors
     /// What [`start`](Self::start) would say; of the log, what [`log_to`](crate::log_to) would.
     pub fn check(config: &Config) -> Result<(), DaemonError> {
         load_token(config)?;
+        has_addresses(config)?;
         if let Some(path) = &config.spill_dir {
             spill::can_hold_files(path)?;
         }
@@ -49,13 +53,44 @@ impl Daemon {
     }
 }
 
+/// Whether the addresses at which it listens are this host's. That their ports are free is not
+/// asked: a running daemon has them.
+fn has_addresses(config: &Config) -> Result<(), DaemonError> {
+    let listen = config.endpoint.listen;
+    if has(SocketAddr::V4(listen)).is_err() {
+        let address = *listen.ip();
+        return Err(NetError::NotLocal { address }.into());
+    }
+    if let Some(address) = config.client_listen {
+        has(address).map_err(|source| DaemonError::ClientListen { address, source })?;
+    }
+    for address in &config.bus {
+        if let BusAddress::Tcp(address) = *address {
+            let failed = |source| DaemonError::ClientListen { address, source };
+            has(address).map_err(|source| DaemonError::Bus(failed(source).into()))?;
+        }
+    }
+    if let Some(address) = config.metrics {
+        has(address).map_err(|source| DaemonError::Metrics { address, source })?;
+    }
+    Ok(())
+}
+
+/// Whether this host has the IP address. What else may be wrong with a socket is no fault of it.
+fn has(address: SocketAddr) -> io::Result<()> {
+    match UdpSocket::bind((address.ip(), 0)) {
+        Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Whether a socket can be made at `path`, or is there.
 fn can_listen(path: &Path) -> Result<(), DaemonError> {
     let failed = |source| DaemonError::Socket {
         path: path.to_owned(),
         source,
     };
-    SocketAddr::from_pathname(path).map_err(failed)?;
+    UnixAddress::from_pathname(path).map_err(failed)?;
     match fs::symlink_metadata(path) {
         Ok(metadata) if !metadata.file_type().is_socket() => Err(DaemonError::NotASocket {
             path: path.to_owned(),
@@ -133,7 +168,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::config::{Options, RingOptions};
+    use crate::config::{MetricsAddress, Options, RingOptions};
 
     /// Sets options, given the path of each name.
     type Set<'a> = &'a dyn Fn(&mut Options, &dyn Fn(&str) -> PathBuf);
@@ -160,6 +195,36 @@ mod tests {
             top: top.into(),
             multicast: "239.192.79.2:4809".parse().unwrap(),
             settings: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_configuration_has_the_warnings_of_its_start() {
+        let warnings = |options| Config::build(None, options).unwrap().warnings();
+        let near = Options {
+            name: Some("a".into()),
+            insecure: Some(true),
+            listen: Some("127.0.0.1".parse().unwrap()),
+            ..Options::default()
+        };
+        let without_key = "running without a key";
+        let said = warnings(near.clone());
+        assert!(said.len() == 1 && said[0].contains(without_key), "{said:?}");
+        let said = warnings(Options {
+            metrics: Some(MetricsAddress(([0, 0, 0, 0], 9812).into())),
+            client_listen: Some(([127, 0, 0, 1], 4811).into()),
+            bus: Some(vec![BusAddress::Tcp(([127, 0, 0, 1], 4812).into())]),
+            ..near
+        });
+        let parts = [
+            "every user of this host can be a client, over TCP",
+            "every user of this host can be a client of the bus",
+            "metrics: everybody who reaches 0.0.0.0:9812 can read them",
+            without_key,
+        ];
+        assert_eq!(said.len(), parts.len(), "{said:?}");
+        for (said, part) in said.iter().zip(parts) {
+            assert!(said.contains(part), "{said}");
         }
     }
 
@@ -191,7 +256,25 @@ mod tests {
         };
         assert_eq!(said(&new), "");
 
-        let refused: [(Set<'_>, &str); 13] = [
+        // 192.0.2.0/24 is for documents: no host has it.
+        let elsewhere = ([192, 0, 2, 1], 4811).into();
+        let refused: [(Set<'_>, &str); 17] = [
+            (
+                &|it, _| it.listen = Some("192.0.2.1".parse().unwrap()),
+                "192.0.2.1 is not an address of this host",
+            ),
+            (
+                &|it, _| it.client_listen = Some(elsewhere),
+                "--client-listen",
+            ),
+            (
+                &|it, _| it.bus = Some(vec![BusAddress::Tcp(elsewhere)]),
+                "--bus IP:PORT",
+            ),
+            (
+                &|it, _| it.metrics = Some(MetricsAddress(elsewhere)),
+                "--metrics IP:PORT",
+            ),
             (&|it, at| it.spill_dir = Some(at("no")), "`spill_dir`"),
             // The superuser may write to this directory, and it can hold no file.
             (

@@ -64,6 +64,7 @@ mod trace;
 #[cfg(test)]
 mod turn_time;
 mod turns;
+mod warnings;
 
 pub use config::{Config, DaemonConfigError};
 pub use daemon::Daemon;

@@ -19,13 +19,14 @@ use groupcast_tls::{Doubt, DoubtKind, TlsError};
 use serde_json::Value;
 
 use crate::clients::Clients;
-use crate::config::{BusAddress, Changes, Config, DaemonConfigError, Security};
+use crate::config::{BusAddress, Changes, Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::hearing::{self, HearingLog, Line};
 use crate::instance::{self, Instance, Order};
 use crate::names::Names;
 use crate::partings::{Parted, Partings};
 use crate::rings::{Ring, RingNews};
+use crate::warnings;
 
 /// How long after the first daemon with another order was heard the log tells of such daemons.
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
@@ -115,8 +116,8 @@ impl Narrator {
         }
         if let Some(address) = metrics_at {
             tracing::info!("metrics at http://{address}/metrics");
-            if !address.ip().is_loopback() {
-                tracing::warn!("metrics: everybody who reaches {address} can read them");
+            if let Some(warning) = warnings::metrics(address) {
+                tracing::warn!("{warning}");
             }
         }
         if !config.engine.bimodal_groups.is_empty() {
@@ -130,13 +131,9 @@ impl Narrator {
                 ring.multicast
             );
         }
-        if config.security == Security::Insecure {
-            tracing::warn!(
-                "running without a key: everybody on the network can read and forge messages"
-            );
-        }
-        if let Some(warning) = &config.interface_warning {
-            tracing::warn!("{warning}; --listen IP names another");
+        let of_network = [warnings::security(config), warnings::interface(config)];
+        for warning in of_network.into_iter().flatten() {
+            tracing::warn!("{warning}");
         }
         if config.process.real_time_priority > 0 {
             tracing::info!("real-time priority {}", config.process.real_time_priority);
@@ -514,50 +511,29 @@ fn time_outs_are_short(status: &GroupStatus, slow: u64) -> bool {
 
 /// Logs who can be a client of the bus at `address`.
 fn bus_over_tcp(address: SocketAddr, config: &Config) {
-    if address.ip().is_loopback() {
-        tracing::warn!(
-            "every user of this host can be a client of the bus, at {address}, and needs no token: \
-             `--bus unix:PATH` keeps others out"
-        );
-    } else if config.tls.is_some() {
-        tracing::info!("clients of the bus over TCP at {address}, by TLS");
-    } else {
-        tracing::warn!(
-            "everybody who reaches {address} can be a client of the bus, and read what is said in clear"
-        );
+    match warnings::bus(address, config) {
+        Some(warning) => tracing::warn!("{warning}"),
+        None => tracing::info!("clients of the bus over TCP at {address}, by TLS"),
     }
 }
 
 /// Logs who can be a client at `address`, and what it needs.
 fn clients_over_tcp(address: SocketAddr, config: &Config) {
-    let speech = match config.tls {
-        Some(_) => "by TLS",
-        None => "in clear",
-    };
-    let by_certificate = config
-        .tls
-        .as_ref()
-        .is_some_and(|tls| tls.client_ca.is_some());
-    if by_certificate || config.client_token.is_some() {
-        let proofs = [
-            (by_certificate, "a certificate of tls_client_ca"),
-            (config.client_token.is_some(), "the token of client_token"),
-        ];
-        let asked = proofs.iter().filter(|(asked, _)| *asked);
-        let asked: Vec<_> = asked.map(|(_, proof)| *proof).collect();
-        let asked = asked.join(" and ");
-        tracing::info!("clients over TCP at {address}, {speech}, with {asked}");
-    } else if address.ip().is_loopback() {
-        tracing::warn!(
-            "every user of this host can be a client, over TCP at {address}, whatever the permissions of the socket: \
-             `client_token = FILE` asks clients for a token"
-        );
-    } else {
-        tracing::warn!(
-            "everybody who reaches {address} can be a client, over TCP and {speech}: `client_token = FILE` asks clients \
-             for a token"
-        );
+    if let Some(warning) = warnings::clients(address, config) {
+        tracing::warn!("{warning}");
+        return;
     }
+    let proofs = [
+        (
+            warnings::asks_for_certificate(config),
+            "a certificate of tls_client_ca",
+        ),
+        (config.client_token.is_some(), "the token of client_token"),
+    ];
+    let asked = proofs.iter().filter(|(asked, _)| *asked);
+    let asked: Vec<_> = asked.map(|(_, proof)| *proof).collect();
+    let (speech, asked) = (warnings::speech(config), asked.join(" and "));
+    tracing::info!("clients over TCP at {address}, {speech}, with {asked}");
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ key = \"cluster.key\"
 ```
 
 `groupcast daemon --check -c FILE` reads and checks the file, the key, the token and the files of TLS, and whether this user could use the sockets, files and directories that the file
-names, the histories of further rings among them; it runs and writes nothing, and makes nothing that stays. What a running daemon uses is no fault. Each key below has its meaning, its values, its default, and the effect of a wrong value.
+names, the histories of further rings among them; it runs and writes nothing, and makes nothing that stays. What a running daemon uses is no fault. It checks for the host on which
+it runs: an address to listen on that no interface of this host has is an error, as at the start. It gives the warnings that the start would give; the exit code is 0 all the same. Each key below has its meaning, its values, its default, and the effect of a wrong value.
 
 ## Environment, log and signals
 

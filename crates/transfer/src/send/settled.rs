@@ -8,7 +8,7 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 use groupcast_protocols::bulk::{Outcome, Wanted};
 
-use super::{Life, SendEvent, SendReport};
+use super::{SendEvent, SendReport};
 use crate::host::BulkHost;
 use crate::list::Answer;
 
@@ -32,7 +32,7 @@ pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -
 pub(super) struct AfterList {
     /// The receivers that the files wait for.
     pub(super) receivers: Wanted,
-    /// The receivers that never came, and those that have one name: they are not waited for again.
+    /// The receivers that never came: they are not waited for again.
     pub(super) settled: Vec<Settled>,
     /// Whether a receiver is missing that the transfer is ended for.
     pub(super) is_short: bool,
@@ -57,11 +57,11 @@ impl AfterList {
     pub(super) fn of(wanted: Wanted, came: usize, named: &[Settled], ends_for_all: bool) -> Self {
         if !ends_for_all {
             return Self {
-                settled: not_served(named),
+                settled: absent(named),
                 ..Self::none(those_present(wanted, named))
             };
         }
-        let is_short = !not_served(named).is_empty() || are_too_few(&wanted, came, named);
+        let is_short = !absent(named).is_empty() || are_too_few(&wanted, came, named);
         let is_here = |outcome: &Outcome| !matches!(outcome, Outcome::Absent | Outcome::Vanished);
         // Unless one is missing, nobody is ended here for want of another.
         let here = named
@@ -75,35 +75,10 @@ impl AfterList {
     }
 }
 
-/// Receivers of one name get their addresses as well, as far as they are known.
-pub(super) fn tell_apart(host: &BulkHost, named: &mut [Settled]) {
-    for (member, name, outcome) in named {
-        if *outcome == Outcome::SameName
-            && let Some(address) = host.address(*member)
-        {
-            *name = format!("{name}@{address}");
-        }
-    }
-}
-
-/// The receivers that the files do not wait for: those that never came, and those that have one
-/// name, which have been told so.
-fn not_served(named: &[Settled]) -> Vec<Settled> {
-    let out = [Outcome::Absent, Outcome::SameName];
-    let not_served = named.iter().filter(|(.., it)| out.contains(it));
-    not_served.cloned().collect()
-}
-
-/// Whether any receiver that has answered a list can get the files.
-pub(super) fn is_any_there(named: &[Settled]) -> bool {
-    named.iter().any(|(.., outcome)| is_there(outcome))
-}
-
-fn is_there(outcome: &Outcome) -> bool {
-    !matches!(
-        outcome,
-        Outcome::Absent | Outcome::Vanished | Outcome::SameName
-    )
+/// The receivers that were waited for and never came.
+fn absent(named: &[Settled]) -> Vec<Settled> {
+    let absent = named.iter().filter(|(.., it)| *it == Outcome::Absent);
+    absent.cloned().collect()
 }
 
 /// Whether fewer receivers than `wanted` counts have come to a list: `came` when it began, or those
@@ -125,21 +100,30 @@ pub(super) fn unanswered(host: &BulkHost) -> Vec<Settled> {
 /// The receivers that the files are to wait for: those of `wanted` that have answered a list and
 /// are there.
 fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
+    let is_there = |outcome: &Outcome| !matches!(outcome, Outcome::Absent | Outcome::Vanished);
     let there = named.iter().filter(|(.., outcome)| is_there(outcome));
+    if named.iter().any(|(.., it)| *it == Outcome::SameName) {
+        // Two receivers have one name. Only a sender that waits for all of them notices that.
+        return wanted;
+    }
     let mut nodes: BTreeSet<NodeId> = there.map(|(member, ..)| member.node).collect();
-    let not_served = not_served(named)
-        .into_iter()
-        .map(|(member, ..)| member.node);
-    let not_served: BTreeSet<NodeId> = not_served.filter(|it| !nodes.contains(it)).collect();
     match wanted {
         Wanted::Count(count) if nodes.len() >= count => return Wanted::Count(count),
         Wanted::Listed(mut listed) => {
-            listed.retain(|it| !not_served.contains(&it.node));
+            let absent = |node| {
+                named
+                    .iter()
+                    .any(|(it, _, became)| it.node == node && *became == Outcome::Absent)
+            };
+            listed.retain(|it| !absent(it.node));
             return Wanted::Listed(listed);
         }
         Wanted::Members(required) => {
-            let others = required.into_iter();
-            nodes.extend(others.filter(|node| !not_served.contains(node)));
+            let absent = |node: &NodeId| {
+                let mut gone = named.iter().filter(|(.., it)| *it == Outcome::Absent);
+                gone.any(|(member, ..)| member.node == *node)
+            };
+            nodes.extend(required.into_iter().filter(|node| !absent(node)));
         }
         _ => {}
     }
@@ -170,7 +154,6 @@ pub(super) fn tell_settled((_, name, outcome): &Settled, tell: &mut dyn FnMut(Se
     tell(SendEvent::Settled {
         receiver: name,
         outcome,
-        life: Life::Only,
     });
 }
 
@@ -266,31 +249,6 @@ mod tests {
         assert_eq!(all.has_answered, BTreeSet::from([NodeId(1)]));
         let none_is_missing = AfterList::of(wanted(), 1, &named[..1], true);
         assert!(!none_is_missing.is_short && none_is_missing.has_answered.is_empty());
-    }
-
-    #[test]
-    fn receivers_of_one_name_are_not_waited_for_again() {
-        let member = |node, life| MemberId {
-            node: NodeId(node),
-            incarnation: Incarnation(life),
-        };
-        let same = |life| (member(1, life), "a".to_owned(), Outcome::SameName);
-        let both = [same(1), same(2)];
-        assert!(!is_any_there(&both));
-        let with_another = [
-            same(1),
-            same(2),
-            (member(2, 1), "b".into(), Outcome::Complete),
-        ];
-        assert!(is_any_there(&with_another));
-        for wanted in [
-            Wanted::Count(2),
-            Wanted::Members(vec![NodeId(1), NodeId(2)]),
-        ] {
-            let after = AfterList::of(wanted, 3, &with_another, false);
-            assert_eq!(after.receivers, Wanted::Members(vec![NodeId(2)]));
-            assert_eq!(after.settled, both);
-        }
     }
 
     #[test]
