@@ -557,6 +557,24 @@ fn a_receiver_that_was_killed_resumes_and_one_that_never_came_is_named() {
 }
 
 #[test]
+fn a_receiver_that_is_killed_and_comes_back_is_told_of_as_one_that_came_back() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(8_000_000)).unwrap();
+    let mut one = group.receiver("one", &["--json"]);
+    let options = ["send", "file", "--require", "one", "--rate", "20"];
+    let mut sender = group.host.launch("send", &mut group.command(&options));
+    group.await_some("one");
+    one.signal("KILL");
+    one.wait();
+    let _one = group.receiver("one", &["--json"]);
+    assert_eq!(sender.wait(), 0, "{}", group.host.read("send.err"));
+    let told = group.host.read("send.err");
+    assert!(told.contains("one came back, as one@"), "{told}");
+    assert!(told.contains(": complete"), "{told}");
+    assert!(!told.contains("not heard any more"), "{told}");
+}
+
+#[test]
 fn a_sender_that_was_killed_is_resumed_by_the_next() {
     let group = Group::new();
     let content = noise(4_000_000);

@@ -44,7 +44,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         link: link("sender", &key),
     };
     let report = send(sending, &AtomicBool::new(false), &mut |event| {
-        if let SendEvent::Settled { receiver, outcome } = event {
+        if let SendEvent::Settled {
+            receiver, outcome, ..
+        } = event
+        {
             println!("{receiver}: {outcome:?}");
         }
     })?;

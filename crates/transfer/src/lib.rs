@@ -84,5 +84,5 @@ pub use self::pace::Rates;
 pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
 pub use self::relay::{RelayEvent, Relayed, Relaying, Side, relay};
 pub use self::request::{Became, RequestEvent, RequestReport, Requesting, request};
-pub use self::send::{Audience, Cargo, SendEvent, SendReport, Sending, send};
+pub use self::send::{Audience, Cargo, Life, SendEvent, SendReport, Sending, send};
 pub use self::spool::SpoolError;

@@ -111,6 +111,8 @@ pub enum SendEvent<'a> {
         address: Option<SocketAddr>,
         /// Whether it gets copies, because multicasts do not reach it.
         copies: bool,
+        /// If it was started again during this transfer: the name that it had before.
+        back: Option<&'a str>,
     },
     /// The first data goes out.
     Started {
@@ -136,6 +138,8 @@ pub enum SendEvent<'a> {
         receiver: &'a str,
         /// The outcome at the receiver.
         outcome: &'a Outcome,
+        /// Which of its lives that is.
+        life: Life,
     },
     /// A receiver misses data that was released before it had it (protocol `xtp`). Files are sent
     /// to it again after the others are done; of a pipe it gets nothing more.
@@ -163,6 +167,28 @@ pub enum SendEvent<'a> {
         /// What it is, in words.
         problem: &'a str,
     },
+}
+
+/// Which life of a receiver took part, if it was started again during the transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Life {
+    /// It was not started again.
+    Only,
+    /// Another has come since: what became of this one matters no more.
+    Former,
+    /// It has come back.
+    Back,
+}
+
+impl Life {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Only => "only",
+            Self::Former => "former",
+            Self::Back => "back",
+        }
+    }
 }
 
 /// The report of a transfer that has ended.
@@ -289,6 +315,8 @@ struct Sender {
     id: TransferId,
     source: Source,
     names: BTreeMap<MemberId, String>,
+    /// The life of each receiver that registered last.
+    latest: BTreeMap<NodeId, MemberId>,
     required: BTreeMap<NodeId, String>,
     settled: Vec<Settled>,
     /// When it begins at the latest, though a receiver is missing.
@@ -401,6 +429,7 @@ impl Sender {
             id,
             source,
             names: BTreeMap::new(),
+            latest: BTreeMap::new(),
             required,
             settled: after.settled,
             begun: None,
@@ -446,14 +475,28 @@ impl Sender {
         }
     }
 
+    fn life(&self, receiver: MemberId) -> Life {
+        let is_other = |it: &MemberId| it.node == receiver.node && *it != receiver;
+        match self.latest.get(&receiver.node) {
+            Some(latest) if *latest != receiver => Life::Former,
+            Some(_) if self.names.keys().any(is_other) => Life::Back,
+            _ => Life::Only,
+        }
+    }
+
     fn registered(&mut self, receiver: MemberId, name: &[u8], tell: &mut dyn FnMut(SendEvent<'_>)) {
         self.host.accounts().admit(self.id.number, receiver);
         let address = self.host.address(receiver);
         let name = self.host.unique_name(&self.names, receiver, name);
+        let former = self.latest.insert(receiver.node, receiver);
+        let former = former.filter(|former| *former != receiver);
         tell(SendEvent::Registered {
             receiver: &name,
             address,
             copies: self.host.gets_copies(receiver),
+            back: former
+                .and_then(|it| self.names.get(&it))
+                .map(String::as_str),
         });
         self.names.insert(receiver, name);
     }
@@ -479,6 +522,7 @@ impl Sender {
         tell(SendEvent::Settled {
             receiver: &name,
             outcome: &outcome,
+            life: self.life(receiver),
         });
         self.settled.push((receiver, name, outcome));
     }

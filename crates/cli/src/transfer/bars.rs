@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{Outcome, PhaseKind, Progress};
-use groupcast_transfer::{Described, ReceiveEvent, SendEvent, Stranger};
+use groupcast_transfer::{Described, Life, ReceiveEvent, SendEvent, Stranger};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::amount;
@@ -27,7 +27,7 @@ pub(super) enum SendShown {
     Say(String),
     /// How far it is: of each receiver, its name, and how many bytes were sent.
     Progress(Progress, Vec<String>, u64),
-    /// A receiver is settled; why it is not complete.
+    /// A receiver is settled; why it is not complete, or that it is although it was restarted.
     Settled(String, Option<String>),
     /// All is over, and this is the last line.
     Done(String),
@@ -49,11 +49,16 @@ impl SendShown {
                 receiver,
                 address,
                 copies,
+                back,
             } => {
                 let copies = if *copies { ", by copies" } else { "" };
-                Self::Say(match address {
-                    Some(address) => format!("{receiver} takes part ({address}{copies})"),
-                    None => format!("{receiver} takes part"),
+                let place = match address {
+                    Some(address) => format!(" ({address}{copies})"),
+                    None => String::new(),
+                };
+                Self::Say(match back {
+                    Some(former) => format!("{former} came back, as {receiver}"),
+                    None => format!("{receiver} takes part{place}"),
                 })
             }
             SendEvent::Started { receivers } => {
@@ -76,9 +81,19 @@ impl SendShown {
             SendEvent::Outrun { receiver } => {
                 Self::Say(format!("{receiver} misses what was released"))
             }
-            SendEvent::Settled { receiver, outcome } => {
-                let problem = (**outcome != Outcome::Complete).then(|| in_words(outcome));
-                Self::Settled((*receiver).to_owned(), problem)
+            SendEvent::Settled {
+                receiver,
+                outcome,
+                life,
+            } => {
+                // That it came back was said.
+                let is_told = !matches!(
+                    (life, outcome),
+                    (Life::Former, Outcome::Vanished | Outcome::Complete)
+                        | (Life::Only, Outcome::Complete)
+                );
+                let outcome = is_told.then(|| in_words(outcome));
+                Self::Settled((*receiver).to_owned(), outcome)
             }
             _ => return None,
         })

@@ -90,9 +90,14 @@ pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
             receiver,
             address,
             copies,
-        } => {
-            json!({"event": "registered", "receiver": receiver, "address": address, "copies": copies})
-        }
+            back,
+        } => json!({
+            "event": "registered",
+            "receiver": receiver,
+            "address": address,
+            "copies": copies,
+            "back": back,
+        }),
         SendEvent::Started { receivers } => json!({"event": "started", "receivers": receivers}),
         SendEvent::Progress {
             progress,
@@ -129,11 +134,16 @@ pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
             })
         }
         SendEvent::Outrun { receiver } => json!({"event": "outrun", "receiver": receiver}),
-        SendEvent::Settled { receiver, outcome } => json!({
+        SendEvent::Settled {
+            receiver,
+            outcome,
+            life,
+        } => json!({
             "event": "settled",
             "receiver": receiver,
             "outcome": name(outcome),
             "reason": reason(outcome),
+            "life": life.name(),
         }),
         SendEvent::Rate { rate } => json!({"event": "rate", "rate": rates::name(*rate)}),
         SendEvent::Stranger(it) => stranger(it),

@@ -208,6 +208,7 @@ impl StatusFile {
                 receiver,
                 address,
                 copies,
+                ..
             } => {
                 content.receiver(receiver, &json!({"address": address, "copies": copies}));
             }
@@ -231,7 +232,9 @@ impl StatusFile {
                     content.receiver(name, &json!({"held": receiver.held}));
                 }
             }
-            SendEvent::Settled { receiver, outcome } => content.settled(receiver, outcome),
+            SendEvent::Settled {
+                receiver, outcome, ..
+            } => content.settled(receiver, outcome),
             _ => {}
         })
     }
@@ -357,7 +360,12 @@ mod tests {
 
     fn settles(status: &mut StatusFile, receiver: &str) -> Option<String> {
         let outcome = &Outcome::Complete;
-        status.take(&SendEvent::Settled { receiver, outcome })
+        let life = Life::Only;
+        status.take(&SendEvent::Settled {
+            receiver,
+            outcome,
+            life,
+        })
     }
 
     #[test]

@@ -8,7 +8,7 @@ use groupcast_protocols::bulk::{Outcome, STOPPED};
 use groupcast_protocols::relay::{Account, AccountEvent, Row, Word};
 
 use super::settled::{Settled, by_name, failures};
-use super::{SendEvent, Sender};
+use super::{Life, SendEvent, Sender};
 
 /// The name of a receiver below a relay.
 fn named(relay: &str, row: &Row) -> String {
@@ -36,6 +36,7 @@ impl Sender {
                     receiver: &receiver,
                     address,
                     copies: false,
+                    back: None,
                 });
             }
             Word::Settled { row, outcome } => {
@@ -48,6 +49,7 @@ impl Sender {
                 tell(SendEvent::Settled {
                     receiver: &receiver,
                     outcome,
+                    life: Life::Only,
                 });
                 self.give_up_if_one_below_has_gone();
             }

@@ -8,7 +8,7 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 use groupcast_protocols::bulk::{Outcome, Wanted};
 
-use super::{SendEvent, SendReport};
+use super::{Life, SendEvent, SendReport};
 use crate::host::BulkHost;
 use crate::list::Answer;
 
@@ -154,6 +154,7 @@ pub(super) fn tell_settled((_, name, outcome): &Settled, tell: &mut dyn FnMut(Se
     tell(SendEvent::Settled {
         receiver: name,
         outcome,
+        life: Life::Only,
     });
 }
 
