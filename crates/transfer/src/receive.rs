@@ -271,6 +271,10 @@ impl Service {
                         tell(ReceiveEvent::Outrun { transfer });
                     }
                 }
+                Notice::Missed { id } => {
+                    let address = self.host.address(id.sender);
+                    tell(ReceiveEvent::Missed { address });
+                }
                 Notice::Served { id, served } => {
                     if let Some(incoming) = self.transfers.get(&id) {
                         let transfer = &incoming.described;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::time::Instant;
 
 use groupcast_core::text::printable;
@@ -210,6 +211,12 @@ impl SendBars {
     }
 }
 
+/// That a stream began before this receiver came, for people.
+fn missed(address: Option<SocketAddr>) -> String {
+    let from = address.map_or_else(String::new, |address| format!(" from {address}"));
+    format!("a stream{from} began before this receiver came: nothing of it comes here")
+}
+
 /// What a user sees of a receiver. Transfers are known by their [`key`].
 pub(super) enum ReceiveShown {
     /// A line.
@@ -256,6 +263,7 @@ impl ReceiveShown {
                 describe(transfer),
                 served_in_words(*served)
             )),
+            ReceiveEvent::Missed { address } => Self::Say(missed(*address)),
             ReceiveEvent::Outrun { transfer } => Self::Say(format!(
                 "{}: the sender has released what is missing here",
                 describe(transfer)

@@ -208,6 +208,7 @@ pub(super) fn received(event: &ReceiveEvent<'_>) -> Option<Value> {
             line("progress", transfer, &json!({"received": received}))
         }
         ReceiveEvent::Served { transfer, served } => served_line(transfer, *served),
+        ReceiveEvent::Missed { address } => json!({"event": "missed", "address": address}),
         ReceiveEvent::Outrun { transfer } => line("outrun", transfer, &json!({})),
         ReceiveEvent::Complete {
             transfer,

@@ -373,6 +373,7 @@ impl Messages {
             Notice::Registered { .. }
             | Notice::Started { .. }
             | Notice::Outrun { .. }
+            | Notice::Missed { .. }
             | Notice::Joined { .. }
             | Notice::AllHold { .. }
             | Notice::AllHave { .. }

@@ -105,6 +105,7 @@ mod inspect;
 mod known;
 mod lists;
 mod messages;
+mod missed;
 mod numbers;
 mod parity;
 mod ranges;
@@ -147,6 +148,7 @@ pub(crate) use self::family::{PROGRESS_WITHIN, for_tests, progress_within, varie
 pub use self::inspect::{inspect, inspect_requests};
 pub(crate) use self::messages::Shape;
 pub use self::messages::{Messages, MessagesConfig};
+use self::missed::Missed;
 use self::receiver::Receiver;
 use self::sender::{Carries, Sender};
 pub use self::transfer::{
@@ -168,6 +170,8 @@ pub struct Bulk {
     receivers: BTreeMap<TransferId, Receiver>,
     /// Transfers of others that are over here, and are not offered again.
     past: VecDeque<TransferId>,
+    /// Transfers of others that began before it came.
+    missed: Missed,
     /// What was usable of the last transfers that this endpoint took part in, when they were over.
     usable_at_end: VecDeque<(TransferId, u64)>,
     /// Which transfer sends next, when several do.
@@ -196,6 +200,7 @@ impl Bulk {
             senders: BTreeMap::new(),
             receivers: BTreeMap::new(),
             past: VecDeque::new(),
+            missed: Missed::default(),
             usable_at_end: VecDeque::new(),
             turn: 0,
             polled: None,
@@ -490,6 +495,7 @@ impl Bulk {
     }
 
     fn handle_announce(&mut self, now: Time, id: TransferId, announce: Announce) {
+        self.missed.announced(id);
         let room = self.receivers.len() < self.shared.config.transfers_max;
         if let Some(receiver) = self.receivers.get_mut(&id) {
             receiver.handle(&mut self.shared.at(now), Message::Announce(announce));
@@ -509,6 +515,10 @@ impl Bulk {
     /// A message that only a sender sends.
     fn handle_from_sender(&mut self, now: Time, id: TransferId, message: Message) {
         let Some(receiver) = self.receivers.get_mut(&id) else {
+            if matches!(message, Message::Data(_)) && !self.past.contains(&id) {
+                let missed = self.missed.hears(now, id, &self.shared.config);
+                self.shared.notices.extend(missed);
+            }
             return;
         };
         receiver.handle(&mut self.shared.at(now), message);

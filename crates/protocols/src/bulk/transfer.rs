@@ -296,6 +296,13 @@ pub enum Notice {
         /// Bytes of the stream, if the sender knows.
         length: Option<u64>,
     },
+    /// Receiver: data of a transfer goes by that was not announced while this endpoint was there: a
+    /// stream that cannot be read again, and began before. Nothing of it comes here. Told once for
+    /// each.
+    Missed {
+        /// The transfer that it concerns.
+        id: TransferId,
+    },
     /// Receiver: the sender counts this receiver in, and will settle what becomes of it. Bytes may
     /// have come before.
     Enrolled {

@@ -1,6 +1,6 @@
 //! The events of a receiver, for its user.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -85,6 +85,12 @@ pub enum ReceiveEvent<'a> {
         transfer: &'a Described,
         /// When.
         served: Served,
+    },
+    /// A stream that cannot be read again goes by, and began before this receiver came: nothing of
+    /// it comes here. Told once for each.
+    Missed {
+        /// The address of its sender, if it is known.
+        address: Option<SocketAddr>,
     },
     /// The sender has released data that this receiver misses (protocol `xtp`). Files come again in
     /// a later pass; of a pipe nothing more comes.

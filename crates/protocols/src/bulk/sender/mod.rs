@@ -73,6 +73,7 @@ use self::list::TransferList;
 use self::lives::Former;
 use self::marks::Marks;
 use self::peer::Peer;
+pub(super) use self::registration::AFTERWARDS as ANNOUNCED_AFTERWARDS;
 use self::required::Required;
 use self::returns::Returns;
 use self::slow::Stops;

@@ -14,7 +14,7 @@ use super::returns::Returns;
 use super::{Peer, Sender, State, Timer};
 
 /// This many times less often it is announced once it has begun.
-pub(super) const AFTERWARDS: u32 = 4;
+pub(in crate::bulk) const AFTERWARDS: u32 = 4;
 
 impl Sender {
     pub(super) fn has_room(&self, config: &BulkConfig) -> bool {

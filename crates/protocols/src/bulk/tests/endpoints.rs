@@ -9,7 +9,7 @@ use std::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
-use super::net::{Net, accepting, file, member};
+use super::net::{Link, Net, accepting, file, member};
 use crate::bulk::wire::Message;
 use crate::bulk::{
     Acceptance, Bulk, BulkConfig, Counters, Failure, Multidriver, Notice, Order, Outcome, Policy,
@@ -142,6 +142,30 @@ fn a_stream_that_cannot_be_repeated_has_no_late_receivers() {
             failure: Failure::Dropped
         })
     );
+}
+
+/// Of what can be repeated it gets all, and misses nothing.
+#[test]
+fn who_comes_after_the_beginning_of_a_stream_is_told_once() {
+    for rewindable in [false, true] {
+        let mut net = Net::new(3, &config(), 2_000_000);
+        net.links[1] = Some(Link::new(600_000, Duration::from_millis(1)));
+        net.cut[2] = true;
+        net.send(Transfer {
+            rewindable,
+            ..file(2_000_000, Wanted::Count(1))
+        });
+        net.run(Duration::from_millis(100));
+        net.cut[2] = false;
+        net.must(Duration::from_secs(20), Net::is_sent);
+        let missed = |index: usize| {
+            let notices = net.notices[index].iter();
+            let missed = notices.filter(|it| matches!(it, Notice::Missed { .. }));
+            missed.count()
+        };
+        let expected = usize::from(!rewindable);
+        assert_eq!((missed(0), missed(1), missed(2)), (0, 0, expected));
+    }
 }
 
 #[test]
