@@ -1,4 +1,5 @@
-/* Sends what is typed to a domain, and prints what others say there.
+/* Sends what is typed to a domain, and prints what is said there, this program's lines
+ * too: loop-back is on at first.
  *
  *   whisper ADDRESS DOMAIN NAME
  *

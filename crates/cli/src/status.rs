@@ -107,7 +107,10 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     }
 
     let mut members = Table::new(&["member", "id"]);
-    for member in items(&configuration["members"]) {
+    let mut sorted: Vec<&Value> = items(&configuration["members"]).iter().collect();
+    // The names, and behind them those that were not heard yet.
+    sorted.sort_by_key(|member| (member["name"].is_null(), text(&member["name"])));
+    for member in sorted {
         let name = match &member["name"] {
             Value::String(name) => name.clone(),
             _ => "(not heard yet)".to_owned(),
@@ -318,7 +321,7 @@ mod tests {
             "protocol": "ring", "state": "operational", "groups_state": "steady", "groups": 2,
             "key": {"fingerprint": "0a1b", "change": null},
             "configuration": {"id": "3-aa.bb", "kind": "regular", "members": [
-                {"name": "host-1", "member": "aa.bb"}, {"name": null, "member": "cc.dd"}],
+                {"name": null, "member": "cc.dd"}, {"name": "host-1", "member": "aa.bb"}],
                 "majority": false, "majority_of": 5},
             "clients": [{"name": "al@host-1", "kind": "application", "transport": "unix", "groups": 1,
                 "input": 0, "unaccepted": 2, "backlog": 30, "dropped": 0}],

@@ -701,8 +701,8 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
     let host = &group.host;
     let at = ["--group", &group.address, "--interface", "127.0.0.1"];
     let run = |arguments: &[&str]| host.run(&[arguments, &at].concat());
-    run(&["send", "group.key"]).fails_with(2, &["--key <FILE>"]);
-    run(&["recv", "--out", "d"]).fails_with(2, &["--key <FILE>"]);
+    run(&["send", "group.key"]).fails_with(2, &["neither --key nor --insecure"]);
+    run(&["recv", "--out", "d"]).fails_with(2, &["neither --key nor --insecure"]);
     host.run(&["send", "group.key", "--insecure", "--group", "10.0.0.1:5"])
         .fails_with(2, &["not a multicast address"]);
     run(&["send", "missing", "--insecure"]).fails_with(1, &["missing"]);

@@ -85,6 +85,7 @@ impl fmt::Display for Span {
         match seconds {
             _ if seconds >= 2 * DAY => write!(f, "{} days", seconds / DAY),
             _ if seconds >= 2 * 3600 => write!(f, "{} hours", seconds / 3600),
+            ..=60 => f.write_str("1 minute"),
             _ => write!(f, "{} minutes", seconds.div_ceil(60)),
         }
     }

@@ -568,9 +568,16 @@ impl Sender {
         }
     }
 
+    /// Whether all that answered the list have come again, and hear how the transfer ends.
+    fn are_told(&self) -> bool {
+        let is_settled = |node| self.settled.iter().any(|(it, ..)| it.node == node);
+        let mut answered = self.has_answered.iter();
+        answered.all(|node| self.latest.contains_key(node) || is_settled(*node))
+    }
+
     fn begin_if_it_is_time(&mut self) {
         let now = self.host.now();
-        if self.begin_at.is_some_and(|at| at <= now) {
+        if self.begin_at.is_some_and(|at| at <= now || self.are_told()) {
             self.begin_at = None;
             self.host.bulk().begin(now, self.id);
         }

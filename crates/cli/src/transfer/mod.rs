@@ -34,12 +34,7 @@ pub(crate) struct Network {
     #[arg(long, value_name = "IP:PORT", value_parser = group)]
     group: SocketAddrV4,
     /// The key of the group, made by `groupcast keygen`: every holder of it can read and send
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "insecure",
-        conflicts_with = "insecure"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     key: Option<PathBuf>,
     /// Do without a key: everybody on the network can read and forge what is sent
     #[arg(long)]
@@ -74,7 +69,14 @@ impl Network {
     pub(crate) fn link(&self, bulk: BulkConfig, fit_packet: bool) -> Result<TransferLink, Failure> {
         let key = match &self.key {
             Some(path) => Some(Key::load(path).map_err(Failure::failed)?),
-            None => None,
+            None if self.insecure => None,
+            None => {
+                let failure = Failure::usage("neither --key nor --insecure says how to protect it");
+                return Err(failure.help(
+                    "make a key with `groupcast keygen FILE`, copy it to every host and name it with --key FILE; to go \
+                     without authentication and encryption, say so: --insecure",
+                ));
+            }
         };
         Ok(TransferLink {
             name: self.name.clone().unwrap_or_else(host_name),

@@ -78,8 +78,10 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
             "--exec runs a command when something is in place, and --out - puts nothing there",
         ));
     }
-    let making = (!to_stdout && !args.out.exists())
-        .then(|| format!("{} is not there: making it", args.out.display()));
+    // Where a link leads nowhere, nothing can be made.
+    let is_free = args.out.symlink_metadata().is_err();
+    let making =
+        (!to_stdout && is_free).then(|| format!("{} is not there: making it", args.out.display()));
     if let Some([program, ..]) = args.exec.as_deref() {
         program::doubt(program, &args.out);
     }

@@ -592,7 +592,8 @@ fn judge(
         let failure = Failure::some_receivers(message);
         return Err(match (absent == failed, is_pipe) {
             (true, _) => failure.help(format!(
-                "{}. `groupcast census --list` shows the receivers that answer",
+                "{}. `groupcast census --list` shows the receivers that answer; one below a relay is named by \
+                 --require, and not by --to",
                 where_they_are("recv")
             )),
             (false, true) => failure,

@@ -342,6 +342,8 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
 mod tests {
     use std::sync::mpsc;
 
+    use groupcast_transfer::Life;
+
     use super::*;
 
     /// A status whose disk writes once for each word of the first channel, and tells the second one

@@ -183,6 +183,10 @@ pub enum Fact {
     },
 }
 
+fn counted(count: usize, one: &str, several: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { several })
+}
+
 impl fmt::Display for Fact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -221,7 +225,9 @@ impl fmt::Display for Fact {
                 groups,
             } => write!(
                 f,
-                "installed {groups} groups of {daemons} daemons in configuration {config}"
+                "installed {} of {} in configuration {config}",
+                counted(*groups, "group", "groups"),
+                counted(*daemons, "daemon", "daemons")
             ),
             Self::Interrupted {
                 config,

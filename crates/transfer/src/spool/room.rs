@@ -40,14 +40,25 @@ impl Room {
     }
 }
 
+/// A number of bytes for people.
+fn amount(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.2} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
 /// Why a transfer gets no room.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoRoom {
     /// The disk is too full.
     #[error(
-        "disk full: {need} bytes are needed in {}, {free} are free, and {promised} of those are promised to other \
-         transfers",
-        .path.display()
+        "disk full: {} are needed in {}, {} are free, and {} of those are promised to other transfers",
+        amount(*.need),
+        .path.display(),
+        amount(*.free),
+        amount(*.promised)
     )]
     Full {
         need: u64,
