@@ -26,6 +26,7 @@ mod reader;
 mod rekey;
 mod request;
 mod server;
+mod shell;
 mod sim;
 mod status;
 mod sub;
@@ -36,7 +37,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Reliable, ordered group communication over IP multicast.
 #[derive(Parser)]
@@ -69,6 +70,8 @@ enum Command {
     Sim(sim::Args),
     Bench(bench::Args),
     Lab(Box<lab::Args>),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -93,6 +96,8 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(*args),
+        Command::Completions(args) => shell::completions(&args, Cli::command()),
+        Command::Man(args) => shell::man(&args, Cli::command()),
     };
     result.unwrap_or_else(|failure| failure.report())
 }

@@ -409,3 +409,25 @@ fn a_check_says_what_would_run_and_warns_as_the_start_does() {
     host.run(&["daemon", "-c", &host.path("e.toml"), "--check"])
         .fails_with(1, &["192.0.2.1 is not an address of this host"]);
 }
+
+/// What a shell and `man` are told names the commands and their options.
+#[test]
+fn shells_and_man_are_told_of_the_commands() {
+    let host = Host::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let told = host.run(&["completions", shell]);
+        assert_eq!(told.code, 0, "{}", told.stderr);
+        for word in ["census", "max-failed"] {
+            assert!(told.stdout.contains(word), "{shell}: {word}");
+        }
+    }
+    host.run(&["completions", "csh"])
+        .fails_with(2, &["possible values", "bash"]);
+    let pages = host.path("man/man1");
+    assert_eq!(host.run(&["man", &pages]).code, 0);
+    let page = host.read("man/man1/groupcast-send.1");
+    assert!(page.contains("max\\-failed"), "{page}");
+    host.write("file", "");
+    host.run(&["man", &host.path("file")])
+        .fails_with(1, &["cannot write manual pages"]);
+}
