@@ -11,6 +11,7 @@ use groupcast_core::{MemberId, Time};
 use serde_json::{Value, json};
 
 use crate::client_log::ClientLog;
+use crate::instance::Order;
 use crate::names::Names;
 
 /// The daemon looks this often: no quarantine is shorter.
@@ -26,6 +27,23 @@ const PACKETS_AGAIN: Duration = Duration::from_secs(60);
 const SMALL: usize = 548;
 /// Who was heard within this time lives.
 const LATELY: Duration = Duration::from_secs(3);
+
+/// Who is left out, and from whom nothing comes.
+pub(crate) fn of(order: &Order, now: Time) -> Hearing {
+    let mut hearing = order.member.hearing(now);
+    if !hearing.left_out.is_empty() {
+        let members = order.member.status().members;
+        keep_those_out(&mut hearing, &members);
+    }
+    hearing
+}
+
+/// A member of the configuration is not left out: others let it in before the quarantine of this
+/// one was over.
+fn keep_those_out(hearing: &mut Hearing, members: &[MemberId]) {
+    let left_out = &mut hearing.left_out;
+    left_out.retain(|it| !members.contains(&it.member));
+}
 
 /// What the log has told.
 #[derive(Default)]
@@ -387,6 +405,19 @@ mod tests {
         assert_eq!(told(&[], &members), [Line::Info("heard again: h4".into())]);
         told(&[member("h4")], &members);
         assert_eq!(told(&[], &members[..2]), [], "it is gone");
+    }
+
+    #[test]
+    fn who_was_let_in_before_its_quarantine_was_over_is_not_left_out() {
+        let mut hearing = Hearing {
+            left_out: ["h3", "h4"]
+                .map(|it| out(it, GivenUp::Silent, Some(9_000)))
+                .to_vec(),
+            unheard: Vec::new(),
+        };
+        keep_those_out(&mut hearing, &[member("h1"), member("h3")]);
+        assert_eq!(hearing.left_out.len(), 1);
+        assert_eq!(hearing.left_out[0].member, member("h4"));
     }
 
     #[test]
