@@ -59,8 +59,10 @@ pub(super) struct Delay {
     witness: Option<MemberId>,
     /// Since when that one says that it is in a configuration with the member.
     together: Option<Time>,
-    /// When anything was last heard of the member.
-    heard: Told<Option<Time>>,
+    /// When the member was last heard before, if it was.
+    heard_before: Option<Time>,
+    /// When anything was last heard of it since.
+    heard: Option<Time>,
 }
 
 /// What is only told: nothing that a member does follows from it, so members that differ in it are
@@ -91,7 +93,8 @@ impl Delay {
             answers: false,
             witness: None,
             together: None,
-            heard: Told(None),
+            heard_before: None,
+            heard: None,
         }
     }
 
@@ -117,6 +120,7 @@ impl Delay {
         Self {
             spared,
             forgiven: self.forgiven,
+            heard_before: self.last_heard(),
             ..Self::first(now, length)
         }
     }
@@ -125,6 +129,11 @@ impl Delay {
     fn is_well(&self, now: Time, min: Duration) -> bool {
         let is_long = |since| now.since(since) >= min * Self::SOON;
         self.well.is_some_and(is_long)
+    }
+
+    /// When the member was last heard.
+    fn last_heard(&self) -> Option<Time> {
+        self.heard.max(self.heard_before)
     }
 
     /// Whether one that follows now does so soon.
@@ -137,19 +146,48 @@ impl Delays {
     /// Delays `member` from `now` on: for the first time, or for longer than before if that was not
     /// long ago and it is not spared. False if there is no room for one more.
     pub fn begin(&mut self, now: Time, member: MemberId, lengths: Lengths) -> bool {
-        if self.delays.len() >= Peers::MAX {
-            self.delays.retain(|_, delay| now < delay.until);
-        }
-        let before = self.delays.get(&member);
-        if self.delays.len() >= Peers::MAX && before.is_none() {
+        self.begin_heard(now, member, None, lengths)
+    }
+
+    /// The same of a member that was last `heard` then: where there is no room, it takes the place
+    /// of the one that has been silent for longest, or was never heard. Others may name whom they
+    /// like; who is not there does not have to be delayed.
+    pub(super) fn begin_heard(
+        &mut self,
+        now: Time,
+        member: MemberId,
+        heard: Option<Time>,
+        lengths: Lengths,
+    ) -> bool {
+        if !self.has_room(now, member, heard) {
             return false;
         }
-        let delay = match before {
+        let mut delay = match self.delays.get(&member) {
             Some(before) => before.next(now, lengths),
             None => Delay::first(now, lengths.min),
         };
+        delay.heard_before = delay.heard_before.max(heard);
         self.delays.insert(member, delay);
         true
+    }
+
+    /// Whether there is room for `member`, which was last `heard` then; makes some.
+    fn has_room(&mut self, now: Time, member: MemberId, heard: Option<Time>) -> bool {
+        if self.delays.len() >= Peers::MAX {
+            self.delays.retain(|_, delay| now < delay.until);
+        }
+        if self.delays.len() < Peers::MAX || self.delays.contains_key(&member) {
+            return true;
+        }
+        let silent = self.delays.iter().min_by_key(|(_, it)| it.last_heard());
+        let silent = silent.filter(|(_, it)| it.last_heard() < heard);
+        let silent = silent.map(|(member, _)| *member);
+        silent.is_some_and(|silent| self.delays.remove(&silent).is_some())
+    }
+
+    /// When `member`, which is delayed or was, was last heard.
+    pub(super) fn last_heard(&self, member: MemberId) -> Option<Time> {
+        self.delays.get(&member)?.last_heard()
     }
 
     /// These members are well, and no others.
@@ -260,7 +298,7 @@ impl Delays {
     /// Anything was heard of `member`.
     pub(super) fn note_alive(&mut self, now: Time, member: MemberId) {
         if let Some(delay) = self.delays.get_mut(&member) {
-            delay.heard = Told(Some(now));
+            delay.heard = Some(now);
         }
     }
 
@@ -281,7 +319,7 @@ impl Delays {
             },
             since: delay.begun,
             until: delay.until,
-            heard: delay.heard.0,
+            heard: delay.heard,
             answers: answers(*member),
         });
         said.collect()

@@ -9,6 +9,8 @@
 //!   member was excluded because it had given us up, it ends when that one hears us again. If it
 //!   was excluded on the word of another member alone, the witness, it ends when that one is gone,
 //!   or is together with it again.
+//!   Others may name members that do not exist, and that are excluded since they do not answer:
+//!   where there is no more room, one that was heard takes the place of one that was not.
 //! - **New lives**: that of a member waits until the old one is missed; what two living processes
 //!   of one name do is in [`namesakes`](super::namesakes).
 //!
@@ -192,7 +194,8 @@ impl Peers {
         // Another member may have let it in before this one would have.
         let begun = self.quarantine.begun(now, member);
         let again = begun.is_none_or(|begun| now.since(begun) >= lengths.min);
-        let begins = again && self.quarantine.begin(now, member, lengths);
+        let heard = self.heard.get(&member).copied();
+        let begins = again && self.quarantine.begin_heard(now, member, heard, lengths);
         if begins {
             self.heard.remove(&member);
             if !self.agreed.is_empty() {
@@ -240,7 +243,12 @@ impl Peers {
         }
     }
 
-    /// Anything was heard of `from`, which may be a witness.
+    /// When anything was last heard of `member`, which is in quarantine or was.
+    pub fn heard_excluded(&self, member: MemberId) -> Option<Time> {
+        self.quarantine.last_heard(member)
+    }
+
+    /// Anything was heard of `from`, which may be a witness, or in quarantine.
     pub fn note_alive(&mut self, now: Time, from: MemberId) {
         if let Some(at) = self.witnesses.get_mut(&from) {
             *at = now;
@@ -418,6 +426,34 @@ mod tests {
         }
         assert!(peers.attempts.contains_key(&member(1_999)));
         assert!(!peers.attempts.contains_key(&member(3)));
+    }
+
+    #[test]
+    fn members_that_are_not_there_leave_room_in_the_quarantine_for_those_that_are() {
+        let mut peers = Peers::default();
+        let long = Lengths {
+            min: Duration::from_secs(60),
+            ..LENGTHS
+        };
+        let at = Time::from_millis;
+        let (real, late, never) = (member(3_000), member(3_001), member(3_002));
+        peers.note_heard(at(0), real);
+        let invented = |peers: &mut Peers, from: u64| {
+            let begun = (from..from + 600).filter(|it| peers.quarantine(at(1), member(*it), long));
+            begun.count()
+        };
+        assert_eq!(invented(&mut peers, 0), Peers::MAX);
+        assert!(peers.quarantine(at(2), real, long), "it was heard");
+        assert_eq!(invented(&mut peers, 1_000), 0);
+        assert!(peers.is_quarantined(at(3), real));
+        assert_eq!(peers.heard_excluded(real), Some(at(0)));
+        // All places are of those that are heard: the one that was silent for longest gives way.
+        for node in 0..Peers::MAX as u64 {
+            peers.note_alive(at(10 + node), member(node));
+        }
+        peers.note_heard(at(20), late);
+        assert!(!peers.quarantine(at(4), never, long));
+        assert!(peers.quarantine(at(21), late, long) && !peers.is_quarantined(at(21), real));
     }
 
     #[test]

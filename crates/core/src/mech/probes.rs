@@ -39,7 +39,9 @@ struct Probed {
     asked: Time,
     /// When its first answer to that came.
     first: Option<Time>,
-    /// When anything was last heard of it.
+    /// Whether it was heard before it was given up.
+    was_heard: bool,
+    /// When anything was last heard of it since.
     heard: Option<Time>,
     /// How many of the last probes it answered in time.
     answers: u32,
@@ -58,6 +60,7 @@ impl Probed {
         Self {
             asked: now,
             first: None,
+            was_heard: false,
             heard: None,
             answers: 0,
             missed: 0,
@@ -129,6 +132,28 @@ impl Probes {
             self.given_up.insert(member, Probed::new(now, why));
         }
         begins
+    }
+
+    /// The same of a member that was heard before. Where there is no room, it takes the place of
+    /// one that never was, which the second result names: others may invent members.
+    pub fn begin_heard(
+        &mut self,
+        now: Time,
+        member: MemberId,
+        why: GivenUp,
+    ) -> (bool, Option<MemberId>) {
+        let is_full = self.given_up.len() >= PROBED_MAX && !self.given_up.contains_key(&member);
+        let is_unheard = |it: &Probed| !it.was_heard && it.heard.is_none();
+        let mut unheard = self.given_up.iter().filter(|(_, it)| is_unheard(it));
+        let unheard = unheard.find(|_| is_full).map(|(member, _)| *member);
+        if let Some(unheard) = unheard {
+            self.given_up.remove(&unheard);
+        }
+        let begins = self.begin(now, member, why);
+        if let Some(probed) = self.given_up.get_mut(&member) {
+            probed.was_heard = true;
+        }
+        (begins, unheard)
     }
 
     /// `member`, which is given up now, was silent: that counts as if it had answered nothing.
@@ -280,6 +305,27 @@ mod tests {
             }
         }
         assert_eq!(ends, [(6, member(0)), (7, member(0)), (8, member(0))]);
+    }
+
+    #[test]
+    fn who_was_heard_is_asked_instead_of_who_is_not_there() {
+        let member = |node| MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        };
+        let mut probes = Probes::default();
+        for node in 0..PROBED_MAX as u64 {
+            assert!(probes.begin(Time::ZERO, member(node), SILENT));
+        }
+        assert!(!probes.begin(Time::ZERO, member(20), SILENT));
+        assert!(probes.note_heard(Time::ZERO, member(0)));
+        let mut begin = |node| probes.begin_heard(Time::ZERO, member(node), SILENT);
+        assert_eq!(begin(1), (false, None), "it is asked already");
+        for node in 2..PROBED_MAX as u64 {
+            assert_eq!(begin(20 + node), (true, Some(member(node))));
+        }
+        assert_eq!(begin(50), (false, None), "all were heard");
+        assert!(probes.asks(member(0)) && probes.asks(member(1)));
     }
 
     #[test]

@@ -89,6 +89,8 @@ mod flow;
 mod hearsay;
 mod inspect;
 mod installing;
+#[cfg(test)]
+mod invented;
 mod joining;
 mod listing;
 mod lists;

@@ -95,10 +95,7 @@ impl Rmp {
         let Polling { wanted, failed, .. } = &mut next;
         wanted.retain(|member| !failed.contains(member));
         wanted.insert(self.local);
-        let room = self.config.members_max.min(Peers::MAX);
-        while wanted.len() > room {
-            wanted.pop_last();
-        }
+        self.leave_room(wanted);
         self.timers.cancel_all_but(Timer::KEPT);
         self.pollers.rest(now);
         self.peers.attempt = self.peers.attempt.next();
@@ -122,6 +119,22 @@ impl Rmp {
         };
         self.timers.set(Timer::Deadline, now + wait);
         self.repeat_poll(now);
+    }
+
+    /// Leaves of `wanted` as many as may be in one configuration. Others may have named whom they
+    /// like: first those go with whom this member was not together.
+    fn leave_room(&self, wanted: &mut BTreeSet<MemberId>) {
+        let room = self.config.members_max.min(Peers::MAX);
+        let old = self.state.installed();
+        let together =
+            |it: &MemberId| *it == self.local || old.is_some_and(|old| old.index_of(*it).is_some());
+        while wanted.len() > room {
+            let stranger = wanted.iter().rfind(|it| !together(it)).copied();
+            match stranger {
+                Some(stranger) => wanted.remove(&stranger),
+                None => wanted.pop_last().is_some(),
+            };
+        }
     }
 
     /// What this member holds, in answer to `poller`.

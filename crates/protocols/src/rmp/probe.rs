@@ -24,7 +24,15 @@ impl Rmp {
     /// `member` was excluded: this member asks it at once, and then as long as its quarantine
     /// lasts.
     pub(super) fn accuse(&mut self, now: Time, member: MemberId) {
-        if self.probes.begin(now, member, GivenUp::Silent) {
+        let (begins, unheard) = match self.peers.heard_excluded(member) {
+            Some(_) => self.probes.begin_heard(now, member, GivenUp::Silent),
+            None => (self.probes.begin(now, member, GivenUp::Silent), None),
+        };
+        if let Some(unheard) = unheard {
+            // It is asked no more, and cannot end a doubt.
+            self.peers.vouch(now, unheard);
+        }
+        if begins {
             self.ask_whether_heard(member);
         }
         if self.probes.asks(member) {
