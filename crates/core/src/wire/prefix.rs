@@ -24,7 +24,8 @@ pub const MAGIC: [u8; 2] = *b"gc";
 ///
 /// 2.0: hellos without memory, keys for each purpose. 3.0: messages of the ring in parts; a daemon
 /// of 2.0 takes a part of what is recovered for the whole, and would deliver less than the others.
-pub const VERSION: Version = Version { major: 3, minor: 0 };
+/// 4.0: proposals and lists of RMP say what each member's way carries; a member of 3.0 takes none.
+pub const VERSION: Version = Version { major: 4, minor: 0 };
 
 /// The bit of the nonce that says so.
 const ADDRESSED: u64 = 1 << 63;
@@ -137,7 +138,7 @@ mod tests {
             counter: 0x2122_2324_2526_2728,
         };
         let bytes = prefix.encode();
-        assert_eq!(bytes[..8], [b'g', b'c', 3, 0, 1, 2, 3, 4]);
+        assert_eq!(bytes[..8], [b'g', b'c', 4, 0, 1, 2, 3, 4]);
         assert_eq!(
             bytes[8..],
             [
@@ -187,11 +188,11 @@ mod tests {
             Prefix::decode(&bytes[..23]),
             Err(PrefixError::Short(_))
         ));
-        bytes[2] = 2;
-        let former = PrefixError::Version(Version { major: 2, minor: 0 });
+        bytes[2] = 3;
+        let former = PrefixError::Version(Version { major: 3, minor: 0 });
         assert_eq!(Prefix::decode(&bytes), Err(former));
         let told = alloc::format!("{former}");
-        assert_eq!(told, "version 2.0, this side speaks 3.0");
+        assert_eq!(told, "version 3.0, this side speaks 4.0");
         bytes[0] = b'x';
         assert_eq!(Prefix::decode(&bytes), Err(PrefixError::Magic));
     }

@@ -323,10 +323,10 @@ fn proposal_of(attempt: u64, representative: u64, members: &[u64]) -> Message {
             representative: member(representative),
         },
         start: Seq(100),
-        body_max: 1431,
         max_n: 3,
         left: Vec::new(),
         members: members.iter().map(|it| (member(*it), old)).collect(),
+        sizes: vec![1431; members.len()],
     })
 }
 
@@ -408,6 +408,7 @@ fn nothing_is_heard_that_is_too_long_to_be_told_on() {
     let longest = Message::Proposal(Proposal {
         left: (200..200 + Peers::MAX as u64).map(member).collect(),
         members: (0..128).map(|it| (member(it), order().id)).collect(),
+        sizes: vec![1431; 128],
         ..proposal
     });
     let body = longest.encode();
@@ -425,7 +426,7 @@ fn a_proposal_of_longer_datagrams_than_this_member_sends_is_refused() {
         unreachable!("it is one");
     };
     let long = Proposal {
-        body_max: u16::MAX,
+        sizes: vec![u16::MAX; 3],
         ..proposal
     };
     hears(&mut rmp, 0, &Message::Proposal(long));

@@ -38,12 +38,12 @@ fn joins() -> ListAck {
         list: List {
             version: 1,
             config: config(2),
-            body_max: 1431,
             max_n: 5,
             cut: Number(0),
             gone: List::NOBODY,
             ring: vec![0, 4, 1, 2, 3],
             roster: [0, 1, 2, 3, 7].map(member).to_vec(),
+            sizes: vec![1431; 5],
             floor: Seq(100),
             starts: vec![Start::default(); 4],
         },
@@ -58,6 +58,7 @@ fn leaves() -> ListAck {
     list.list.max_n = 3;
     list.list.ring = vec![0, 2, 3];
     list.list.roster.pop();
+    list.list.sizes.pop();
     list.list.starts.clear();
     list
 }
@@ -107,6 +108,32 @@ fn a_list_that_a_member_may_not_make_changes_nothing() {
     not_the_next.list.gone = 3;
     not_the_next.list.ring = vec![0, 1, 2];
     assert_eq!(order().take_list(&not_the_next), Heard::Malformed);
+}
+
+/// What the ways of its members carry all know from when the configuration began.
+#[test]
+fn a_list_says_of_each_member_what_its_way_carries() {
+    let mut order = order();
+    for sizes in [
+        vec![1431; 4],
+        vec![1431; 6],
+        vec![1430, 1431, 1431, 1431, 1431],
+    ] {
+        let mut list = joins();
+        list.list.sizes = sizes;
+        assert_eq!(order.take_list(&list), Heard::Malformed, "{list:?}");
+    }
+    let mut less = joins();
+    less.list.sizes[4] = 1430;
+    assert_eq!(
+        order.take_list(&less),
+        Heard::Malformed,
+        "no list shortens packets"
+    );
+    let mut more = joins();
+    more.list.sizes[4] = 9_000;
+    assert_eq!(order.take_list(&more), Heard::Newest);
+    assert_eq!((order.sizes[4], order.body_max), (9_000, 1431));
 }
 
 #[test]
@@ -205,12 +232,23 @@ fn newcomer(now: Time) -> Rmp {
 #[test]
 fn a_list_of_longer_datagrams_than_the_newcomer_sends_does_not_let_it_in() {
     let now = Time::from_millis(1);
-    for (body_max, state) in [(1432, "joining"), (1431, "operational")] {
+    let cases = [
+        ([1432; 5], "joining"),
+        ([1431, 1431, 1431, 1431, 1430], "joining"),
+        ([9000, 1432, 1432, 1432, 1431], "operational"),
+        ([1431; 5], "operational"),
+        ([1400, 1431, 1431, 1431, 1431], "operational"),
+    ];
+    for (sizes, state) in cases {
         let mut rmp = newcomer(now);
         let mut list = joins();
-        list.list.body_max = body_max;
+        list.list.sizes = sizes.to_vec();
         rmp.handle_datagram(now, member(0), Message::List(list).encode());
-        assert_eq!(rmp.state.name(), state, "{body_max}");
+        assert_eq!(rmp.state.name(), state, "{sizes:?}");
+        if let State::Operational(operational) = &rmp.state {
+            let least = sizes.iter().min().copied().map(usize::from);
+            assert_eq!(Some(operational.order.body_max), least);
+        }
     }
 }
 

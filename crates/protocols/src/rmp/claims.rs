@@ -165,7 +165,7 @@ mod tests {
             attempt: Attempt(1),
             config: config(9),
             start: Seq(100),
-            body_max: 1431,
+            sizes: alloc::vec![1431; members as usize],
             max_n,
             left: Vec::new(),
             members: (0..members)

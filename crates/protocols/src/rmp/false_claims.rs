@@ -127,12 +127,12 @@ fn joins(cut: u64) -> ListAck {
         list: List {
             version: 1,
             config: config(2),
-            body_max: 1431,
             max_n: 4,
             cut: Number(cut),
             gone: List::NOBODY,
             ring: vec![0, 3, 1, 2],
             roster: [0, 1, 2, 7].map(member).to_vec(),
+            sizes: vec![1431; 4],
             floor: Seq(100),
             starts: vec![Start::default(); 3],
         },
@@ -296,10 +296,10 @@ fn recovers_in_vain(rmp: &mut Rmp, attempt: u64, now: &mut Time, brings: bool) {
         attempt,
         config: config(1 + attempt.0),
         start: Seq(103),
-        body_max: 1431,
         max_n: 3,
         left: Vec::new(),
         members: (0..3).map(|it| (member(it), config(1))).collect(),
+        sizes: vec![1431; 3],
     });
     hears(rmp, *now, 0, &proposal);
     if brings {

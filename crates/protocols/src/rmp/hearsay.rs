@@ -260,6 +260,7 @@ impl Rmp {
                 let config = recovering.id();
                 let accepted = recovering.accepted.contains(&member);
                 let inventory = recovering.inventories.get(&member);
+                let size = recovering.proposal.size_of(member);
                 match accepts {
                     true if member == poller => {
                         Some(Message::Proposal(recovering.proposal.clone()))
@@ -270,7 +271,7 @@ impl Rmp {
                             poller,
                             attempt,
                             counter: self.peers.counter(),
-                            body_max: recovering.proposal.body_max,
+                            body_max: size.unwrap_or_default(),
                             inventory: inventory.clone(),
                         })
                     }),

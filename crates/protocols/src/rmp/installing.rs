@@ -146,9 +146,10 @@ impl Rmp {
             members,
             local,
             proposal.start,
-            usize::from(proposal.body_max),
+            usize::from(proposal.body_max()),
             config,
         );
+        order.sizes.clone_from(&proposal.sizes);
         (order.max_n, order.own_max_n) = recovering.max_n(&self.claims, local);
         if order.is_minority() {
             // They wait for nothing that could come: their sender is told.
@@ -305,10 +306,10 @@ mod tests {
             attempt: Attempt(1),
             config: config(2),
             start: Seq(200),
-            body_max: 1431,
             max_n: 3,
             left: Vec::new(),
             members: inventories.keys().map(|it| (*it, old.id)).collect(),
+            sizes: vec![1431; inventories.len()],
         };
         let before = State::Polling(Polling {
             old: Some(old),

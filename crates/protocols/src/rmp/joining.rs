@@ -54,9 +54,10 @@ impl Order {
             local,
             list.floor,
             usize::from(ack.issuer),
-            usize::from(list.body_max),
+            usize::from(list.body_max()),
             config,
         );
+        order.sizes.clone_from(&list.sizes);
         order.tag = ack.tag;
         order.ring.clone_from(&list.ring);
         order.present.clone_from(&list.ring);
@@ -194,8 +195,9 @@ impl Rmp {
         if joining.order.is_some() {
             return;
         }
-        let too_long = usize::from(list.list.body_max) > config.body_max;
-        if too_long || !joining.is_named(list, local, from) {
+        let own = list.list.sizes.last().copied().map(usize::from);
+        let too_long = usize::from(list.list.body_max()) > config.body_max;
+        if too_long || own != Some(config.body_max) || !joining.is_named(list, local, from) {
             self.counters.foreign += 1;
             return;
         }
@@ -276,6 +278,7 @@ impl Joining {
             && (1..=VERSION_MAX).contains(&list.version)
             && is_set(&list.ring)
             && is_set(&list.roster)
+            && list.sizes.len() == list.roster.len()
             && list.starts.len() == index
             && list.floor < heard.at()
             && heard.at().above(list.floor) < FETCHED_MAX

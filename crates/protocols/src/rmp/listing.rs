@@ -111,7 +111,7 @@ impl Rmp {
         let longest = order.body_max;
         let list = list.filter(|list| Message::List(list.clone()).encode().len() <= longest);
         let Some(list) = list else {
-            if let Wish::Join(newcomer) = wish {
+            if let Wish::Join(newcomer, _) = wish {
                 operational.wishes.joins.remove(&newcomer);
             }
             return false;
@@ -134,10 +134,10 @@ impl Rmp {
         let mut joins = wishes.joins.iter().filter(|_| room);
         let newcomer = joins.find(|(newcomer, (join, _))| {
             join.high <= order.top.last
-                && usize::from(join.body_max) >= order.body_max
+                && usize::from(join.body_max) >= order.longest()
                 && self.stranger_who_joins(now, **newcomer, join) == Stranger::LetIn
         });
-        newcomer.map(|(newcomer, _)| Wish::Join(*newcomer))
+        newcomer.map(|(newcomer, (join, _))| Wish::Join(*newcomer, join.body_max))
     }
 
     /// What to do about a process that wants to be let in.

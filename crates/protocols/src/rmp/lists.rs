@@ -93,6 +93,13 @@ impl List {
         members
     }
 
+    /// The most bytes of a datagram body that the ways of all these members carry.
+    pub(super) fn body_max(&self) -> u16 {
+        let ring = self.ring.iter();
+        let sizes = ring.filter_map(|index| self.sizes.get(usize::from(*index)));
+        sizes.min().copied().unwrap_or_default()
+    }
+
     /// The member that leaves with it.
     pub(super) fn gone(&self) -> Option<MemberId> {
         self.roster.get(usize::from(self.gone)).copied()
@@ -102,8 +109,8 @@ impl List {
 /// What a token site changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wish {
-    /// This process comes.
-    Join(MemberId),
+    /// This process comes, whose way carries datagram bodies of so many bytes.
+    Join(MemberId, u16),
     /// The next member leaves.
     Leave(u8),
 }
@@ -120,13 +127,24 @@ impl Order {
         self.has_token() && self.lists.version < VERSION_MAX && next < self.room()
     }
 
-    /// Forgets what was kept for those before the last list once all have passed it.
+    /// Forgets what was kept for those before the last list once all have passed it. Then nobody
+    /// goes back to a configuration with one that left, whose way may have carried less (ours).
     pub(super) fn settle_lists(&mut self) {
         let at = self.lists.last.as_ref().map(|last| last.at());
         if self.lists.change.is_none() && at.is_some_and(|at| self.safe() >= at) {
+            self.body_max = self.longest();
             self.lists.passed = None;
             self.lists.kept_above = None;
         }
+    }
+
+    /// The most bytes of a datagram's body that any member may send by now: one that knows that all
+    /// have passed the last list sends as much as the ways of its members carry.
+    pub(super) fn longest(&self) -> usize {
+        let last = self.lists.last.as_ref();
+        let passed = last.filter(|_| self.lists.passed.is_some());
+        let listed = passed.map_or(0, |last| usize::from(last.list.body_max()));
+        self.body_max.max(listed)
     }
 
     /// Whether some member is known to be before the last list still.
@@ -142,18 +160,19 @@ impl Order {
             return None;
         }
         let mut ring = self.ring.clone();
-        let mut roster = self.roster.clone();
+        let (mut roster, mut sizes) = (self.roster.clone(), self.sizes.clone());
         let me = self.me.0 as u8;
         let at = self.top.last.next();
         let mut gone = List::NOBODY;
         let (mut floor, mut starts) = (at, Vec::new());
         match wish {
-            Wish::Join(newcomer) => {
+            Wish::Join(newcomer, size) => {
                 // Fig. 9: after the token site.
                 let index = u8::try_from(roster.len()).ok()?;
                 let place = ring.iter().position(|other| *other == me)? + 1;
                 ring.insert(place, index);
                 roster.push(newcomer);
+                sizes.push(size);
                 (floor, starts) = self.starts(at)?;
             }
             Wish::Leave(index) => {
@@ -170,12 +189,12 @@ impl Order {
             list: List {
                 version: self.lists.version + 1,
                 config,
-                body_max: self.body_max as u16,
                 max_n: ring.len() as u16,
                 cut: sent,
                 gone,
                 ring,
                 roster,
+                sizes,
                 floor,
                 starts,
             },
@@ -245,6 +264,8 @@ impl Order {
         self.ring.clone_from(&list.ring);
         let mut cuts = vec![None; self.roster.len()];
         cuts[usize::from(ack.issuer)] = Some(list.cut);
+        // All have passed the one before: else there would be no other.
+        self.body_max = self.longest();
         let heard = Arc::new(heard.clone());
         self.lists.last = Some(heard.clone());
         self.lists.passed = None;
@@ -256,8 +277,10 @@ impl Order {
     /// Makes room for a newcomer, which is ready for nothing yet: not even for the list.
     fn grow(&mut self, list: &List, at: Seq) {
         let capacity = self.capacity();
-        for member in &list.roster[self.roster.len()..] {
+        let newcomers = list.roster.iter().zip(&list.sizes);
+        for (member, size) in newcomers.skip(self.roster.len()) {
             self.roster.push(*member);
+            self.sizes.push(*size);
             let mut marks = Marks {
                 known: Number::default(),
                 ready: at.before(),
@@ -303,6 +326,11 @@ impl Order {
         };
         let issuer = ring.iter().position(|other| *other == ack.issuer);
         let after = issuer.map(|at| ring[(at + 1) % ring.len()]);
+        let sizes = list.sizes.starts_with(&self.sizes)
+            && list.sizes.len() == list.roster.len()
+            && list.sizes[members..]
+                .iter()
+                .all(|size| usize::from(*size) >= self.longest());
         let is_new = list
             .roster
             .get(members)
@@ -318,6 +346,7 @@ impl Order {
             && list.roster.len() == members + grown
             && list.roster.len() <= Indices::MAX
             && list.roster.starts_with(&self.roster)
+            && sizes
             && is_new
             && !unordered
             && !too_far

@@ -385,7 +385,7 @@ impl Rmp {
             return;
         }
         let invented = usize::from(data.origin) == order.me.at() && data.number > order.last_sent();
-        let too_long = data.body.len() > RmpConfig::records_max(order.body_max);
+        let too_long = data.body.len() > RmpConfig::records_max(order.longest());
         if !own && !data.again || stranger || invented || too_long {
             self.counters.malformed += 1;
             return;

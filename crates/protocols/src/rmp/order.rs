@@ -31,6 +31,8 @@ pub(super) struct Order {
     /// The member that each index names: these, those that a list brought, and those that left with
     /// one.
     pub(super) roster: Vec<MemberId>,
+    /// Of each of these, the most bytes of a datagram body that its way carries.
+    pub(super) sizes: Vec<u16>,
     /// The indices of [`members`](Self::members).
     pub(super) present: Vec<u8>,
     /// The newest list: each ACK names the member after its issuer.
@@ -39,7 +41,7 @@ pub(super) struct Order {
     pub(super) lists: Lists,
     /// This member's index.
     pub(super) me: Index,
-    /// The most bytes of a datagram's body.
+    /// The most bytes of a datagram's body that this member sends.
     pub(super) body_max: usize,
     pub(super) rule: OrderRule,
     pub(super) gap_max: u64,
@@ -260,6 +262,7 @@ impl Order {
             heard_end: Seq::MAX,
             vain: Vain::default(),
             plants: config.plants(),
+            sizes: roster.iter().map(|_| body_max as u16).collect(),
             present: (0..roster.len() as u8).collect(),
             ring: (0..roster.len() as u8).collect(),
             lists: Lists::default(),

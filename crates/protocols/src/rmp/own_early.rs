@@ -47,12 +47,12 @@ fn a_message_delivered_before_a_list_is_not_sent_again_from_behind_it() {
         list: List {
             version: 1,
             config: config(2),
-            body_max: 1431,
             max_n: 4,
             cut: Number(0),
             gone: List::NOBODY,
             ring: vec![0, 3, 1, 2],
             roster: [0, 1, 2, 7].map(member).to_vec(),
+            sizes: vec![1431; 4],
             floor: Seq(100),
             starts: vec![Start::default(); 3],
         },

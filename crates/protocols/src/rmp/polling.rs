@@ -432,7 +432,6 @@ impl Rmp {
             attempt: self.peers.attempt,
             config,
             start,
-            body_max: answers.values().map(|it| it.body_max).min().unwrap_or(0),
             max_n,
             left: polling.left.iter().take(Peers::MAX).copied().collect(),
             members: answers
@@ -442,6 +441,7 @@ impl Rmp {
                     (*member, comes_from(*member, &it.inventory, all))
                 })
                 .collect(),
+            sizes: answers.values().map(|it| it.body_max).collect(),
         };
         let inventories = answers
             .into_iter()

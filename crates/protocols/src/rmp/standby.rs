@@ -258,8 +258,9 @@ impl Rmp {
             None => config.counter == 0 && config.representative == local,
         });
         // This member said in its answer what its way carries.
+        let own_size = proposal.size_of(local).map(usize::from);
         let room = proposal.members.len() <= self.config.members_max
-            && usize::from(proposal.body_max) <= self.config.body_max;
+            && own_size == Some(self.config.body_max);
         let mut high = standby.old.as_ref().map_or(Seq::ZERO, Order::high);
         self.config.plants().positions_start(&mut high);
         let may_start = self.claims.may_start(proposal.start, high);

@@ -14,7 +14,7 @@ const HIGH: usize = 65;
 const MAX_N: usize = 93;
 const PROPOSAL: [u8; 1] = [41];
 const START: usize = 33;
-const PROPOSED_MAX_N: usize = 41;
+const PROPOSED_MAX_N: usize = 39;
 const LIST: [u8; 1] = [51];
 const LISTED_MAX_N: usize = 65;
 

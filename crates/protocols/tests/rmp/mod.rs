@@ -14,6 +14,7 @@ mod pollers;
 mod reforming;
 mod seeds;
 mod services;
+mod sizes;
 
 use std::ops::Range;
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! What changes the list of members by one message: a newcomer's request, the list in its ACK, what
 //! members say when they have heard it, and a leaver's request (000 ch. 8, Figs. 9 and 10).
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use groupcast_core::mech::indices::Indices;
@@ -44,8 +45,6 @@ pub(in crate::rmp) struct List {
     pub(in crate::rmp) version: u8,
     /// The configuration that begins with it.
     pub(in crate::rmp) config: ConfigId,
-    /// The most bytes of a datagram body.
-    pub(in crate::rmp) body_max: u16,
     /// MaxN of that configuration.
     pub(in crate::rmp) max_n: u16,
     /// The last packet that its issuer sent before it.
@@ -57,6 +56,8 @@ pub(in crate::rmp) struct List {
     /// The member that each index names, under this tag: members of the past, too. A newcomer is
     /// the last.
     pub(in crate::rmp) roster: Vec<MemberId>,
+    /// Of each of these, the most bytes of a datagram body that its way carries.
+    pub(in crate::rmp) sizes: Vec<u16>,
     /// For a newcomer: where it begins to hold what was before the list. It gets the last packets.
     pub(in crate::rmp) floor: Seq,
     /// For a newcomer: of each index but its own.
@@ -134,7 +135,7 @@ pub(super) fn list(reader: &mut Reader<'_>) -> Result<ListAck, DecodeError> {
     }
     let version = reader.u8("version")?;
     let config = config(reader)?;
-    let body_max = body_max(reader)?;
+    let most = body_max(reader)?;
     let max_n = max_n(reader)?;
     let cut = Number(six(reader, "cut")?);
     let gone = reader.u8("gone")?;
@@ -144,6 +145,7 @@ pub(super) fn list(reader: &mut Reader<'_>) -> Result<ListAck, DecodeError> {
     if roster.len() > Indices::MAX {
         return Err(reader.invalid("roster", roster.len() as u64));
     }
+    let sizes = sizes(reader, most, roster.len())?;
     let floor = position(reader, "floor")?;
     let count = reader.count("starts", 14)?;
     let starts: Result<Vec<Start>, DecodeError> = (0..count).map(|_| start(reader)).collect();
@@ -152,16 +154,36 @@ pub(super) fn list(reader: &mut Reader<'_>) -> Result<ListAck, DecodeError> {
         list: List {
             version,
             config,
-            body_max,
             max_n,
             cut,
             gone,
             ring,
             roster,
+            sizes,
             floor,
             starts: starts?,
         },
     })
+}
+
+/// What the ways of so many `members` carry: `most`, but for those of which less is said.
+fn sizes(reader: &mut Reader<'_>, most: u16, members: usize) -> Result<Vec<u16>, DecodeError> {
+    let mut sizes = vec![most; members];
+    for _ in 0..count_to(reader, "sizes", 3, members)? {
+        let index = reader.u8("size of")?;
+        let size = body_max(reader)?;
+        let known = sizes.get_mut(usize::from(index)).filter(|_| size < most);
+        *known.ok_or_else(|| reader.invalid("size", u64::from(size)))? = size;
+    }
+    Ok(sizes)
+}
+
+fn put_sizes(writer: &mut Writer<'_>, most: u16, sizes: &[u16]) {
+    let less = || sizes.iter().enumerate().filter(|(_, size)| **size < most);
+    writer.count(less().count());
+    for (index, size) in less() {
+        writer.u8(index as u8).u16(*size);
+    }
 }
 
 fn start(reader: &mut Reader<'_>) -> Result<Start, DecodeError> {
@@ -176,10 +198,12 @@ pub(super) fn put_list(writer: &mut Writer<'_>, ListAck { ack, list }: &ListAck)
     writer.u8(Kind::List as u8);
     order::put_ack_body(writer, ack);
     writer.u8(list.version).config(list.config);
-    writer.u16(list.body_max).u16(list.max_n);
+    let most = list.sizes.iter().max().copied().unwrap_or_default();
+    writer.u16(most).u16(list.max_n);
     put_six(writer, list.cut.0);
     writer.u8(list.gone).count(list.ring.len()).put(&list.ring);
     put_members(writer, &list.roster);
+    put_sizes(writer, most, &list.sizes);
     put_six(writer, list.floor.0);
     writer.count(list.starts.len());
     for start in &list.starts {

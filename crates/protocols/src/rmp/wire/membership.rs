@@ -121,13 +121,27 @@ pub(in crate::rmp) struct Proposal {
     pub(in crate::rmp) config: ConfigId,
     /// Its positions begin above this one.
     pub(in crate::rmp) start: Seq,
-    /// The most bytes of a datagram body that the ways of all its members carry.
-    pub(in crate::rmp) body_max: u16,
     /// A majority of this many members must hold what is delivered as `majority`.
     pub(in crate::rmp) max_n: u16,
     pub(in crate::rmp) left: Vec<MemberId>,
     /// Its members, ascending, each with the configuration that it comes from.
     pub(in crate::rmp) members: Vec<(MemberId, ConfigId)>,
+    /// Of each of them, the most bytes of a datagram body that its way carries.
+    pub(in crate::rmp) sizes: Vec<u16>,
+}
+
+impl Proposal {
+    /// The most bytes of a datagram body that the way of `member` carries.
+    pub(in crate::rmp) fn size_of(&self, member: MemberId) -> Option<u16> {
+        let mut members = self.members.iter().zip(&self.sizes);
+        let found = members.find(|((it, _), _)| *it == member);
+        found.map(|(_, size)| *size)
+    }
+
+    /// The most that the ways of all its members carry.
+    pub(in crate::rmp) fn body_max(&self) -> u16 {
+        self.sizes.iter().min().copied().unwrap_or_default()
+    }
 }
 
 /// What a group tells strangers from time to time.
@@ -345,29 +359,30 @@ pub(super) fn proposal(reader: &mut Reader<'_>) -> Result<Proposal, DecodeError>
     let attempt = Attempt(reader.u64("attempt")?);
     let id = config(reader)?;
     let start = position(reader, "start")?;
-    let body_max = body_max(reader)?;
     let max_n = max_n(reader)?;
     let left = members(reader, "left")?;
     if left.len() > Peers::MAX {
         return Err(reader.invalid("left", left.len() as u64));
     }
-    let count = count_to(reader, "members", 40, Indices::MAX)?;
+    let count = count_to(reader, "members", 42, Indices::MAX)?;
     let mut members: Vec<(MemberId, ConfigId)> = Vec::with_capacity(count);
+    let mut sizes = Vec::with_capacity(count);
     for _ in 0..count {
         let member = reader.member("member")?;
         if members.last().is_some_and(|(before, _)| *before >= member) {
             return Err(reader.invalid("member", member.node.0));
         }
         members.push((member, config(reader)?));
+        sizes.push(body_max(reader)?);
     }
     Ok(Proposal {
         attempt,
         config: id,
         start,
-        body_max,
         max_n,
         left,
         members,
+        sizes,
     })
 }
 
@@ -377,11 +392,11 @@ pub(super) fn put_proposal(writer: &mut Writer<'_>, proposal: &Proposal) {
         .u64(proposal.attempt.0)
         .config(proposal.config);
     put_six(writer, proposal.start.0);
-    writer.u16(proposal.body_max).u16(proposal.max_n);
+    writer.u16(proposal.max_n);
     put_members(writer, &proposal.left);
     writer.count(proposal.members.len());
-    for (member, from) in &proposal.members {
-        writer.member(*member).config(*from);
+    for ((member, from), size) in proposal.members.iter().zip(&proposal.sizes) {
+        writer.member(*member).config(*from).u16(*size);
     }
 }
 

@@ -127,12 +127,12 @@ fn list() -> ListAck {
         list: List {
             version: 2,
             config: config(),
-            body_max: 1431,
             max_n: 3,
             cut: Number(6),
             gone: List::NOBODY,
             ring: vec![0, 1, 2],
             roster: vec![member(1), member(2), member(3)],
+            sizes: vec![1431, 1423, 1431],
             floor: Seq(8),
             starts: vec![
                 Start {
@@ -151,10 +151,10 @@ fn proposal() -> Proposal {
         attempt: Attempt(4),
         config: config(),
         start: Seq(15),
-        body_max: 1400,
         max_n: 2,
         left: vec![member(4)],
         members: vec![(member(1), config()), (member(2), config())],
+        sizes: vec![1400, 1431],
     }
 }
 
@@ -336,12 +336,15 @@ fn what_contradicts_itself_is_refused() {
         attempt: Attempt(1),
         config: config(),
         start: Seq(1),
-        body_max: 1400,
         max_n: 2,
         left: Vec::new(),
         members: vec![(member(2), config()), (member(2), config())],
+        sizes: vec![1400; 2],
     };
     refuse(Message::Proposal(twice));
+    let mut too_small = list();
+    too_small.list.sizes[1] = 100;
+    refuse(Message::List(too_small));
 }
 
 #[test]
