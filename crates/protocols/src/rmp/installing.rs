@@ -159,17 +159,30 @@ impl Rmp {
         config.plants().restart(&mut self.queue, &own_early);
         let excluded = recovering.excluded();
         let parted = core::mem::take(&mut recovering.parted);
-        self.exclude(now, excluded, &parted);
+        let proposer = recovering.id().representative;
+        let witness = Some(proposer).filter(|it| *it != local);
+        self.exclude(now, excluded, &parted, witness);
         self.begin(now, order);
     }
 
-    /// These `members` are in quarantine from now on. Where one has `parted` from this member
+    /// These `members` are in quarantine from now on, on the word of the `witness` that proposed a
+    /// configuration without them, if another one did. Where one has `parted` from this member
     /// before, that only answers it.
-    fn exclude(&mut self, now: Time, members: BTreeSet<MemberId>, parted: &BTreeSet<MemberId>) {
+    fn exclude(
+        &mut self,
+        now: Time,
+        members: BTreeSet<MemberId>,
+        parted: &BTreeSet<MemberId>,
+        witness: Option<MemberId>,
+    ) {
         let lengths = self.config.quarantines();
         for member in members {
-            if self.peers.quarantine(now, member, lengths) && parted.contains(&member) {
+            let begins = self.peers.quarantine(now, member, lengths);
+            if begins && parted.contains(&member) {
                 self.peers.gave_us_up(member);
+            }
+            if let Some(witness) = witness.filter(|_| begins) {
+                self.peers.took_word(now, member, witness);
             }
             self.accuse(now, member);
         }
@@ -187,7 +200,7 @@ impl Rmp {
         let mut wanted = core::mem::take(&mut polling.wanted);
         wanted.remove(&self.local);
         let parted = core::mem::take(&mut polling.parted);
-        self.exclude(now, wanted, &parted);
+        self.exclude(now, wanted, &parted, None);
         self.go_on(now, "nobody answers", order, left);
     }
 

@@ -20,6 +20,9 @@ use super::{Rmp, Timer};
 /// A member whose quarantine would be over is asked as long as it was heard within this time.
 const HEARD_FOR: Duration = Duration::from_secs(1);
 
+/// A witness that was not heard for so many intervals of announcements is gone.
+const WITNESS_SILENCE: u32 = 10;
+
 impl Rmp {
     /// `member` was excluded: this member asks it at once, and then as long as its quarantine
     /// lasts.
@@ -83,6 +86,10 @@ impl Rmp {
 
     /// Something was heard of `from`: if it is in quarantine, it is asked.
     pub(super) fn heard_of(&mut self, now: Time, from: MemberId) {
+        let patience = self.config.announce_interval * WITNESS_SILENCE;
+        let installed = self.state.installed();
+        let here = |it| installed.is_some_and(|old| old.members.contains(&it));
+        self.peers.outlives_word(now, from, patience, here);
         let is_probed = self.probes.note_heard(now, from);
         if is_probed && self.timers.due(Timer::Probe).is_none() {
             self.probe(now);

@@ -15,6 +15,7 @@ mod reforming;
 mod seeds;
 mod services;
 mod sizes;
+mod splitters;
 
 use std::ops::Range;
 use std::time::Duration;
