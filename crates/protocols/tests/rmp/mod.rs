@@ -4,6 +4,7 @@ mod arrivals;
 mod faults;
 mod figures;
 mod heard;
+mod hinderers;
 mod insiders;
 mod joining;
 mod lasting;
