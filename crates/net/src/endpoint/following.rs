@@ -45,6 +45,8 @@ pub enum Moved {
 impl<P: Protocol> Endpoint<P> {
     /// The interface is looked at this often.
     const LOOK_EVERY: Duration = Duration::from_secs(1);
+    /// And at least this often.
+    const LOOK_EVERY_MAX: Duration = Duration::from_secs(5);
 
     /// Looks, once a second, whether the interface still has the address at which the endpoint
     /// listens, and is still the same device. Joins the group again if it is not, and moves to the
@@ -74,9 +76,10 @@ impl<P: Protocol> Endpoint<P> {
             return None;
         }
         let up = sys::interfaces();
-        // A host may have thousands, and looking costs at most a thousandth of the time.
+        // A host may have thousands, and looking should cost a thousandth of the time. But this
+        // thread may have had to wait meanwhile, and would then not look for long.
         let took = self.now() - now;
-        self.look_at = now + Self::LOOK_EVERY.max(took * 1_000);
+        self.look_at = now + (took * 1_000).clamp(Self::LOOK_EVERY, Self::LOOK_EVERY_MAX);
         up.inspect_err(|error| tracing::debug!(%error, "cannot list the interfaces"))
             .ok()
     }
