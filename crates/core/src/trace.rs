@@ -263,6 +263,18 @@ pub struct Transition {
     pub about: Option<MemberId>,
 }
 
+impl Transition {
+    /// One that concerns no member that is known.
+    pub fn new(from: &'static str, to: &'static str, cause: &'static str) -> Self {
+        Self {
+            from,
+            to,
+            cause,
+            about: None,
+        }
+    }
+}
+
 /// Watches one member.
 pub trait Observer {
     /// `observer` saw `observation`, after all that it saw before.

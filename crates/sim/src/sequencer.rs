@@ -100,12 +100,7 @@ impl Sequencer {
                 members: self.members.clone(),
                 left: Vec::new(),
             }));
-            self.transition = Some(Transition {
-                from: "joining",
-                to: "operational",
-                cause: "configuration",
-                about: None,
-            });
+            self.transition = Some(Transition::new("joining", "operational", "configuration"));
             self.deliver();
         }
     }

@@ -77,12 +77,7 @@ impl Transitions {
         if self.recorded.len() == Self::KEPT {
             self.recorded.pop_front();
         }
-        self.recorded.push_back(Transition {
-            from,
-            to,
-            cause,
-            about: None,
-        });
+        self.recorded.push_back(Transition::new(from, to, cause));
     }
 
     /// Takes the oldest one.

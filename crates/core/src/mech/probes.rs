@@ -201,13 +201,6 @@ impl Probes {
         heard.is_some_and(|at| now.since(at) <= recent)
     }
 
-    /// Whether another life of `member` is in a configuration of `members`: this one does not come
-    /// back.
-    pub fn is_replaced(member: MemberId, members: &[MemberId]) -> bool {
-        let is_another_life = |it: &MemberId| it.node == member.node && *it != member;
-        members.iter().any(is_another_life)
-    }
-
     /// Whether `member` is asked and answers: enough of the last probes, several times in a row.
     pub fn answers(&self, member: MemberId) -> bool {
         let probed = self.given_up.get(&member);
@@ -227,10 +220,20 @@ impl Probes {
         repaired
     }
 
-    /// Forgets all members but those that `keeps` says to keep; they are to be asked now, with the
-    /// next number.
-    pub fn next(&mut self, now: Time, keeps: impl Fn(MemberId) -> bool) -> Vec<MemberId> {
-        self.given_up.retain(|member, _| keeps(*member));
+    /// Forgets all members but those that `keeps` says to keep, and former lives of `members`, who
+    /// are in the configuration: the others are to be asked now, with the next number.
+    pub fn next(
+        &mut self,
+        now: Time,
+        members: &[MemberId],
+        keeps: impl Fn(MemberId) -> bool,
+    ) -> Vec<MemberId> {
+        let is_replaced = |member: MemberId| {
+            let is_another_life = |it: &MemberId| it.node == member.node && *it != member;
+            members.iter().any(is_another_life)
+        };
+        self.given_up
+            .retain(|member, _| keeps(*member) && !is_replaced(*member));
         self.number += 1;
         for probed in self.given_up.values_mut() {
             (probed.asked, probed.first, probed.answers) = (now, None, 0);
@@ -294,7 +297,7 @@ mod tests {
                     .into_iter()
                     .map(|it| (round, it)),
             );
-            let asked = probes.next(now, |it| it.node.0 < 3);
+            let asked = probes.next(now, &[], |it| it.node.0 < 3);
             assert_eq!(asked, [member(0), member(1), member(2)]);
             let number = probes.number();
             for _ in 0..Probes::BURST {
@@ -355,7 +358,7 @@ mod tests {
                 [],
                 "it failed too seldom to be repaired"
             );
-            probes.next(next, |_| true);
+            probes.next(next, &[], |_| true);
             says.push(probes.answers(member));
         }
         let expected = [false, false, false, false, false, false, false, true, false];

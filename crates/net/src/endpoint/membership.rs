@@ -95,6 +95,8 @@ mod tests {
     use crate::endpoint::Moved;
     use crate::open::{Sealing, new_member};
 
+    const AT: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
+
     /// Says whether it listens, and nothing else.
     struct Listener(bool);
 
@@ -122,6 +124,18 @@ mod tests {
         }
     }
 
+    /// An endpoint on loopback whose member listens to `group`.
+    fn listener(group: Ipv4Addr) -> Endpoint<Listener> {
+        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let group = SocketAddrV4::new(group, port.unwrap().port());
+        let config = EndpointConfig::multicast(AT, group);
+        let member = new_member("a").unwrap();
+        let builder = Endpoint::builder(config, member, Sealing::Insecure).free_port();
+        let mut endpoint = builder.open().unwrap();
+        endpoint.node_mut().open(Channel::SOLE, Listener(true));
+        endpoint
+    }
+
     fn listen(endpoint: &mut Endpoint<Listener>, listens: bool) -> Option<String> {
         let listener = endpoint.node_mut().instance_mut(Channel::SOLE);
         *listener.expect("it was opened") = Listener(listens);
@@ -132,14 +146,8 @@ mod tests {
 
     #[test]
     fn an_address_that_is_not_there_is_told_until_it_is_back() {
-        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 3), port.unwrap().port());
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        let config = EndpointConfig::multicast(at, group);
-        let member = new_member("a").unwrap();
-        let builder = Endpoint::builder(config, member, Sealing::Insecure).free_port();
-        let mut endpoint = builder.open().unwrap();
-        endpoint.node_mut().open(Channel::SOLE, Listener(true));
+        let group = Ipv4Addr::new(239, 79, 1, 3);
+        let mut endpoint = listener(group);
         let up = crate::sys::interfaces().unwrap();
         endpoint.follow(&up, false);
         assert_eq!(endpoint.trouble(), None);
@@ -156,23 +164,17 @@ mod tests {
 
     #[test]
     fn a_membership_that_cannot_be_changed_is_told_once_until_it_can() {
-        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 79, 1, 2), port.unwrap().port());
-        let at = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-        let config = EndpointConfig::multicast(at, group);
-        let member = new_member("a").unwrap();
-        let builder = Endpoint::builder(config, member, Sealing::Insecure).free_port();
-        let mut endpoint = builder.open().unwrap();
-        endpoint.node_mut().open(Channel::SOLE, Listener(true));
+        let group = Ipv4Addr::new(239, 79, 1, 2);
+        let mut endpoint = listener(group);
         for _ in 0..2 {
             // It has left already, without this endpoint.
             let socket = &endpoint.data.socket;
-            socket.leave_multicast_v4(group.ip(), at.ip()).unwrap();
+            socket.leave_multicast_v4(&group, AT.ip()).unwrap();
             let told = listen(&mut endpoint, false);
             assert!(told.is_some_and(|it| it.starts_with("cannot leave the group 239.79.1.2")));
             assert_eq!(listen(&mut endpoint, false), None, "once");
             let socket = &endpoint.data.socket;
-            socket.join_multicast_v4(group.ip(), at.ip()).unwrap();
+            socket.join_multicast_v4(&group, AT.ip()).unwrap();
             assert_eq!(listen(&mut endpoint, false), None);
             assert_eq!(listen(&mut endpoint, true), None);
             assert!(endpoint.is_member);

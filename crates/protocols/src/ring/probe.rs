@@ -46,10 +46,9 @@ impl Ring {
         }
         let peers = &self.peers;
         let ring = self.state.installed();
-        let is_replaced = |it| ring.is_some_and(|ring| Probes::is_replaced(it, &ring.members));
-        let is_out = |it| begins(it) || peers.is_quarantined(now, it);
-        let keeps = |member| is_out(member) && !is_replaced(member);
-        for member in self.probes.next(now, keeps) {
+        let members = ring.map_or(&[][..], |ring| &ring.members);
+        let keeps = |it| begins(it) || peers.is_quarantined(now, it);
+        for member in self.probes.next(now, members, keeps) {
             self.ask(member);
         }
         if !self.probes.is_empty() {

@@ -67,10 +67,10 @@ impl Rmp {
         }
         let peers = &self.peers;
         let order = self.state.installed();
-        let is_replaced = |it| order.is_some_and(|order| Probes::is_replaced(it, &order.members));
-        let keeps = |member| peers.is_quarantined(now, member) && !is_replaced(member);
+        let members = order.map_or(&[][..], |order| &order.members);
+        let keeps = |member| peers.is_quarantined(now, member);
         let mut any = false;
-        for member in self.probes.next(now, keeps) {
+        for member in self.probes.next(now, members, keeps) {
             let worth = self.peers.is_quarantined_anyway(now, member)
                 || self.probes.is_heard(now, member, HEARD_FOR);
             if worth {

@@ -444,7 +444,7 @@ impl Rate {
         self.whole.sample(round_trip);
     }
 
-    /// How long so many packets take at this rate, and at most on a link that takes it.
+    /// How long this many packets take at this rate, and at most on a link that takes it.
     pub(super) fn lasts(&self, packets: u32, packet: usize) -> Duration {
         let seconds = f64::from(packets) * packet as f64 / self.rate.unwrap_or(f64::MAX);
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
@@ -624,7 +624,7 @@ impl Rate {
             // What is on its way was sent before.
             self.settling = true;
             self.far = match self.far {
-                Far::No if found.is_far && self.yields && !self.few.leaps() => Far::LookedInto,
+                Far::No if self.is_in_doubt(&found) => Far::LookedInto,
                 Far::LookedInto => Far::Known,
                 far => far,
             };
@@ -639,7 +639,7 @@ impl Rate {
             }
             return;
         }
-        if found.is_far && self.far == Far::No && self.yields && !self.few.leaps() {
+        if self.far == Far::No && self.is_in_doubt(&found) {
             self.far = Far::LookedInto;
             return;
         }
@@ -723,6 +723,11 @@ impl Rate {
             self.draining = None;
             self.rate = Some(leap);
         }
+    }
+
+    /// Whether a long way, or what is lost on it, is to be looked into.
+    fn is_in_doubt(&self, found: &Found) -> bool {
+        found.is_far && self.yields && !self.few.leaps()
     }
 
     /// In so many epochs of `length` seconds a receiver has been asked twice.

@@ -63,21 +63,21 @@ impl Waits {
 }
 
 impl Overflow {
-    /// So many waits of each kind are enough to compare them.
+    /// This many waits of each kind are enough to compare them.
     const WAITS_MIN: f64 = 4.0;
     /// A queue is there if packets behind a lost one waited so long, and so much longer than
     /// others: more than a host's timers and interrupts add.
     const WAIT_MIN: Duration = Duration::from_micros(200);
     const LONGER_MIN: Duration = Duration::from_micros(100);
-    /// And longer by so many standard deviations.
+    /// And longer by this many standard deviations.
     const DEVIATIONS: f64 = 4.0;
-    /// It is short if it is no longer than so many times what shows, and no packet waited longer
-    /// than so many times its length.
+    /// It is short if it is no longer than this many times what shows, and no packet waited longer
+    /// than this many times its length.
     const SHORT: u32 = 2;
     const LONGEST: f64 = 1.5;
     /// What is left of the longest wait after an epoch.
     const LONGEST_FADES: f64 = 0.995;
-    /// For so many epochs after the last loss to it the queue is taken to be there.
+    /// For this many epochs after the last loss to it the queue is taken to be there.
     const EPOCHS: u32 = 128;
 
     /// A packet waited so long, and was the first to come `behind_lost` ones.
@@ -160,7 +160,7 @@ mod tests {
             if index.is_multiple_of(2) {
                 overflow.sample(of(behind()), true);
             }
-            overflow.find(SHOWS).is_some() | overflow.end_epoch(Duration::ZERO, SHOWS)
+            overflow.end_epoch(Duration::ZERO, SHOWS)
         };
         (0..400).filter(|index| epoch(*index)).count()
     }

@@ -256,13 +256,7 @@ impl Receiver {
         self.usable_at_end = self.usable();
         let before = core::mem::replace(&mut self.state, State::Over);
         self.state = next(before);
-        let to = self.state.name();
-        let transition = Transition {
-            from,
-            to,
-            cause,
-            about: None,
-        };
+        let transition = Transition::new(from, self.state.name(), cause);
         context.record(State::EDGES, transition);
     }
 

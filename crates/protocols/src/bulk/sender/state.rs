@@ -184,13 +184,7 @@ impl Sender {
         let from = self.state.name();
         let before = core::mem::replace(&mut self.state, State::Over);
         self.state = next(before);
-        let to = self.state.name();
-        let transition = Transition {
-            from,
-            to,
-            cause,
-            about: None,
-        };
+        let transition = Transition::new(from, self.state.name(), cause);
         context.record(State::EDGES, transition);
         // What they were set for is over.
         self.timers.cancel(Timer::Retransmit);

@@ -83,6 +83,7 @@ impl Stream {
     const TIMES_MAX: usize = 8192;
     /// What is sent so soon after another packet may wait for it on any link.
     const JUST: Duration = Duration::from_micros(30);
+    const JUST_MAX: usize = 64;
 
     pub(super) fn new(packet: usize, window: u32, block: u16, length: Option<u64>) -> Self {
         Self {
@@ -484,22 +485,22 @@ impl Stream {
 
     /// When `stamp` was given, if that is not too long ago.
     pub(super) fn time_of(&self, stamp: Stamp) -> Option<Time> {
+        self.times.get(self.index_of(stamp)?).copied()
+    }
+
+    /// Where the time of `stamp` is kept.
+    fn index_of(&self, stamp: Stamp) -> Option<usize> {
         let back = usize::try_from(self.stamp.since(stamp)?).ok()?;
-        let index = self.times.len().checked_sub(back + 1)?;
-        self.times.get(index).copied()
+        self.times.len().checked_sub(back + 1)
     }
 
     /// How many packets were sent just before that with this stamp, so that it may have waited for
-    /// them on any link: at most 64.
+    /// them on any link: no more than `JUST_MAX` are looked at.
     pub(super) fn sent_just_before(&self, stamp: Stamp) -> u32 {
-        let back = self.stamp.since(stamp);
-        let back = back.and_then(|back| usize::try_from(back).ok());
-        let Some(index) = back.and_then(|back| self.times.len().checked_sub(back + 1)) else {
-            return 0;
-        };
+        let index = self.index_of(stamp).unwrap_or(0);
         let is_just_before = |at: &usize| self.times[*at] - self.times[at - 1] < Self::JUST;
-        let before = (1..=index).rev().take(64).take_while(is_just_before);
-        before.count() as u32
+        let before = (1..=index).rev().take(Self::JUST_MAX);
+        before.take_while(is_just_before).count() as u32
     }
 
     /// One past the highest packet that was sent in this pass.
@@ -586,6 +587,21 @@ mod tests {
             offered += len;
         }
         offered
+    }
+
+    #[test]
+    fn a_packet_may_wait_for_those_that_were_sent_just_before_it() {
+        let mut stream = stream(None);
+        let bursts = [0, 0, 10, 500, 510, 600];
+        let sent = bursts.map(|micros| stream.stamp(Time::ZERO + Duration::from_micros(micros)));
+        let before = sent.map(|stamp| stream.sent_just_before(stamp));
+        assert_eq!(before, [0, 1, 2, 0, 1, 0]);
+        for _ in 0..100 {
+            stream.stamp(Time::from_millis(1));
+        }
+        let last = stream.last_stamp();
+        assert_eq!(stream.sent_just_before(last), Stream::JUST_MAX as u32);
+        assert_eq!(stream.sent_just_before(last.next()), 0, "it was not sent");
     }
 
     #[test]
