@@ -700,7 +700,9 @@ def loads(data: Data | str) -> list[Any] | Dotted:
         stack[-1].append(item)
     if len(stack) != 1 or len(stack[0]) != 1 or marks[0]:
         raise ValueError("this is not one list")
-    value: list[Any] | Dotted = stack[0][0]
+    value = stack[0][0]
+    if not isinstance(value, (list, Dotted)):
+        raise ValueError("this is an item, and not a list")
     return value
 
 

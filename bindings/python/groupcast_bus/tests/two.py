@@ -298,6 +298,10 @@ def main() -> None:
         "(a",
         "a)",
         "",
+        "a",
+        "3",
+        '"a list"',
+        "'(a)",
     ):
         try:
             read = loads(text)
