@@ -43,6 +43,7 @@ mod history;
 mod instance;
 mod keys;
 mod label;
+mod latest;
 mod linger;
 mod listen;
 mod log;

@@ -4,43 +4,49 @@
 //! A daemon that has gone, or is in its next life, is still known by its name, and so is a daemon
 //! as a member of a further ring: all of them have the same node.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use groupcast_core::{MemberId, NodeId};
 use serde_json::{Value, json};
 
+use crate::latest::Latest;
+
 /// The names of daemons that were heard.
 pub(crate) struct Names {
-    of_nodes: BTreeMap<NodeId, Arc<str>>,
+    /// This daemon, whose name is never forgotten.
+    local: (NodeId, Arc<str>),
+    others: Latest<Arc<str>>,
 }
 
 impl Names {
-    /// The most that are kept.
-    const MAX: usize = 1024;
-
-    /// This daemon knows its own name.
+    /// This daemon is `local`, with the name `name`.
     pub(crate) fn new(local: MemberId, name: &str) -> Self {
         Self {
-            of_nodes: BTreeMap::from([(local.node, name.into())]),
+            local: (local.node, name.into()),
+            others: Latest::default(),
         }
     }
 
-    /// These are in the configuration. Where there are too many, the others are forgotten.
+    /// Enters the names of the daemons of a configuration.
     pub(crate) fn learn(&mut self, daemons: Vec<(MemberId, Arc<str>)>) {
-        if self.of_nodes.len() + daemons.len() > Self::MAX {
-            self.of_nodes.clear();
+        for (member, name) in daemons {
+            if member.node != self.local.0 {
+                self.others.insert(member.node, name);
+            }
         }
-        let named = daemons
-            .into_iter()
-            .map(|(member, name)| (member.node, name));
-        self.of_nodes.extend(named);
+    }
+
+    fn find(&self, member: MemberId) -> Option<&str> {
+        match member.node == self.local.0 {
+            true => Some(&self.local.1),
+            false => self.others.get(member.node).map(|name| &**name),
+        }
     }
 
     /// The name of `member`, or its number if the name is not known.
     pub(crate) fn of(&self, member: MemberId) -> String {
-        let name = self.of_nodes.get(&member.node);
-        name.map_or_else(|| member.to_string(), ToString::to_string)
+        let name = self.find(member);
+        name.map_or_else(|| member.to_string(), ToOwned::to_owned)
     }
 
     pub(crate) fn list(&self, members: &[MemberId]) -> String {
@@ -50,8 +56,7 @@ impl Names {
 
     /// For `status`: the name is null if it is not known.
     pub(crate) fn json(&self, member: MemberId) -> Value {
-        let name = self.of_nodes.get(&member.node);
-        json!({"name": name.map(|name| &**name), "member": member.to_string()})
+        json!({"name": self.find(member), "member": member.to_string()})
     }
 }
 
@@ -81,12 +86,19 @@ mod tests {
     }
 
     #[test]
-    fn names_are_bounded() {
-        let mut names = Names::new(member("h1", 1), "h1");
-        for number in 0..3_000 {
+    fn names_are_bounded_and_the_own_one_is_not_forgotten() {
+        let local = member("h1", 1);
+        let mut names = Names::new(local, "h1");
+        let other = |number| {
             let name = format!("n{number}");
-            names.learn(vec![(member(&name, 1), name.into())]);
-            assert!(names.of_nodes.len() <= Names::MAX);
+            (member(&name, 1), Arc::from(name))
+        };
+        const OTHERS: usize = 3 * Latest::<()>::MAX;
+        for number in 0..OTHERS {
+            names.learn(vec![(local, "h1".into()), other(number)]);
         }
+        assert_eq!(names.of(local), "h1");
+        let kept = (0..OTHERS).filter(|number| names.find(other(*number).0).is_some());
+        assert!(kept.eq(2 * Latest::<()>::MAX..OTHERS), "the newest");
     }
 }

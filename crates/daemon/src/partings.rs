@@ -1,14 +1,14 @@
 //! Which daemons a new configuration is without, and which are back.
 
-use std::collections::BTreeMap;
+use groupcast_core::{Configuration, Incarnation, MemberId};
 
-use groupcast_core::{Configuration, Incarnation, MemberId, NodeId};
+use crate::latest::Latest;
 
-/// The members of the last regular configuration, and those that were missed and are not back yet.
+/// The members of the last regular configuration, and those that were lost and are not back yet.
 #[derive(Default)]
 pub(crate) struct Partings {
     members: Vec<MemberId>,
-    lost: BTreeMap<NodeId, Incarnation>,
+    lost: Latest<Incarnation>,
 }
 
 /// What a new regular configuration says of daemons.
@@ -29,9 +29,6 @@ pub(crate) struct Parted {
 }
 
 impl Partings {
-    /// The most that are missed at a time.
-    const LOST_MAX: usize = 1024;
-
     /// The members of the last regular configuration.
     pub(crate) fn members(&self) -> &[MemberId] {
         &self.members
@@ -42,7 +39,7 @@ impl Partings {
         let members = &configuration.members;
         let mut parted = Parted::default();
         for member in members {
-            let lost = self.lost.remove(&member.node);
+            let lost = self.lost.remove(member.node);
             match lost.map(|lost| lost == member.incarnation) {
                 Some(true) => parted.back.push(*member),
                 Some(false) => parted.back_restarted.push(*member),
@@ -58,9 +55,6 @@ impl Partings {
                 (true, true) => &mut parted.restarted,
                 (false, true) => &mut parted.crashed,
                 (false, false) => {
-                    if self.lost.len() >= Self::LOST_MAX {
-                        self.lost.clear();
-                    }
                     self.lost.insert(member.node, member.incarnation);
                     &mut parted.lost
                 }
@@ -74,7 +68,7 @@ impl Partings {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{ConfigId, ConfigurationKind};
+    use groupcast_core::{ConfigId, ConfigurationKind, NodeId};
 
     use super::*;
 
@@ -126,5 +120,19 @@ mod tests {
         assert_eq!((parted.lost, parted.left), (vec![], vec![]));
         let parted = note(&mut partings, &[a, all[1]], &[all[2]]);
         assert_eq!((parted.left, parted.back), (vec![all[2]], vec![]));
+    }
+
+    #[test]
+    fn of_many_that_are_lost_the_latest_are_known() {
+        let own = member(0, 1);
+        let most = Latest::<Incarnation>::MAX as u64;
+        let mut partings = Partings::default();
+        for number in 1..=most + 1 {
+            note(&mut partings, &[own, member(number, 1)], &[]);
+            note(&mut partings, &[own], &[]);
+        }
+        let all = [1, 2, most + 1].map(|number| member(number, 1));
+        let back = note(&mut partings, &[&[own], &all[..]].concat(), &[]).back;
+        assert_eq!(back, all[1..]);
     }
 }
