@@ -24,7 +24,8 @@ pub struct Unjudged {
     /// The member that it is about; `None` if it is about a file.
     #[serde(serialize_with = "display")]
     pub member: Option<MemberId>,
-    /// The member's name, or that of another life of the same daemon, where one is known.
+    /// The member's name, or that of another life of the same daemon, where a history or a client
+    /// in a view tells it.
     pub name: Option<String>,
     /// What is missing, and how that is known.
     pub text: String,

@@ -8,7 +8,7 @@ use std::io::BufReader;
 use std::path::Path;
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{Contract, MemberId};
+use groupcast_core::{Contract, MemberId, NodeId};
 
 use crate::checker::{Checker, LIMIT};
 use crate::coverage::{Coverage, Unjudged};
@@ -53,6 +53,8 @@ struct Judges {
     joined: Vec<Joined>,
     /// The files without a whole line.
     empty: Vec<String>,
+    /// The names of daemons, of their own histories and of clients in views.
+    names: BTreeMap<NodeId, String>,
 }
 
 /// The judge of one bimodal group, and the members that have a life in it.
@@ -74,6 +76,7 @@ impl Judges {
         while let Some(entry) = history.next() {
             let (member, observation) = entry?;
             last = Some(member);
+            self.note_names(&observation);
             let name = history.name();
             if let Some(group) = history.group() {
                 self.observe_in(group, member, name, &observation);
@@ -126,8 +129,23 @@ impl Judges {
         }
         if let Some(name) = name {
             self.judge(ring).set_name(member, name);
+            self.names.insert(member.node, name.to_owned());
         }
         Ok(())
+    }
+
+    /// Notes the daemons of the clients that a view names, `client@daemon`: one of them may have no
+    /// history of its own.
+    fn note_names(&mut self, observation: &Observation) {
+        let Observation::GroupView { members, .. } = observation else {
+            return;
+        };
+        for member in members {
+            if let Some((_, daemon)) = member.rsplit_once('@') {
+                let name = self.names.entry(NodeId::from_name(daemon));
+                name.or_insert_with(|| daemon.to_owned());
+            }
+        }
     }
 
     /// The judge of a further ring, or of what is on none.
@@ -212,6 +230,10 @@ impl Judges {
             text: format!("{file} has no whole line"),
         });
         report.unjudged = coverage.unjudged;
+        for unjudged in report.unjudged.iter_mut().filter(|it| it.name.is_none()) {
+            let node = unjudged.member.map(|member| member.node);
+            unjudged.name = node.and_then(|node| self.names.get(&node)).cloned();
+        }
         report.unjudged.extend(empty);
         report.killed = coverage.killed;
         report

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use groupcast_check::{CheckReport, HistoryError, check_files};
+use groupcast_core::NodeId;
 
 /// A directory of its own for a test, gone when the test is over.
 struct Folder(PathBuf);
@@ -206,6 +207,28 @@ fn histories_that_end_early_are_said_and_a_kill_that_others_tell_is_not() {
             .to_string()
             .contains("empty.ndjson has no whole line")
     );
+}
+
+/// A view names its clients with their daemons, and the number of a daemon follows from its name.
+#[test]
+fn a_daemon_without_any_history_has_the_name_that_views_give_it() {
+    let folder = Folder::new("named");
+    let id = |name: &str, life: u64| format!("{:016x}.{life:016x}", NodeId::from_name(name).0);
+    let members = [id("h1", 1), id("h2", 2), id("h3", 3)];
+    let history = format!(
+        "{{\"event\":\"start\",\"schema\":4,\"member\":\"{}\",\"name\":\"h1\"}}\n{}\
+         {{\"event\":\"view\",\"group\":\"room\",\"view\":\"1\",\"members\":[\"al@h1\",\"bo@h2\"]}}\n",
+        members[0],
+        configuration("regular", 1, &members[0], &members),
+    );
+    let report = check_files([folder.write("h1.ndjson", &history)]).unwrap();
+    let names = report.unjudged.iter().map(|it| it.name.as_deref());
+    let mut names: Vec<Option<&str>> = names.collect();
+    names.sort();
+    // No client of h3 is in any view.
+    assert_eq!(names, [None, Some("h2")], "{report}");
+    let missing = "could not be judged: h2.0000000000000002: its history is missing";
+    assert!(report.to_string().contains(missing), "{report}");
 }
 
 #[test]
