@@ -36,12 +36,12 @@ pub(crate) struct Publication<'a> {
 }
 
 /// The moves that bring everything into the target.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(crate) struct Plan {
     moves: Vec<Move>,
     /// Entries whose mode and time are set after the moves, and the identity that each must have
     /// then: directories, and files that were there already with another mode or time.
-    directories: Vec<(usize, FileIdentity)>,
+    amended: Vec<(usize, FileIdentity)>,
     /// Directories of a tree that forbids its owner to write to them, and forbade it here before:
     /// they are opened for the moves.
     opened: BTreeMap<usize, FileIdentity>,
@@ -57,7 +57,85 @@ struct Move {
 impl Plan {
     /// The entries whose mode and time are set after the moves.
     pub(crate) fn amended(&self) -> impl Iterator<Item = usize> {
-        self.directories.iter().map(|(entry, _)| *entry)
+        self.amended.iter().map(|(entry, _)| *entry)
+    }
+
+    /// The entry `index`, which is or will be as `stat` says, gets its mode and time at the end.
+    fn amend(&mut self, index: usize, stat: Option<&Stat>) {
+        let identity = stat.map(FileIdentity::of);
+        self.amended.extend(identity.map(|it| (index, it)));
+    }
+}
+
+/// A plan that is being made, entry by entry, and what is known of directories so far.
+#[derive(Default)]
+struct Planning<'a> {
+    plan: Plan,
+    /// New directories: what lies in one moves with it.
+    carried: BTreeSet<&'a [u8]>,
+    /// Directories that were moved before, and have been removed since or cannot be looked into:
+    /// what lay in one is not looked for.
+    gone: BTreeSet<&'a [u8]>,
+    /// Directories that stay and cannot be written to, because the tree wants it so.
+    closed: BTreeMap<&'a [u8], (usize, FileIdentity)>,
+}
+
+/// What there is of an entry.
+struct Found {
+    /// In the staging tree, of a directory; of every entry if some may have been moved before.
+    staged: Option<Stat>,
+    /// At its place in the target.
+    there: Option<Stat>,
+    /// It was in the staging tree, and is there no longer.
+    was_moved: bool,
+}
+
+impl<'a> Planning<'a> {
+    /// Adds the directory `entry`; returns whether it is in the target already and stays.
+    fn add_directory(
+        &mut self,
+        index: usize,
+        entry: &'a Entry,
+        found: &Found,
+    ) -> Result<bool, PlaceError> {
+        let stays = found.there.filter(is_a_directory);
+        if let Some(stat) = &stays {
+            own(entry, stat)?;
+            if is_closed(entry, stat) {
+                self.closed
+                    .insert(&entry.path, (index, FileIdentity::of(stat)));
+            }
+        }
+        self.plan.amend(index, stays.or(found.staged).as_ref());
+        if stays.is_none() {
+            self.carried.insert(&entry.path);
+        }
+        Ok(stays.is_some())
+    }
+
+    /// Adds a move of `entry` to its place in `target`, where `there` is now.
+    fn add_move(
+        &mut self,
+        index: usize,
+        entry: &Entry,
+        there: Option<Stat>,
+        target: &mut Root,
+    ) -> Result<(), PlaceError> {
+        if let Some(there) = &there {
+            replaceable(entry, there)?;
+        }
+        let above = parent(&entry.path);
+        let closed = above.and_then(|above| self.closed.get(above)).copied();
+        let obstacle = target.obstacle(&entry.path, closed.is_some());
+        if let Some(problem) = obstacle.map_err(failed("look at the place of", entry))? {
+            return Err(blocked(entry, problem));
+        }
+        self.plan.opened.extend(closed);
+        self.plan.moves.push(Move {
+            entry: index,
+            fresh: there.is_none(),
+        });
+        Ok(())
     }
 }
 
@@ -101,100 +179,104 @@ impl<'a> Publication<'a> {
     /// # Errors
     /// If something is in the way, or a move would fail for a reason that can be seen before.
     pub(crate) fn plan(&mut self, target: &mut Root) -> Result<Plan, PlaceError> {
-        let mut moves = Vec::new();
-        let mut directories = Vec::new();
-        // New directories: what lies in one moves with it.
-        let mut carried: BTreeSet<&[u8]> = BTreeSet::new();
-        // Directories that were moved before, and have been removed since or cannot be looked into:
-        // what lay in one is not looked for.
-        let mut gone: BTreeSet<&[u8]> = BTreeSet::new();
-        // Directories that stay and cannot be written to, because the tree wants it so.
-        let mut closed: BTreeMap<&[u8], (usize, FileIdentity)> = BTreeMap::new();
-        let mut opened = BTreeMap::new();
-        for (index, entry) in self.manifest.entries().iter().enumerate() {
-            let path = &entry.path[..];
-            let is_directory = entry.kind == Kind::Directory;
-            let above = parent(path);
-            if above.is_some_and(|above| gone.contains(above)) {
-                if is_directory {
-                    gone.insert(path);
-                }
-                continue;
-            }
-            let is_carried = above.is_some_and(|above| carried.contains(above));
-            let staged = match self.remains.is_some() || is_directory {
-                true => self.tree.stat(path).map_err(failed("look at", entry))?,
-                false => None,
-            };
-            let was_moved = self.remains.is_some() && staged.is_none();
-            let there = match is_carried || was_moved && !is_directory {
-                true => None,
-                false => match look(target, entry) {
-                    // The directory above has its mode already, and so has all that is in it.
-                    Err(PlaceError::Io { source, .. })
-                        if was_moved && source.kind() == io::ErrorKind::PermissionDenied =>
-                    {
-                        None
-                    }
-                    other => other?,
-                },
-            };
-            if let Some(stamp) = self.kept.and_then(|kept| kept.get(&index)) {
-                let stat = still_there(entry, stamp, there.as_ref())?;
-                directories.extend(stat.map(|stat| (index, FileIdentity::of(stat))));
-                continue;
-            }
-            if was_moved {
-                // Before, by itself or with its directory; or it was kept.
-                let amended = self.remains.and_then(|amended| amended.get(&index));
-                let kept = amended.and_then(|digest| to_amend(target, entry, digest));
-                directories.extend(kept.map(|identity| (index, identity)));
-                match there.filter(is_a_directory) {
-                    Some(stat) => directories.push((index, FileIdentity::of(&stat))),
-                    None if is_directory => _ = gone.insert(path),
-                    None => {}
-                }
-                continue;
-            }
-            if is_directory {
-                let stays = there.filter(is_a_directory);
-                if let Some(stat) = &stays {
-                    own(entry, stat)?;
-                    if is_closed(entry, stat) {
-                        closed.insert(path, (index, FileIdentity::of(stat)));
-                    }
-                }
-                let stat = stays.or(staged);
-                directories.extend(stat.map(|stat| (index, FileIdentity::of(&stat))));
-                if stays.is_some() {
-                    continue;
-                }
-                carried.insert(path);
-            }
-            if is_carried {
-                continue;
-            }
-            if let Some(there) = there {
-                replaceable(entry, &there)?;
-            }
-            let closed = above.and_then(|above| closed.get(above)).copied();
-            if let Some(problem) = target
-                .obstacle(path, closed.is_some())
-                .map_err(failed("look at the place of", entry))?
-            {
-                return Err(blocked(entry, problem));
-            }
-            opened.extend(closed);
-            moves.push(Move {
-                entry: index,
-                fresh: there.is_none(),
-            });
+        let mut planning = Planning::default();
+        for index in 0..self.manifest.entries().len() {
+            self.plan_entry(&mut planning, index, target)?;
         }
-        Ok(Plan {
-            moves,
-            directories,
-            opened,
+        Ok(planning.plan)
+    }
+
+    /// Plans the entry `index`; the directory that it is in has been planned before.
+    fn plan_entry(
+        &mut self,
+        planning: &mut Planning<'a>,
+        index: usize,
+        target: &mut Root,
+    ) -> Result<(), PlaceError> {
+        let manifest = self.manifest;
+        let entry = &manifest.entries()[index];
+        let (path, above) = (&entry.path[..], parent(&entry.path));
+        if above.is_some_and(|above| planning.gone.contains(above)) {
+            if entry.kind == Kind::Directory {
+                planning.gone.insert(path);
+            }
+            return Ok(());
+        }
+        let is_carried = above.is_some_and(|above| planning.carried.contains(above));
+        let found = self.find(entry, is_carried, target)?;
+        if let Some(stamp) = self.kept.and_then(|kept| kept.get(&index)) {
+            let stat = still_there(entry, stamp, found.there.as_ref())?;
+            planning.plan.amend(index, stat);
+            return Ok(());
+        }
+        if found.was_moved {
+            self.plan_moved(planning, index, found.there, target);
+            return Ok(());
+        }
+        if entry.kind == Kind::Directory && planning.add_directory(index, entry, &found)? {
+            return Ok(());
+        }
+        match is_carried {
+            true => Ok(()),
+            false => planning.add_move(index, entry, found.there, target),
+        }
+    }
+
+    /// What there is of `entry` in the staging tree and in `target`. If it `is_carried` by a new
+    /// directory, nothing can be in the target.
+    fn find(
+        &mut self,
+        entry: &Entry,
+        is_carried: bool,
+        target: &mut Root,
+    ) -> Result<Found, PlaceError> {
+        let is_directory = entry.kind == Kind::Directory;
+        let staged = match self.remains.is_some() || is_directory {
+            true => self
+                .tree
+                .stat(&entry.path)
+                .map_err(failed("look at", entry))?,
+            false => None,
+        };
+        let was_moved = self.remains.is_some() && staged.is_none();
+        let there = match is_carried || was_moved && !is_directory {
+            true => None,
+            false => match look(target, entry) {
+                // The directory above has its mode already, and so has all that is in it.
+                Err(PlaceError::Io { source, .. })
+                    if was_moved && source.kind() == io::ErrorKind::PermissionDenied =>
+                {
+                    None
+                }
+                other => other?,
+            },
+        };
+        Ok(Found {
+            staged,
+            there,
+            was_moved,
         })
+    }
+
+    /// Plans an entry that is not in the staging tree any more: it was moved before, by itself or
+    /// with its directory, or it was kept.
+    fn plan_moved(
+        &self,
+        planning: &mut Planning<'a>,
+        index: usize,
+        there: Option<Stat>,
+        target: &mut Root,
+    ) {
+        let manifest = self.manifest;
+        let entry = &manifest.entries()[index];
+        let amended = self.remains.and_then(|amended| amended.get(&index));
+        let kept = amended.and_then(|digest| to_amend(target, entry, digest));
+        planning.plan.amended.extend(kept.map(|it| (index, it)));
+        match there.filter(is_a_directory) {
+            Some(stat) => planning.plan.amend(index, Some(&stat)),
+            None if entry.kind == Kind::Directory => _ = planning.gone.insert(&entry.path),
+            None => {}
+        }
     }
 
     /// Gives files and links their modes and times, and moves everything into `target`.
@@ -218,7 +300,7 @@ impl<'a> Publication<'a> {
         // a directory changes its time. Each must be the directory that was moved, or was there
         // before: if another one has taken its place, not everything is in place.
         target.forget();
-        for (entry, identity) in plan.directories.into_iter().rev() {
+        for (entry, identity) in plan.amended.into_iter().rev() {
             set_metadata(target, &entries[entry], identity)?;
         }
         Ok(())

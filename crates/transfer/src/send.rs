@@ -2,6 +2,7 @@
 //! settled.
 
 mod below;
+mod comparison;
 mod settled;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,11 +20,11 @@ use groupcast_protocols::bulk::{
 use groupcast_protocols::xgm::Subgroups;
 
 use self::below::all_by_name;
-use self::settled::{AfterList, Settled, named, nobody, tell_settled, unanswered};
+use self::comparison::{Compared, Comparison};
+use self::settled::{AfterList, Settled, tell_settled, unanswered};
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
-use crate::list::{self, Answers};
 use crate::manifest::Scan;
 use crate::pace::{Pace, Rates};
 use crate::read_ahead::{FileSource, PipeSource, Supply};
@@ -374,21 +375,18 @@ impl Sender {
                 let bytes = Some(files.layout().content);
                 tell(SendEvent::Announced { bytes, entries });
                 if sending.compare && !matches!(after.receivers, Wanted::Between { .. }) {
-                    let wanted = (after.receivers.clone(), sending.subgroups);
-                    let asked =
-                        list::ask(&mut host, &about, &mut files, wanted, &mut pace, stop, tell)?;
-                    let (answers, came) = match asked {
-                        Answers::Present { answers, came } => (answers, Some(came)),
-                        Answers::Nobody(answers) => (answers, None),
+                    let comparison = Comparison {
+                        wanted: after.receivers,
+                        subgroups: sending.subgroups,
+                        required: &required,
+                        ends_for_all: sending.together || sending.strict,
                     };
-                    let mut named = named(answers, &required);
-                    let Some(came) = came else {
-                        named.extend(unanswered(&host));
-                        return Ok(Begun::Nobody(nobody(named, length, stop, tell)));
+                    let compared =
+                        comparison.ask(&mut host, &about, &mut files, &mut pace, stop, tell)?;
+                    after = match compared {
+                        Compared::Present(after) => after,
+                        Compared::Nobody(report) => return Ok(Begun::Nobody(report)),
                     };
-                    let ends_for_all = sending.together || sending.strict;
-                    after = AfterList::of(after.receivers, came, &named, ends_for_all);
-                    after.settled.iter().for_each(|one| tell_settled(one, tell));
                 }
                 Source::Files(FileSource::new(files, host.waker()).map_err(thread)?)
             }

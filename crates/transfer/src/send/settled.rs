@@ -133,14 +133,14 @@ fn those_present(wanted: Wanted, named: &[Settled]) -> Wanted {
 /// The report of a transfer to which no receiver came.
 pub(super) fn nobody(
     named: Vec<Settled>,
-    length: Option<u64>,
+    bytes: u64,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> SendReport {
     named.iter().for_each(|one| tell_settled(one, tell));
     SendReport {
         receivers: by_name(named),
-        bytes: length.unwrap_or_default(),
+        bytes,
         sent: 0,
         packets: 0,
         repeated: 0,
