@@ -22,6 +22,7 @@ use unicode_width::UnicodeWidthChar as _;
 use crate::failure::{Failure, printed, tell};
 use crate::number;
 use crate::reader;
+use crate::status::not_heard;
 use crate::table::Table;
 use crate::target::Target;
 
@@ -450,6 +451,12 @@ fn picture(passed: &Passed, status: &Value) -> String {
         );
     }
     row("waits", waits(status));
+    if let Some(trouble) = status["trouble"].as_str() {
+        row("trouble", trouble.to_owned());
+    }
+    for (what, told) in not_heard(status) {
+        row(what, told);
+    }
     for stranger in items(&status["strangers"]) {
         row(
             "stranger",
@@ -575,6 +582,16 @@ mod tests {
         status["configuration"]["majority_of"] = 5.into();
         let said = "ring operational, groups steady, NO MAJORITY of 5";
         assert_eq!(states(&status), said);
+    }
+
+    #[test]
+    fn a_picture_says_what_is_wrong() {
+        let mut status = status(10.0, 1);
+        status["trouble"] = "it is down".into();
+        status["left_out"] = json!([{"name": "h4", "member": "aa.bb", "hint": "given up"}]);
+        let picture = picture(&Passed::between(None, &status), &status);
+        let lines = "trouble   it is down\nleft out  h4: given up\n";
+        assert!(picture.contains(lines), "{picture}");
     }
 
     #[test]

@@ -97,13 +97,8 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     for other in items(&status["other_orders"]) {
         line("other order", other_order_line(other))?;
     }
-    for (what, key) in [("left out", "left_out"), ("not heard", "unheard")] {
-        for member in items(&status[key]) {
-            line(
-                what,
-                format!("{}: {}", name_of(member), text(&member["hint"])),
-            )?;
-        }
+    for (what, told) in not_heard(status) {
+        line(what, told)?;
     }
 
     let mut members = Table::new(&["member", "id"]);
@@ -120,54 +115,95 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     writeln!(out)?;
     members.write(out)?;
 
-    let rings = items(&status["rings"]);
-    if !rings.is_empty() {
-        let mut table = Table::new(&["ring", "stay", "state", "groups", "members"]);
-        for ring in rings {
-            let members = items(&ring["configuration"]["members"]);
-            let names = members.iter().map(|member| text(&member["name"]));
-            table.row([
-                text(&ring["top"]),
-                text(&ring["stay"]),
-                text(&ring["groups_state"]),
-                text(&ring["groups"]),
-                names.collect::<Vec<_>>().join(", "),
-            ]);
-        }
-        writeln!(out)?;
-        table.write(out)?;
-        for ring in rings.iter().filter(|ring| ring["trouble"].is_string()) {
-            let (top, trouble) = (text(&ring["top"]), text(&ring["trouble"]));
-            writeln!(out, "ring {top} cannot be joined: {trouble}")?;
-        }
-    }
+    write_rings(out, items(&status["rings"]))?;
+    write_bimodal(out, items(&status["bimodal"]))?;
+    write_clients(out, items(&status["clients"]))
+}
 
-    let bimodal = items(&status["bimodal"]);
-    if !bimodal.is_empty() {
-        let mut groups = Table::new(&[
-            "bimodal group",
-            "daemons",
-            "subscribers",
-            "held",
-            "repairs",
-            "gaps",
+/// The daemons that are left out of an order, and those from which nothing comes: a word for it,
+/// and what is said of the daemon.
+pub(crate) fn not_heard(order: &Value) -> impl Iterator<Item = (&'static str, String)> {
+    let all = [("left out", "left_out"), ("not heard", "unheard")];
+    all.into_iter().flat_map(move |(what, key)| {
+        let members = items(&order[key]).iter();
+        members.map(move |it| (what, format!("{}: {}", name_of(it), text(&it["hint"]))))
+    })
+}
+
+/// The further rings, if there are any: a table, and below it what is wrong.
+fn write_rings(out: &mut dyn Write, rings: &[Value]) -> io::Result<()> {
+    if rings.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(&["ring", "stay", "state", "groups", "members"]);
+    for ring in rings {
+        let members = items(&ring["configuration"]["members"]);
+        let names = members.iter().map(|member| text(&member["name"]));
+        table.row([
+            text(&ring["top"]),
+            text(&ring["stay"]),
+            text(&ring["groups_state"]),
+            text(&ring["groups"]),
+            names.collect::<Vec<_>>().join(", "),
         ]);
-        for group in bimodal {
-            let gossip = &group["gossip"];
-            groups.row([
-                text(&group["group"]),
-                text(&group["daemons"]),
-                text(&group["subscribers"]),
-                text(&gossip["buffered"]),
-                text(&gossip["repairs"]),
-                text(&gossip["gaps"]),
-            ]);
-        }
-        writeln!(out)?;
-        groups.write(out)?;
     }
+    writeln!(out)?;
+    table.write(out)?;
+    for ring in rings {
+        let top = text(&ring["top"]);
+        if let Some(trouble) = ring["trouble"].as_str() {
+            let what = match ring["stay"] == "out" {
+                true => "cannot be joined",
+                false => "trouble",
+            };
+            writeln!(out, "ring {top} {what}: {trouble}")?;
+        }
+        for (what, told) in not_heard(ring) {
+            writeln!(out, "ring {top} {what}: {told}")?;
+        }
+    }
+    Ok(())
+}
 
-    let mut clients = Table::new(&[
+/// The bimodal groups, if there are any.
+fn write_bimodal(out: &mut dyn Write, bimodal: &[Value]) -> io::Result<()> {
+    if bimodal.is_empty() {
+        return Ok(());
+    }
+    let mut groups = Table::new(&[
+        "bimodal group",
+        "daemons",
+        "subscribers",
+        "held",
+        "repairs",
+        "gaps",
+    ]);
+    for group in bimodal {
+        let gossip = &group["gossip"];
+        groups.row([
+            text(&group["group"]),
+            text(&group["daemons"]),
+            text(&group["subscribers"]),
+            text(&gossip["buffered"]),
+            text(&gossip["repairs"]),
+            text(&gossip["gaps"]),
+        ]);
+    }
+    writeln!(out)?;
+    groups.write(out)
+}
+
+fn write_clients(out: &mut dyn Write, clients: &[Value]) -> io::Result<()> {
+    let columns = [
+        "name",
+        "kind",
+        "transport",
+        "groups",
+        "unaccepted",
+        "backlog",
+        "dropped",
+    ];
+    let mut table = Table::new(&[
         "client",
         "kind",
         "by",
@@ -176,20 +212,11 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
         "backlog",
         "dropped",
     ]);
-    for client in items(&status["clients"]) {
-        let columns = [
-            "name",
-            "kind",
-            "transport",
-            "groups",
-            "unaccepted",
-            "backlog",
-            "dropped",
-        ];
-        clients.row(columns.map(|column| text(&client[column])));
+    for client in clients {
+        table.row(columns.map(|column| text(&client[column])));
     }
     writeln!(out)?;
-    clients.write(out)
+    table.write(out)
 }
 
 /// Whether the daemons of a configuration are a majority, so that the service `majority` works, and
@@ -381,6 +408,22 @@ mod tests {
         let text = String::from_utf8(bytes).unwrap();
         let line = "other order   10.0.0.3:4810 speaks rmp, heard 1 s ago: do this\n";
         assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn below_the_table_of_rings_is_what_is_wrong_with_each() {
+        let status = json!({"rings": [
+            {"top": "wb", "stay": "out", "trouble": "no room"},
+            {"top": "ops", "stay": "in", "trouble": "it is down",
+                "left_out": [{"name": "h4", "member": "aa.bb", "hint": "given up"}]},
+        ]});
+        let mut bytes = Vec::new();
+        write(&mut anstream::StripStream::new(&mut bytes), &status).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let lines = "ring wb cannot be joined: no room\n\
+                     ring ops trouble: it is down\n\
+                     ring ops left out: h4: given up\n";
+        assert!(text.contains(lines), "{text}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::host::{Host, Running, free_port};
 
@@ -101,6 +101,13 @@ fn groups_below_a_top_have_an_order_of_their_own_and_daemons_come_and_go() {
         members(&host, "one") == 2 && members(&host, "two") == 2
     });
     assert_eq!(ring(&host, "three")["stay"], "out");
+    for (name, left_out) in [("one", json!([])), ("three", Value::Null)] {
+        let ring = ring(&host, name);
+        assert_eq!(
+            (&ring["left_out"], &ring["trouble"]),
+            (&left_out, &Value::Null)
+        );
+    }
 
     publish(&host, "one", "page1.wb.cb", "first\n");
     publish(&host, "three", "room", "outside\n");

@@ -667,7 +667,7 @@ impl Daemon {
         self.narrator
             .say_hearing(now, self.endpoint.node(), &mut said);
         said["trouble"] = self.endpoint.trouble().into();
-        said["rings"] = status::rings(&self.rings, &self.engine);
+        said["rings"] = status::rings(&self.rings, &self.engine, self.narrator.names());
         said["key"] = self.rekeying.status(&self.engine);
         said["history"] = self.history.as_ref().map(History::status).into();
         said["counters"]["clients"] = status::client_calls(self.clients.calls());

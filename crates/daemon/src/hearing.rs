@@ -7,11 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use groupcast_core::status::{GivenUp, Hearing, LeftOut};
-use groupcast_core::{MemberId, Time};
+use groupcast_core::{Instrumented, MemberId, Time};
 use serde_json::{Value, json};
 
 use crate::client_log::ClientLog;
-use crate::instance::Order;
 use crate::names::Names;
 
 /// The daemon looks this often: no quarantine is shorter.
@@ -29,10 +28,10 @@ const SMALL: usize = 548;
 const LATELY: Duration = Duration::from_secs(3);
 
 /// Who is left out, and from whom nothing comes.
-pub(crate) fn of(order: &Order, now: Time) -> Hearing {
-    let mut hearing = order.member.hearing(now);
+pub(crate) fn of(member: &dyn Instrumented, now: Time) -> Hearing {
+    let mut hearing = member.hearing(now);
     if !hearing.left_out.is_empty() {
-        let members = order.member.status().members;
+        let members = member.status().members;
         keep_those_out(&mut hearing, &members);
     }
     hearing

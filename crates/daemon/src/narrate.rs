@@ -435,7 +435,7 @@ impl Narrator {
         let Some(order) = instance::order(node) else {
             return;
         };
-        let hearing = hearing::of(order, now);
+        let hearing = hearing::of(&*order.member, now);
         let (members, names) = (self.partings.members(), &self.names);
         for line in self.hearing.lines(now, &hearing, members, names) {
             match line {
@@ -445,10 +445,15 @@ impl Narrator {
         }
     }
 
+    /// The names of daemons, which members of further rings have, too.
+    pub(crate) fn names(&self) -> &Names {
+        &self.names
+    }
+
     /// Adds to the status who is left out and from whom nothing comes.
     pub(crate) fn say_hearing(&self, now: Time, node: &Node<Instance>, said: &mut Value) {
         let order = instance::order(node);
-        let hearing = order.map(|order| hearing::of(order, now));
+        let hearing = order.map(|order| hearing::of(&*order.member, now));
         let hearing = hearing.unwrap_or_default();
         said["left_out"] = hearing::left_out(now, &hearing, &self.names);
         said["unheard"] = hearing::unheard(&hearing, &self.names);

@@ -24,7 +24,7 @@ use bytes::{Buf as _, Bytes};
 use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::NodeCounters;
-use groupcast_core::status::GroupStatus;
+use groupcast_core::status::{GroupStatus, Hearing};
 use groupcast_core::trace::{Observable, Observation, Transition};
 use groupcast_core::{
     Event, Instrumented, MemberId, MessageId, Node, NodeId, Ordered as _, Protocol, Rng, Service,
@@ -38,6 +38,7 @@ use mio::{Interest, Token};
 use crate::backlog::Backlog;
 use crate::config::{Config, DaemonConfigError, Order, Ring as RingConfig};
 use crate::error::DaemonError;
+use crate::hearing;
 use crate::history::History;
 use crate::instance::is_long;
 use crate::keys::Keys;
@@ -102,6 +103,10 @@ struct Open {
 pub(crate) struct StayStatus {
     /// The state of its member.
     pub(crate) group: GroupStatus,
+    /// Which daemons are left out.
+    pub(crate) hearing: Hearing,
+    /// The time of its endpoint, which `hearing` is in.
+    pub(crate) now: Time,
     /// How many datagrams of other rings came.
     pub(crate) foreign: u64,
     /// The counters of its node.
@@ -195,9 +200,21 @@ impl Ring {
         matches!(self.stay, Stay::In { .. })
     }
 
-    /// Why the daemon's last attempt to join it failed, if it did.
+    /// Why the daemon's last attempt to join it failed, or what keeps the daemon that is in it from
+    /// its network.
     pub(crate) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+        match self.open() {
+            Some(open) => open.endpoint.trouble(),
+            None => self.trouble.as_deref(),
+        }
+    }
+
+    /// Looks whether the interface of its sockets is still there, and joins the multicast group
+    /// anew at one that has come back.
+    pub(crate) fn watch_interface(&mut self) {
+        if let Some(open) = self.open_mut() {
+            open.endpoint.watch_interface();
+        }
     }
 
     /// Whether both write the same history file.
@@ -235,10 +252,13 @@ impl Ring {
 
     /// Its state; `None` while the daemon is out.
     pub(crate) fn status(&self) -> Option<StayStatus> {
-        let node = self.open()?.endpoint.node();
+        let endpoint = &self.open()?.endpoint;
+        let (now, node) = (endpoint.now(), endpoint.node());
         let labelled = node.instance(channel::RINGS)?;
         Some(StayStatus {
             group: labelled.member.status(),
+            hearing: hearing::of(&*labelled.member, now),
+            now,
             foreign: labelled.foreign,
             node: node.counters(),
         })
@@ -294,6 +314,8 @@ impl Ring {
             keys.sealing().clone(),
         );
         let mut endpoint = builder.rng(rng.clone()).free_port().open()?;
+        // Takes down which interface that is.
+        endpoint.watch_interface();
         let Order { family, config } = &self.config.order;
         let mut config = config.clone();
         let limits = config.limits();

@@ -16,16 +16,18 @@ use serde_json::{Map, Value, json};
 use crate::bimodal::Bimodal;
 use crate::client_calls::ClientCalls;
 use crate::config::{Config, Security};
+use crate::hearing;
 use crate::history::History;
 use crate::instance::{self, Instance};
+use crate::names::Names;
 use crate::narrate::{OTHERS_HINT, place};
 use crate::rings::Ring;
 
 /// The word for the groups of a ring that the daemon is not in, and that no client here asks for.
 const IDLE: &str = "idle";
 
-/// Members whose names are known.
-type Names = [(MemberId, Arc<str>)];
+/// The daemons of a configuration whose names the engine knows.
+type Daemons = [(MemberId, Arc<str>)];
 
 /// A group, in the answer to `groupcast groups`.
 #[derive(Serialize)]
@@ -96,7 +98,7 @@ pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine:
 }
 
 /// The rings beside the daemon's own order.
-pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
+pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine, names: &Names) -> Value {
     let rings_of_engine = engine.ring_statuses();
     let all = rings_of_engine.iter();
     let all = all.filter_map(|it| Some((rings.get(it.index)?.as_ref()?, it)));
@@ -119,6 +121,7 @@ pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine) -> Value {
             },
             "trouble": ring.trouble(),
             "history": ring.history().map(History::status),
+            "left_out": status.as_ref().map(|it| hearing::left_out(it.now, &it.hearing, names)),
             "configuration": group.map(|group| configuration(group, &session.daemons)),
             "groups": session.groups,
             "foreign": status.as_ref().map(|status| status.foreign),
@@ -141,7 +144,7 @@ fn reach(config: &Config, node: &Node<Instance>) -> Value {
 }
 
 /// The regular configuration.
-fn configuration(group: &GroupStatus, daemons: &Names) -> Value {
+fn configuration(group: &GroupStatus, daemons: &Daemons) -> Value {
     json!({
         "id": group.configuration.map(|id| id.to_string()),
         "kind": "regular",
@@ -156,7 +159,7 @@ fn configuration(group: &GroupStatus, daemons: &Names) -> Value {
 }
 
 /// A member with its name, which is null until its state has come.
-fn named(member: MemberId, daemons: &Names) -> Value {
+fn named(member: MemberId, daemons: &Daemons) -> Value {
     let mut daemons = daemons.iter();
     let name = daemons
         .find(|(daemon, _)| *daemon == member)
@@ -256,7 +259,7 @@ fn bimodal(node: &Node<Instance>, session: &Status) -> Value {
 
 /// The figures of an order, by its own names, with times in seconds; and the member that keeps its
 /// datagrams small.
-fn figures(group: &GroupStatus, daemons: &Names) -> Value {
+fn figures(group: &GroupStatus, daemons: &Daemons) -> Value {
     let figures = group.figures.iter().map(|(name, figure)| {
         let value: Value = match figure {
             Figure::Number(number) => (*number).into(),

@@ -14,7 +14,7 @@ use crate::config::Ring as RingConfig;
 use crate::error::DaemonError;
 use crate::rings::{Ring, RingNews};
 
-/// How often the daemon checks whether clients still want each ring.
+/// How often the daemon checks whether clients still want each ring, and its interface.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 impl Daemon {
@@ -146,7 +146,8 @@ impl Daemon {
         }
     }
 
-    /// Leaves the rings of which clients have wanted nothing for long enough.
+    /// Leaves the rings of which clients have wanted nothing for long enough, and watches the
+    /// interface of the others.
     pub(super) fn look_at_rings(&mut self, now: Time) -> Result<(), DaemonError> {
         if now < self.look_at {
             return Ok(());
@@ -167,6 +168,7 @@ impl Daemon {
                 }
                 continue;
             }
+            ring.watch_interface();
             let is_used = !ring.is_in() || self.engine.uses_ring(index);
             if ring.tend(now, is_used) {
                 ring.leave(now, false);

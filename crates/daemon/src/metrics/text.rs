@@ -140,10 +140,8 @@ pub(super) fn of(status: &Value) -> String {
     let has_trouble = u8::from(status["trouble"].is_string());
     let help = "Whether the daemon's own interface or address is not there: 1 or 0.";
     families.gauge("network_trouble", help, &[], &has_trouble.into());
-    let left_out = items(&status["left_out"]);
-    let living = left_out.iter().filter(|it| it["lives"] == true).count();
     let help = "Daemons in quarantine that are heard: they live, and are left out.";
-    families.gauge("left_out", help, &[], &living.into());
+    families.gauge("left_out", help, &[], &living(&status["left_out"]));
     if let Some(written) = status["history"]["written"].as_bool() {
         let help = "Whether the history is written: 1, or 0 if it has ended.";
         families.gauge("history_written", help, &[], &u8::from(written).into());
@@ -162,6 +160,12 @@ pub(super) fn of(status: &Value) -> String {
         bimodal(&mut families, group);
     }
     families.text()
+}
+
+/// How many of the daemons that are left out live.
+fn living(left_out: &Value) -> Value {
+    let living = items(left_out).iter().filter(|it| it["lives"] == true);
+    living.count().into()
 }
 
 /// Whether the daemons of a `configuration` are a majority, and of how many.
@@ -236,8 +240,14 @@ fn further_ring(families: &mut Families, ring: &Value) {
         ),
         (
             "further_ring_trouble",
-            "Whether the last attempt to join a further ring failed: 1 or 0.",
+            "Whether the last attempt to join a further ring failed, or its interface or address is \
+             not there: 1 or 0.",
             has_trouble.into(),
+        ),
+        (
+            "further_ring_left_out",
+            "Daemons in quarantine in a further ring that are heard there: they live, and are left out.",
+            living(&ring["left_out"]),
         ),
         (
             "further_ring_groups",
@@ -400,7 +410,8 @@ mod tests {
                 "ring": {"tokens": 100},
             },
             "rings": [{"top": "wb", "multicast": "239.0.0.1:5", "state": "operational", "trouble": null, "groups": 1,
-                "configuration": {"members": [{}], "majority": true, "majority_of": 1}, "counters": {"tokens": 2}, "node": null}],
+                "configuration": {"members": [{}], "majority": true, "majority_of": 1}, "counters": {"tokens": 2}, "node": null,
+                "left_out": [{"lives": false}, {"lives": true}]}],
             "bimodal": [{"group": "ticks", "daemons": 2, "members": 4, "subscribers": 1, "waiting": 0,
                 "gossip": {"buffered": 100, "gaps": 6}}],
         });
@@ -438,6 +449,7 @@ mod tests {
             "groupcast_ring_tokens_total 100",
             "groupcast_further_ring_members{ring=\"wb\",multicast=\"239.0.0.1:5\"} 1",
             "groupcast_further_ring_trouble{ring=\"wb\",multicast=\"239.0.0.1:5\"} 0",
+            "groupcast_further_ring_left_out{ring=\"wb\",multicast=\"239.0.0.1:5\"} 1",
             "groupcast_further_ring_order_tokens_total{ring=\"wb\",multicast=\"239.0.0.1:5\"} 2",
             "groupcast_bimodal_subscribers{group=\"ticks\"} 1",
             "groupcast_bimodal_gossip_buffered{group=\"ticks\"} 100",
