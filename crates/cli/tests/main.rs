@@ -15,6 +15,7 @@ mod metrics;
 mod monitor;
 mod process;
 mod relay;
+mod replica;
 mod requests;
 mod ring_keys;
 mod rings;

@@ -40,9 +40,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(socket) => Address::from(Path::new(&socket)),
         None => Address::Default,
     };
-    let mut client = Client::connect(&address, Options::default())?;
+    play(&address, &keyboard(), |line| println!("{line}"))
+}
+
+/// A replica that takes `commands` until there are no more, and prints a line of what happens each
+/// time.
+pub(crate) fn play(
+    address: &Address,
+    commands: &mpsc::Receiver<String>,
+    print: impl Fn(String),
+) -> Result<(), Box<dyn Error>> {
+    let mut client = Client::connect(address, Options::default())?;
     client.join(GROUP)?;
-    let commands = keyboard();
     let mut replica = Replica::default();
     loop {
         match commands.try_recv() {
@@ -66,9 +75,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                     replica.message(&message.sender.to_string(), text);
                 }
             }
-            Some(ClientEvent::Disconnected { text, .. }) => println!("the daemon is gone: {text}"),
+            Some(ClientEvent::Disconnected { text, .. }) => {
+                print(format!("the daemon is gone: {text}"));
+            }
             _ => {}
         }
+        replica.lines.drain(..).for_each(&print);
     }
     // What was typed is accepted before the replica leaves.
     client.close(Duration::from_secs(5))?;
@@ -111,6 +123,8 @@ struct Replica {
     /// The members that have delivered all that this one has.
     together: BTreeSet<String>,
     round: Option<Round>,
+    /// What is to be printed.
+    lines: Vec<String>,
 }
 
 impl Replica {
@@ -121,7 +135,8 @@ impl Replica {
             self.together.retain(|member| members.contains(member));
             return None;
         }
-        println!("replicas now: {}", view.members.join(", "));
+        let names = view.members.join(", ");
+        self.lines.push(format!("replicas now: {names}"));
         let is_anybody_new = !members.is_subset(&self.together);
         self.together.clone_from(&members);
         self.members = members;
@@ -152,7 +167,7 @@ impl Replica {
         } else if let Some(round) = &mut self.round {
             round.waiting.push((sender.to_owned(), text.to_owned()));
         } else {
-            self.table.apply(sender, text);
+            self.lines.push(self.table.apply(sender, text));
         }
     }
 
@@ -168,10 +183,11 @@ impl Replica {
         let best = best.max_by_key(|(sender, table)| (table.commands, Reverse(*sender)));
         if let Some((sender, table)) = best {
             if table.counters != self.table.counters {
-                println!("this is now the table of {sender}:");
-                for (key, value) in &table.counters {
-                    println!("{key} = {value}");
-                }
+                let counters = table.counters.iter();
+                let counters = counters.map(|(key, value)| format!("{key} = {value}"));
+                self.lines
+                    .push(format!("this is now the table of {sender}:"));
+                self.lines.extend(counters);
             }
             self.table = table.clone();
             self.table.commands.get_or_insert(0);
@@ -184,22 +200,23 @@ impl Replica {
         let round = self.round.take();
         for (sender, text) in round.into_iter().flat_map(|round| round.waiting) {
             if self.table.commands.is_some() {
-                self.table.apply(&sender, &text);
+                self.lines.push(self.table.apply(&sender, &text));
             }
         }
     }
 }
 
 impl Table {
-    fn apply(&mut self, sender: &str, text: &str) {
+    /// Applies a command; says what came of it.
+    fn apply(&mut self, sender: &str, text: &str) -> String {
         match parse(text) {
             Some((key, number)) => {
                 let value = self.counters.entry(key.to_owned()).or_insert(0_i64);
                 *value = value.wrapping_add(number);
                 self.commands = self.commands.map(|commands| commands + 1);
-                println!("{key} = {value}   ({number:+} by {sender})");
+                format!("{key} = {value}   ({number:+} by {sender})")
             }
-            None => println!("not `KEY NUMBER`, ignored by all replicas alike"),
+            None => "not `KEY NUMBER`, ignored by all replicas alike".to_owned(),
         }
     }
 
