@@ -26,6 +26,7 @@ mod orders;
 mod paper;
 mod pause;
 mod relay;
+mod ring_interface;
 mod rings;
 mod snooping;
 mod spill;
