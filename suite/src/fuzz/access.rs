@@ -1,9 +1,10 @@
 //! Access rules of a daemon that change while its clients join, leave and publish, as the script
 //! has it.
 //!
-//! Held to the plainest reading of the rules: no client is ever shown a message of a group that it
-//! may not join as the rules are then, or one that its sender might not send. And rules do not
-//! last: once there are none, every client can do everything again.
+//! The engine is compared with a plain reading of the rules (`may`): no client is ever shown a
+//! message of a group that it may not join at that time, or a message that its sender was not
+//! allowed to send. And no rule has an effect after its end: once there are none, every client can
+//! do everything again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
@@ -47,12 +48,12 @@ pub fn access(script: &[u8]) {
     stage.recover();
 }
 
-/// A client, as far as it goes: what it has said and been shown.
+/// What a client has said and been shown.
 struct Client {
     index: usize,
     decoder: FrameDecoder,
     published: u64,
-    /// Messages that it was shown since the last look: the group, and what it says.
+    /// Messages that it was shown since the last check: the group, and the payload.
     shown: Vec<(String, Vec<u8>)>,
 }
 
@@ -187,7 +188,7 @@ impl FuzzStage {
         self.say(id, &bytes);
     }
 
-    /// What it says is who said it.
+    /// Publishes a message whose payload is the index of the client.
     fn publish(&mut self, id: ClientId, group: &str) {
         let Some(client) = self.clients.get_mut(&id) else {
             return;
@@ -261,15 +262,15 @@ impl FuzzStage {
             for (group, payload) in client.shown.drain(..) {
                 let sender = usize::from(payload[0]);
                 let reader = client.index;
-                let may = may(&self.rules, reader, Right::Join, &group);
-                assert!(may, "client {reader} was shown a message of {group}");
-                let may = self::may(&self.rules, sender, Right::Send, &group);
-                assert!(may, "client {sender} sent to {group}");
+                let may_join = may(&self.rules, reader, Right::Join, &group);
+                assert!(may_join, "client {reader} was shown a message of {group}");
+                let may_send = may(&self.rules, sender, Right::Send, &group);
+                assert!(may_send, "client {sender} sent to {group}");
             }
         }
     }
 
-    /// Without rules everybody is shown what everybody publishes.
+    /// Takes all rules away: then every client is shown what any client publishes.
     fn recover(&mut self) {
         self.set_rules(Vec::new());
         let ids: Vec<ClientId> = self.clients.keys().copied().collect();
@@ -308,7 +309,7 @@ impl Client {
     }
 }
 
-/// Up to [`RULES_MAX`] rules, of what the script says.
+/// Up to [`RULES_MAX`] rules that the script chooses.
 fn rules(script: &mut Script<'_>) -> Vec<Rule> {
     let count = script.index(RULES_MAX + 1);
     let rule = |script: &mut Script<'_>| {

@@ -23,7 +23,7 @@ pub fn bus(data: &[u8]) {
         return;
     };
     let mut alone = Alone::new();
-    // What may be accepted, so that much is delivered.
+    // The client accepts everything, so that much is delivered.
     alone.take(b"accept * a\naccept b* *.a\nfrom on\nviews on\n");
     let piece = 1 + usize::from(how >> 1) * 4;
     for part in text.chunks(piece) {
@@ -154,7 +154,7 @@ fn place(seq: u64) -> OrderPlace {
     }
 }
 
-/// Reads what the bus said; how many replies there are.
+/// Reads what the bus said. Returns how many replies are in it.
 fn read(mut heard: &[u8]) -> usize {
     let mut replies = 0;
     while !heard.is_empty() {

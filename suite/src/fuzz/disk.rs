@@ -7,10 +7,10 @@ use bytes::Bytes;
 use groupcast_session::ClientId;
 use groupcast_session::groups::{SpillDone, SpillPlace, SpillWork};
 
-/// What a disk does with what it is asked for.
+/// What a disk does with its work.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum DiskState {
-    /// It does it at once.
+    /// It does the work at once.
     #[default]
     Fast,
     /// It does nothing for now.
@@ -27,7 +27,7 @@ pub(super) struct FuzzDisk {
     /// The longest that a file may become.
     file_max: usize,
     files: BTreeMap<ClientId, Vec<u8>>,
-    /// What it was asked for and has not done.
+    /// The work that it has not done yet.
     asked: VecDeque<SpillWork>,
     /// How many pieces were written, and read.
     pub(super) counts: [usize; 2],
@@ -45,12 +45,12 @@ impl FuzzDisk {
         }
     }
 
-    /// Takes what is to be done next.
+    /// Takes work, to be done after what was asked before.
     pub(super) fn ask(&mut self, work: SpillWork) {
         self.asked.push_back(work);
     }
 
-    /// Does the next of it, unless it is stuck; what became of it, if that is to be told.
+    /// Does the next work, unless the disk is stuck, until something is to be told to a client.
     pub(super) fn poll_done(&mut self) -> Option<(ClientId, SpillDone)> {
         if self.state == DiskState::Stuck {
             return None;

@@ -24,7 +24,7 @@ pub fn frames(data: &[u8]) {
     }
     stream.extend_from_slice(rest);
     let piece = 1 + usize::from(how >> 2) * 8;
-    // The first malformed frame ends a connection, and the reading of this one.
+    // A daemon ends a connection at the first malformed frame, and so does this function.
     let _ = read(&stream, piece, &mut |raw| {
         if let Some(written) = again(raw)? {
             let mut twice = Vec::new();

@@ -1,7 +1,7 @@
-//! The group engines of two daemons between their clients and a ring that the script controls:
-//! clients that say what they may and what they may not, payloads of the ring damaged or invented,
-//! splits and merges, time, full queues. The first daemon has a disk for slow clients, which may be
-//! slow, full or wrong; at the second all groups block.
+//! The group engines of two daemons, between clients and a ring that the script controls: clients
+//! send valid and invalid frames, payloads of the ring are damaged or invented, the ring splits and
+//! merges, time passes, queues are full. The first daemon has a disk for slow clients, which may be
+//! slow, full or wrong; at the second the policy of all groups is to block.
 //!
 //! Whatever happens: no panic, bounded answers, every byte that a client is sent can be understood,
 //! agreed and safe messages come to each client in their order, and no file grows too long.
@@ -215,8 +215,8 @@ impl FuzzStage {
     fn receive(&mut self, at: usize, client: ClientId, mut bytes: &[u8]) {
         let engine = &mut self.daemons[at].engine;
         while !bytes.is_empty() {
-            // The daemon reads no more of this client now; a real socket would keep it, this one
-            // loses it.
+            // The daemon reads no more of this client now. A real socket would keep the bytes; here
+            // they are lost.
             let Some(space) = engine.space(client) else {
                 return;
             };
@@ -316,15 +316,15 @@ impl FuzzStage {
     }
 
     fn damage(&mut self, at: usize, script: &mut Script<'_>) {
-        let (place, change) = (usize::from(script.u16()), script.u8());
+        let (offset, change) = (usize::from(script.u16()), script.u8());
         if let Some(message) = self.order_of(at).front_mut()
             && !message.payload.is_empty()
         {
             let mut payload = message.payload.to_vec();
-            let place = place % payload.len();
-            payload[place] ^= change;
+            let offset = offset % payload.len();
+            payload[offset] ^= change;
             if change == 0 {
-                payload.truncate(place);
+                payload.truncate(offset);
             }
             message.payload = payload.into();
         }
@@ -477,7 +477,7 @@ impl Reader {
             return;
         };
         self.messages += 1;
-        // Others may have waited for the join of their sender.
+        // Messages of other services may have waited for the join of their sender.
         if matches!(message.service, Service::Agreed | Service::Safe) {
             let place = message.place.expect("it has a place");
             assert!(place.seq > self.last, "messages come in their order");

@@ -1,7 +1,7 @@
 //! S-expressions and CSTREAM: any bytes as either, whole and in pieces.
 //!
-//! Whatever comes: no panic; what is a list survives its way into the other syntax and back, and is
-//! the same there; where it ends is found however it is cut.
+//! Whatever comes: no panic. A list is converted into the other syntax and back without loss. The
+//! end of a list is found, however its bytes are cut into pieces.
 
 use groupcast_lmbl::{Balance, Limits, Syntax, check, convert};
 

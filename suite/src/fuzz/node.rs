@@ -1,9 +1,9 @@
 //! A node under attack: datagrams of strangers and of peers that hold the key, true and false
 //! echoes, time that passes.
 //!
-//! Whatever comes: no panic, bounded tables, bounded answers, few that get copies; and an instance
-//! sees only what a peer sent that proved itself, under its own name, each datagram once, also
-//! after the peer was forgotten and admitted again.
+//! Whatever comes: no panic, bounded tables, bounded answers, few members that get copies. And an
+//! instance sees only datagrams of peers that proved themselves, each under the peer's own name and
+//! once, even if the peer was forgotten and admitted again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -87,7 +87,7 @@ struct FuzzStage {
     counters: BTreeMap<Incarnation, u64>,
     /// The incarnations that echoed a challenge of the node, and as which nodes.
     proved: BTreeMap<Incarnation, BTreeSet<NodeId>>,
-    /// What honest senders sent and may be played again.
+    /// Datagrams of honest senders, which the script may play again.
     recorded: Vec<(SocketAddr, BytesMut)>,
     accepted: u64,
     /// Which datagrams were taken, by sender and counter.

@@ -1,10 +1,9 @@
 //! Changes of the cluster's key among four daemons, as the script has it: keys given, statements
 //! ordered and delivered, configurations that come and go, and statements that a member invents.
 //!
-//! Whatever happens: no panic, and what a daemon keeps stays bounded. As long as nothing was
-//! invented, all whom a daemon talks to open what it seals after every step. And once nobody
-//! invents any more, a change that every daemon is given comes to its end: nothing that was said
-//! before stays in the way.
+//! Whatever happens: no panic, and what a daemon keeps stays bounded. As long as no statement was
+//! invented, all daemons of a configuration open what the others seal, after every step. And at the
+//! end a change that every daemon is given is completed everywhere, whatever was said before.
 
 use std::collections::VecDeque;
 
@@ -43,7 +42,7 @@ struct Daemon {
     change: KeyChange,
     seals: Fingerprint,
     opens: Vec<Fingerprint>,
-    /// Of the order of its configuration, what it has not been delivered.
+    /// The ordered statements of its configuration that were not delivered to it yet.
     ahead: VecDeque<(MemberId, Statement)>,
     /// Its configuration, by number.
     part: usize,
@@ -106,8 +105,8 @@ impl FuzzStage {
         }
     }
 
-    /// New configurations: those of one number in `parts` are together, as far as they open what
-    /// the others seal. A member that does not is not heard, and is alone.
+    /// Installs new configurations: daemons with the same number in `parts` are together if each
+    /// opens what the others seal. A daemon that does not is alone.
     fn configure(&mut self, parts: [usize; DAEMONS]) {
         let mut together: Vec<Vec<usize>> = vec![Vec::new(); DAEMONS];
         for (index, part) in parts.into_iter().enumerate() {
@@ -135,8 +134,8 @@ impl FuzzStage {
         one.opens.contains(&other.seals) && other.opens.contains(&one.seals)
     }
 
-    /// A daemon is delivered the next statement, or else has its own next one ordered; whether
-    /// there was one.
+    /// Delivers the next statement to a daemon; if there is none, orders the next statement of the
+    /// daemon itself. Returns whether there was one.
     fn go_on(&mut self, index: usize) -> bool {
         let daemon = &mut self.daemons[index];
         if let Some((from, statement)) = daemon.ahead.pop_front() {
@@ -160,14 +159,14 @@ impl FuzzStage {
         }
     }
 
-    /// A statement of a daemon has a place in the order of its configuration.
+    /// Orders a statement of a daemon among those of its configuration.
     fn order(&mut self, from: usize, statement: Statement) {
         let part = self.daemons[from].part;
         for daemon in self.daemons.iter_mut().filter(|daemon| daemon.part == part) {
             if daemon.ahead.len() < AHEAD_MAX {
                 daemon.ahead.push_back((member(from), statement));
             } else {
-                // Not all were delivered the same: what follows from that is not promised.
+                // Not all daemons are delivered the same, as if a statement had been invented.
                 self.honest = false;
             }
         }
@@ -198,8 +197,8 @@ impl FuzzStage {
         }
     }
 
-    /// All in one configuration, and all given the key of the change that goes on: it ends
-    /// everywhere.
+    /// Brings all daemons into one configuration and gives all of them the key of the change that
+    /// is under way: then it ends everywhere.
     fn recover(&mut self) {
         self.configure([0; DAEMONS]);
         let one = self.daemons.iter().all(|daemon| daemon.part == 0);
@@ -226,7 +225,7 @@ impl FuzzStage {
         }
     }
 
-    /// Until nobody has anything to say or to be delivered.
+    /// Goes on until no daemon has a statement to say or to be delivered.
     fn settle(&mut self) {
         for turn in 0.. {
             assert!(turn < TURNS_MAX, "the daemons never stop talking");

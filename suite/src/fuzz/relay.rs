@@ -2,9 +2,10 @@
 //! every datagram delivered, lost, repeated, held back, damaged or invented by choice, words that
 //! make sense and words that do not, time that goes on, a transfer that is closed in the middle.
 //!
-//! Whatever happens: no panic, bounded answers, no more rows than there is room for, words of
-//! admitted relays alone. As long as no datagram was damaged or invented, the sender was told what
-//! each relay said: in order, each word once, and all of it where the relay has it as delivered.
+//! Whatever happens: no panic, bounded answers, no more rows than there is room for, and only words
+//! of admitted relays. As long as no datagram was damaged or invented, the sender was told what
+//! each relay said: in order, each word once, and every word if the relay's report counts as
+//! delivered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -158,7 +159,9 @@ impl FuzzStage {
 
     fn close(&mut self) {
         let kept = self.members[SENDER].close(NUMBER);
-        assert!(rows(kept.values().map(|account| account.rows().len())));
+        assert!(is_within_limit(
+            kept.values().map(|account| account.rows().len())
+        ));
         self.is_closed = true;
     }
 
@@ -192,7 +195,9 @@ impl FuzzStage {
             }
         }
         let kept = self.members[SENDER].accounts(NUMBER);
-        assert!(rows(kept.map(|(_, account)| account.rows().len())));
+        assert!(is_within_limit(
+            kept.map(|(_, account)| account.rows().len())
+        ));
     }
 
     fn check(&self) {
@@ -201,8 +206,8 @@ impl FuzzStage {
         }
         for (relay, told) in &self.told {
             let said = &self.said[relay];
-            let longer: Vec<Word> = said.iter().take(told.len()).map(as_read).collect();
-            assert_eq!(*told, longer, "in order, each word once");
+            let first: Vec<Word> = said.iter().take(told.len()).map(as_read).collect();
+            assert_eq!(*told, first, "in order, each word once");
             let state = self.members[*relay].state(self.now, id());
             if state == ReportState::Delivered {
                 let account = self.members[SENDER].account(NUMBER, member(*relay));
@@ -213,8 +218,8 @@ impl FuzzStage {
     }
 }
 
-/// Whether these are no more rows than there is room for.
-fn rows(counts: impl Iterator<Item = usize>) -> bool {
+/// Whether the accounts have no more rows together than there is room for.
+fn is_within_limit(counts: impl Iterator<Item = usize>) -> bool {
     counts.sum::<usize>() <= ROWS_MAX
 }
 

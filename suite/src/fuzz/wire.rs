@@ -25,7 +25,7 @@ impl Wire {
         }
     }
 
-    /// What `buf` holds leaves, as far as there is room.
+    /// Sends the datagrams in `buf`, as many as there is room for.
     pub(super) fn send(&mut self, from: usize, to: usize, buf: &TransmitBuf) {
         let room = self.max.saturating_sub(self.queue.len());
         let bodies = buf.iter().take(room).map(Bytes::copy_from_slice);
@@ -49,7 +49,8 @@ impl Wire {
         self.queue.extend(held_back);
     }
 
-    /// A byte of the next one is changed, or one is invented, among this many `members`: that one.
+    /// Changes a byte of the next datagram; or invents one among this many `members`, and returns
+    /// it.
     pub(super) fn damage(&mut self, members: usize, script: &mut Script<'_>) -> Option<Datagram> {
         let (from, to) = (script.index(members), script.index(members));
         let at = script.u16();

@@ -24,7 +24,7 @@ enum Bound {
 }
 
 impl Bar {
-    /// `what`, of which there were `reached`, may be `most`, in `unit`.
+    /// `what` has `reached` this much, in `unit`, and may be `most`.
     pub fn at_most(
         what: impl Into<String>,
         reached: impl Into<f64>,
@@ -35,7 +35,7 @@ impl Bar {
         Self::new(what.into(), reached.into(), bound, unit)
     }
 
-    /// `what`, of which there were `reached`, must be `least`, in `unit`.
+    /// `what` has `reached` this much, in `unit`, and must be `least`.
     pub fn at_least(
         what: impl Into<String>,
         reached: impl Into<f64>,
@@ -55,7 +55,7 @@ impl Bar {
         }
     }
 
-    /// Whether it is held. What could not be measured does not hold it.
+    /// Whether the bound is kept. A value that could not be measured (NaN) does not keep it.
     pub fn holds(&self) -> bool {
         match self.bound {
             Bound::Most(most) => self.reached <= most,

@@ -36,7 +36,7 @@ pub struct Flood<'a> {
 }
 
 /// What a flood showed.
-pub struct SoakReport {
+pub struct ExclusionReport {
     /// Views, at any subscriber, in which a member was missing.
     pub exclusions: u64,
     /// Those of them that no scheduling gap explains.
@@ -49,7 +49,7 @@ pub struct SoakReport {
     pub packets: u64,
 }
 
-impl fmt::Display for SoakReport {
+impl fmt::Display for ExclusionReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -62,7 +62,7 @@ impl fmt::Display for SoakReport {
 
 /// Floods from all hosts. An error if a member was excluded although no daemon had logged a
 /// scheduling gap; of daemons with real-time priority, if a member was excluded at all.
-pub fn flood(flood: Flood<'_>) -> Outcome<SoakReport> {
+pub fn flood(flood: Flood<'_>) -> Outcome<ExclusionReport> {
     let Flood {
         hosts,
         protocol,
@@ -110,7 +110,7 @@ pub fn flood(flood: Flood<'_>) -> Outcome<SoakReport> {
     }
     let after = figures(&cluster, hosts, protocol)?;
     drop((compilers, publishers, subscribers));
-    let report = SoakReport {
+    let report = ExclusionReport {
         exclusions: last,
         unexplained,
         configurations: after.configurations - before.configurations,
@@ -152,8 +152,8 @@ fn subscribe_to_nothing(cluster: &Cluster, host: usize) -> Outcome<Process> {
     Ok(cluster.bed.launch(&format!("sub-{host}"), command)?)
 }
 
-fn figures(cluster: &Cluster, hosts: usize, protocol: &str) -> Outcome<SoakReport> {
-    let mut sum = SoakReport {
+fn figures(cluster: &Cluster, hosts: usize, protocol: &str) -> Outcome<ExclusionReport> {
+    let mut sum = ExclusionReport {
         exclusions: 0,
         unexplained: 0,
         configurations: 0,

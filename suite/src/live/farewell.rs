@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const EXPELLED_WITHIN: Duration = Duration::from_secs(30);
 
 /// How long a run took.
-pub struct SoakReport {
+pub struct FarewellReport {
     /// Clients that closed, and how long that took altogether.
     pub closed: (usize, Duration),
     /// Clients that were thrown out, and how long that took altogether.
@@ -30,7 +30,7 @@ pub struct SoakReport {
 
 /// Lets `count` clients close at one daemon and as many be thrown out at another, one after the
 /// other.
-pub fn run(count: usize) -> Outcome<SoakReport> {
+pub fn run(count: usize) -> Outcome<FarewellReport> {
     let mut cluster = Cluster::new(2, Link::Unlimited)?;
     cluster.write_text("farewell.toml", CONFIG)?;
     let options = ["--multicast", MULTICAST];
@@ -55,7 +55,7 @@ pub fn run(count: usize) -> Outcome<SoakReport> {
         return Err(format!("the flood ended: {}", flood.stderr()?).into());
     }
     cluster.pass();
-    Ok(SoakReport {
+    Ok(FarewellReport {
         closed: (count, closed),
         expelled: (count, expelled),
     })

@@ -33,7 +33,7 @@ pub struct Attack {
 }
 
 /// The results of the attack.
-pub struct SoakReport {
+pub struct ForgedReport {
     /// Datagrams that the adversary has sent.
     pub sent: u64,
     /// Distinct datagrams that were overheard and altered.
@@ -42,7 +42,7 @@ pub struct SoakReport {
     pub rejected: Vec<(&'static str, u64)>,
 }
 
-impl fmt::Display for SoakReport {
+impl fmt::Display for ForgedReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -59,7 +59,7 @@ impl fmt::Display for SoakReport {
 /// Overhears three daemons while a text goes through, then sends what was overheard, altered, while
 /// another text goes through. An error if that text is not complete everywhere, if a member was
 /// excluded, or if nothing was counted.
-pub fn attack(attack: Attack) -> Outcome<SoakReport> {
+pub fn attack(attack: Attack) -> Outcome<ForgedReport> {
     let published = text(1_000_000, 98);
     let lines = messages(&published);
     // On wires of a limited rate segments travel as separate datagrams, as an eavesdropper should
@@ -110,7 +110,7 @@ pub fn attack(attack: Attack) -> Outcome<SoakReport> {
         .zip(before)
         .map(|((counter, after), (_, before))| (counter, after - before))
         .collect();
-    let report = SoakReport {
+    let report = ForgedReport {
         sent,
         overheard,
         rejected,

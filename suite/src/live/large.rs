@@ -14,13 +14,13 @@ const LONGEST: &str = "67108864";
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What a run showed.
-pub struct SoakReport {
+pub struct LargeReport {
     /// The longest time that each daemon did not look at its sockets, because it was busy or did
     /// not run, before the messages and with them.
     pub busy: Vec<(Duration, Duration)>,
 }
 
-impl SoakReport {
+impl LargeReport {
     /// The longest of all, with the messages.
     pub fn worst(&self) -> Duration {
         self.busy
@@ -31,7 +31,7 @@ impl SoakReport {
     }
 }
 
-impl fmt::Display for SoakReport {
+impl fmt::Display for LargeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         for (index, (before, with)) in self.busy.iter().enumerate() {
@@ -50,7 +50,7 @@ impl fmt::Display for SoakReport {
 /// Publishes `count` of the longest messages from host 1 of `hosts`, with subscribers and histories
 /// everywhere and short messages beside them. With `real_time` the daemons run before all else, so
 /// that a busy machine does not count.
-pub fn run(hosts: usize, count: usize, real_time: bool) -> Outcome<SoakReport> {
+pub fn run(hosts: usize, count: usize, real_time: bool) -> Outcome<LargeReport> {
     let mut cluster = Cluster::new(hosts, Link::Unlimited)?;
     cluster.write_text("large.toml", if real_time { REAL_TIME } else { "" })?;
     for host in 1..=hosts {
@@ -81,7 +81,7 @@ pub fn run(hosts: usize, count: usize, real_time: bool) -> Outcome<SoakReport> {
     }
     drop((beside, subscribers));
     cluster.check_histories()?;
-    Ok(SoakReport {
+    Ok(LargeReport {
         busy: before.into_iter().zip(after).collect(),
     })
 }

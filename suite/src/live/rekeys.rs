@@ -38,7 +38,7 @@ pub enum Load {
 
 /// What a run showed.
 #[derive(Clone, Debug)]
-pub struct SoakReport {
+pub struct RekeyReport {
     /// How long each change took, from the first command on.
     pub took: Vec<Duration>,
     /// What all daemons together counted from before the first change to after the last: lost
@@ -54,7 +54,7 @@ pub struct SoakReport {
 ///
 /// # Errors
 /// A message is missing somewhere, or a change does not end.
-pub fn run(changes: usize, load: Load) -> Outcome<SoakReport> {
+pub fn run(changes: usize, load: Load) -> Outcome<RekeyReport> {
     let (share, rate) = match load {
         Load::Text => (TEXT, RATE),
         Load::Full => (TEXT_BESIDE, RATE_BESIDE),
@@ -111,7 +111,7 @@ pub fn run(changes: usize, load: Load) -> Outcome<SoakReport> {
         Load::Text => cluster.check_histories()?,
         Load::Full => cluster.pass(),
     }
-    Ok(SoakReport {
+    Ok(RekeyReport {
         took,
         broken: std::array::from_fn(|index| after[index] - before[index]),
         messages: published.len(),

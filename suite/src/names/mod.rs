@@ -30,9 +30,9 @@ pub use self::seat::Seat;
 use self::seat::{Daemon, Label, label};
 pub use self::seen::Seen;
 
-/// What daemons ask their hosts for is looked at this often.
+/// How often hosts look at what their daemons ask for.
 const GLANCE: Duration = Duration::from_micros(200);
-/// Whether clients want anything of a ring is looked at this often: that takes its time.
+/// How often hosts look whether clients want anything of a ring, which takes longer.
 const LOOK: Duration = Duration::from_millis(20);
 /// A daemon stays in a ring of which nobody wants anything for this long.
 pub const LINGER: Duration = Duration::from_millis(400);
@@ -41,7 +41,7 @@ pub const LINGER: Duration = Duration::from_millis(400);
 pub struct WorldConfig {
     /// How many hosts there are.
     pub hosts: usize,
-    /// In how many rings a host may be at one time.
+    /// The most rings that a host may be in at one time.
     pub rings: usize,
     /// The seed of everything random.
     pub seed: u64,
@@ -51,23 +51,23 @@ pub struct WorldConfig {
     pub own: Factory,
     /// Makes members of rings.
     pub ring: Factory,
-    /// A bug of names.
+    /// A bug in the rules of names, if one is planted.
     pub planted: Option<Planted>,
 }
 
 /// Hosts with a daemon each, and their network.
 pub struct World {
-    /// The processes, those of a host one behind the other.
+    /// The processes; those of a host follow each other.
     pub cluster: Cluster<Seat>,
     config: WorldConfig,
     hosts: Vec<Host>,
-    /// Which order each seat is of, now.
+    /// The order that each seat is in now.
     orders: Rc<RefCell<Vec<Option<Label>>>>,
     traffic: Rc<RefCell<Vec<Traffic>>>,
     rng: Rng,
-    /// When it is looked at next whether clients want anything of their rings.
+    /// When hosts look next whether clients want anything of their rings.
     look_at: Time,
-    /// Stays in rings.
+    /// How many stays in rings have begun.
     begun: usize,
 }
 
@@ -87,12 +87,12 @@ struct Host {
     stays: BTreeMap<usize, Stay>,
 }
 
-/// What a host has to do with a ring.
+/// A ring that a host is in, or may join.
 struct Stay {
     ring: RingAddress,
-    /// It leaves.
+    /// Whether the host is leaving it.
     is_leaving: bool,
-    /// Since when nobody wants anything of it.
+    /// Since when no client wants anything of it.
     unused: Option<Time>,
 }
 
@@ -154,7 +154,7 @@ impl World {
         (first..=first + self.config.rings).collect()
     }
 
-    /// A daemon begins on a host.
+    /// Starts a daemon on a host.
     pub fn start(&mut self, host: usize) {
         let seat = self.seat(host, 0);
         let local = self.cluster.start(seat);
@@ -181,7 +181,7 @@ impl World {
         self.take(host, 0, label("the daemons' own order"));
     }
 
-    /// A process that has begun is the daemon's from now on.
+    /// Gives a process that has begun to the daemon of its host.
     fn take(&mut self, host: usize, number: usize, label: Label) {
         let seat = self.seat(host, number);
         self.orders.borrow_mut()[seat] = Some(label);
@@ -194,7 +194,7 @@ impl World {
         });
     }
 
-    /// A daemon ends without a word, and its clients with it.
+    /// Ends a daemon without a leave, and its clients with it.
     pub fn crash(&mut self, host: usize) {
         for seat in self.seats(host) {
             self.cluster.crash(seat);
@@ -265,7 +265,7 @@ impl World {
         Time::ZERO + (self.cluster.now() - born.unwrap_or(Time::ZERO))
     }
 
-    /// What follows from what a daemon was told is done, and its processes send.
+    /// Carries out what follows from the last input of a daemon, and lets its processes send.
     fn settle(&mut self, host: usize) {
         let now = self.time_of(host);
         self.with(host, |daemon| {
@@ -287,7 +287,7 @@ impl World {
         }
     }
 
-    /// Time passes, and daemons join and leave rings.
+    /// Lets time pass, while daemons join and leave rings.
     pub fn run_for(&mut self, duration: Duration) {
         let end = self.cluster.now() + duration;
         while self.cluster.now() < end {
@@ -306,7 +306,7 @@ impl World {
         }
     }
 
-    /// Time passes until `done`, for `limit` at most; whether it came about.
+    /// Lets time pass until `done`, for `limit` at most. Returns whether `done` came about.
     pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&Self) -> bool) -> bool {
         let end = self.cluster.now() + limit;
         while !done(self) {
@@ -318,7 +318,7 @@ impl World {
         true
     }
 
-    /// Has the rings that the engine has.
+    /// Adds the rings that the engine has made, and closes those that it has ended.
     fn follow_rings(&mut self, host: usize) {
         let changes = self.engine(host, Engine::ring_changes).unwrap_or(0);
         if std::mem::replace(&mut self.hosts[host].ring_changes, changes) == changes {
@@ -352,7 +352,7 @@ impl World {
         }
     }
 
-    /// The host's stay in a ring is that of `member`, or will be that of a new one.
+    /// Tells the engine which member the host's stay in a ring is, or will be.
     fn begin(&mut self, host: usize, place: usize, member: Option<MemberId>) {
         let member = member.unwrap_or_else(|| MemberId {
             node: NodeId(self.seat(host, place + 1) as u64 + 1),
@@ -409,7 +409,7 @@ impl World {
                     self.begin(host, place, None);
                 }
             } else if is_there {
-                // It leaves.
+                // It is leaving.
             } else if asks {
                 let name = format!("{}@{}", stay.ring.top, stay.ring.multicast);
                 let member = self.cluster.start(seat);
@@ -454,7 +454,7 @@ impl World {
         self.cluster.status(self.seat(host, place + 1)) == Status::Up
     }
 
-    /// In how many rings a host is.
+    /// How many rings a host is in.
     pub fn rings_of(&self, host: usize) -> usize {
         let seats = self.seats(host);
         let rings = seats[1..].iter();

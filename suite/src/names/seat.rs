@@ -18,12 +18,12 @@ use groupcast_session::{ClientId, Engine};
 
 use super::client::Client;
 
-/// Bytes of a label, as daemons have them: a member has as many fewer for its bodies.
+/// Bytes of a label, as at a daemon. They count for the length of a body.
 pub(super) const LABEL: usize = 8;
 /// Bytes that go between a client and its daemon at once.
 const CHUNK: usize = 4_096;
 
-/// What stands before each body of an order.
+/// The first bytes of each body of an order.
 pub(super) type Label = [u8; LABEL];
 
 /// The label of the order called `name`.
@@ -38,9 +38,9 @@ pub struct Seat {
 }
 
 enum State {
-    /// It has begun, and its daemon does not know it yet.
+    /// It has begun, and belongs to no daemon yet.
     Alone(Box<dyn Instrumented>),
-    /// It is the daemon's at this place.
+    /// It belongs to this daemon, as the seat with this number.
     Taken(Rc<RefCell<Daemon>>, usize),
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Member {
     born: Time,
     /// What happened, for its history.
     out: VecDeque<Out>,
-    /// Its events are for the engine.
+    /// Whether its events are given to the engine.
     pub(super) for_engine: bool,
     /// Datagrams of other orders.
     foreign: u64,

@@ -3,6 +3,7 @@
 //! `cargo xtask soak [WHAT] [options]`, as root; `--help` names both. Prints a table, and last one
 //! line of JSON; exit 1 if anything is not as promised.
 
+mod files;
 mod hostile;
 
 use std::path::PathBuf;
@@ -16,10 +17,7 @@ use groupcast_suite::live::chaos::{self, Chaos};
 use groupcast_suite::live::cluster::{RING, RMP};
 use groupcast_suite::live::exclusion::Flood;
 use groupcast_suite::live::failover::{self, Fault, median_and_max};
-use groupcast_suite::live::files::faults::{Plan, Soak};
-use groupcast_suite::live::files::shares::{self, Shared};
-use groupcast_suite::live::files::small;
-use groupcast_suite::live::files::together::Together;
+use groupcast_suite::live::files::shares;
 use groupcast_suite::live::forged::{self, Attack};
 use groupcast_suite::live::rings::{self, Making};
 use groupcast_suite::live::{Outcome, exclusion, farewell, large, transfer};
@@ -38,17 +36,10 @@ const RINGS_ROUND: Duration = Duration::from_secs(24);
 const RINGS_AND_NAMES: (u64, u64) = (20, 1_000);
 /// Domains that clients of the bus use.
 const BUS_DOMAINS: usize = 200;
-/// What people notice: at no user may one action of a hundred take longer.
+/// What people notice: at no user may more than one action of a hundred take longer.
 const PEOPLE_P99: Duration = Duration::from_millis(100);
-/// With the longest messages, a daemon may be busy with one thing for so long.
+/// The longest time for which a daemon may be busy with one thing, with the longest messages.
 const BUSY_MAX: Duration = Duration::from_millis(50);
-/// Small files may take so many times as long as one file of the same size.
-const SMALL_FILES_MAX: f64 = 2.0;
-/// No flow may get more than this many times its fair share of a link, nor less than the share
-/// divided by it.
-const UNFAIRNESS_MAX: f64 = 2.0;
-/// What the TCP flows on shared links do.
-const CONTROLS: [&str; 2] = ["cubic", "bbr"];
 
 /// Long live runs of groupcast in network namespaces.
 #[derive(Parser)]
@@ -163,7 +154,7 @@ enum What {
     All,
 }
 
-/// A run: prints as it goes; its figures for programs.
+/// A run: it prints what it finds as it goes, and returns its figures as JSON.
 type Run = fn(&Options) -> Outcome<Value>;
 
 fn main() -> ExitCode {
@@ -185,10 +176,10 @@ fn main() -> ExitCode {
     }
     let runs: [(What, &str, Run); 19] = [
         (What::Transfer, "transfer", run_transfer),
-        (What::Files, "files", run_files),
-        (What::Together, "together", run_together),
-        (What::SmallFiles, "small_files", run_small_files),
-        (What::Shares, "shares", run_shares),
+        (What::Files, "files", files::run_files),
+        (What::Together, "together", files::run_together),
+        (What::SmallFiles, "small_files", files::run_small_files),
+        (What::Shares, "shares", files::run_shares),
         (What::Failover, "failover", run_failover),
         (What::Forged, "forged", run_forged),
         (What::Exclusion, "exclusion", run_exclusion),
@@ -227,7 +218,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What the program does if it was started by itself, to play a part in a run.
+/// What the program does if a run of it has started it to play a part; `None` if a user has.
 fn play(words: &[&str]) -> Option<Outcome> {
     let (role, words) = words.split_first()?;
     if *role == shares::TCP {
@@ -450,156 +441,4 @@ fn run_rings(options: &Options) -> Outcome<Value> {
         "ring_bytes": cost.of_ring(),
         "name_bytes": cost.of_name(),
     }))
-}
-
-fn run_files(options: &Options) -> Outcome<Value> {
-    let mut soak = Soak::new()?;
-    let (mut times, mut sends, mut hits, mut kept) = (Vec::new(), 0, 0, 0);
-    for seed in options.seed..options.seed + options.rounds {
-        let plan = Plan::of(seed);
-        let faults: Vec<String> = plan
-            .faults
-            .iter()
-            .map(|(at, fault)| format!("{:.2} s {fault}", at.as_secs_f64()))
-            .collect();
-        print!(
-            "seed {seed}: {:.1} MB at {} Mb/s, {} of 1,000 lost: {}",
-            plan.bytes as f64 * 1e-6,
-            plan.rate.map_or("auto".into(), |rate| rate.to_string()),
-            plan.loss,
-            faults.join(", ")
-        );
-        let round = soak.round(&plan, seed).map_err(|error| {
-            println!();
-            format!("{error}; again: --seed {seed} --rounds 1")
-        })?;
-        println!(
-            ": {} hit, {} sends, {:.1} s",
-            round.hits,
-            round.sends,
-            round.took.as_secs_f64()
-        );
-        times.push(round.took);
-        sends += round.sends;
-        hits += round.hits;
-        kept += round.kept;
-    }
-    soak.end()?;
-    let (median, worst) = median_and_max(&times);
-    println!(
-        "{} rounds, {hits} faults in time, {sends} transfers: all complete and identical; median {:.1} s, worst {:.1} s",
-        options.rounds,
-        median.as_secs_f64(),
-        worst.as_secs_f64()
-    );
-    Ok(json!({
-        "rounds": options.rounds,
-        "seed": options.seed,
-        "faults": hits,
-        "transfers": sends,
-        "cleared_later": kept,
-        "median_s": median.as_secs_f64(),
-        "worst_s": worst.as_secs_f64(),
-    }))
-}
-
-fn run_together(options: &Options) -> Outcome<Value> {
-    let mut together = Together::new()?;
-    // Rounds in which the tree was in place nowhere, at some hosts, and at all.
-    let (mut nowhere, mut some, mut all) = (0, 0, 0);
-    for seed in options.seed..options.seed + options.rounds {
-        let round = together
-            .round(seed)
-            .map_err(|error| format!("{error}; again: --seed {seed} --rounds 1"))?;
-        println!(
-            "seed {seed}: host {} killed after {:.2} s: in place at {}, kept aside whole at {}",
-            round.host,
-            round.at.as_secs_f64(),
-            round.places.in_place,
-            round.places.aside
-        );
-        match (round.places.in_place, round.places.aside) {
-            (0, _) => nowhere += 1,
-            (_, 0) => all += 1,
-            _ => some += 1,
-        }
-    }
-    together.end();
-    println!(
-        "{} kills: in place nowhere {nowhere}, at some while the others held it {some}, everywhere {all}",
-        options.rounds
-    );
-    Ok(json!({
-        "kills": options.rounds,
-        "seed": options.seed,
-        "nowhere": nowhere,
-        "some": some,
-        "everywhere": all,
-    }))
-}
-
-fn run_small_files(options: &Options) -> Outcome<Value> {
-    let measured = small::compare(options.files, options.seed)?;
-    let (small, large) = (measured.small.as_secs_f64(), measured.large.as_secs_f64());
-    let ratio = measured.ratio();
-    println!(
-        "{} files, {:.0} MB: {small:.2} s; one file: {large:.2} s; ratio {ratio:.2}",
-        measured.files,
-        measured.bytes as f64 * 1e-6
-    );
-    match ratio <= SMALL_FILES_MAX {
-        true => Ok(json!({
-            "files": measured.files,
-            "bytes": measured.bytes,
-            "small_s": small,
-            "large_s": large,
-            "ratio": ratio,
-        })),
-        false => Err(format!("{ratio:.2} times as long as one file").into()),
-    }
-}
-
-fn run_shares(options: &Options) -> Outcome<Value> {
-    let length = Duration::from_secs_f64(options.seconds);
-    let mut rows = Vec::new();
-    let mut worst: f64 = 1.0;
-    println!(
-        "{:<10} {:<5} {:>10} {:>10} {:>6} {:>10}",
-        "link", "TCP", "transfer 1", "transfer 2", "TCP", "unfairness"
-    );
-    for (shared, control) in Shared::ALL
-        .into_iter()
-        .flat_map(|shared| CONTROLS.map(|control| (shared, control)))
-    {
-        let name = shared.name();
-        if options.kind != "all" && !name.starts_with(&options.kind) {
-            continue;
-        }
-        let shares = shares::measure(shared, &options.transfer_rate, control, length)?;
-        let [first, second] = shares.transfers;
-        let unfairness = shares.unfairness(shared);
-        println!(
-            "{name:<10} {control:<5} {first:>10.1} {second:>10.1} {:>6.1} {unfairness:>10.2}",
-            shares.tcp
-        );
-        rows.push(json!({
-            "link": name,
-            "control": control,
-            "transfers_mbps": shares.transfers,
-            "tcp_mbps": shares.tcp,
-            "unfairness": unfairness,
-        }));
-        worst = worst.max(unfairness);
-    }
-    if rows.is_empty() {
-        return Err(format!("no shared link is called {}", options.kind).into());
-    }
-    match worst <= UNFAIRNESS_MAX {
-        true => Ok(rows.into()),
-        false => Err(format!(
-            "a share is {worst:.1} times off what is fair: {}",
-            Value::from(rows)
-        )
-        .into()),
-    }
 }

@@ -1,5 +1,5 @@
-//! What a script of the stage can be about, by its first byte: a request, or a connection with its
-//! policy and its opening.
+//! The first byte of a script chooses what the script is about: a request, or a connection with a
+//! policy and an opening.
 
 use groupcast_protocols::bulk::{BulkConfig, Multidriver, Opening, Policy, RateControl, Xtp};
 

@@ -3,12 +3,13 @@
 //! held back or damaged by choice, time that goes on, users that say more, end, give up or read
 //! nothing.
 //!
-//! Whatever happens: no panic, bounded answers, and no more of the replies than the budget waits
-//! for the sender's user; and where nobody is asked, the sender is told of nobody. As long as no
-//! datagram was damaged or invented, what the sender's user was told is what the members' users
-//! said: every byte in its place once, the code at the end. Of messages each member is given what
-//! was offered, in order, from the message on that both ends were told, and has had what all are
-//! said to have, and everything where its outcome says so.
+//! Whatever happens: no panic, bounded answers, and no more bytes of replies wait for the sender's
+//! user than the budget allows. In a connection that is unanswered the sender learns of no member.
+//!
+//! As long as no datagram was damaged or invented, the sender's user was told what the members'
+//! users said: every byte once and in its place, and the code at the end. Each member is given the
+//! messages that were offered, in order, from the first that both ends were told. It has a message
+//! before the sender is told that all have it, and it has all messages if its outcome says so.
 
 mod connections;
 #[cfg(test)]
@@ -33,7 +34,7 @@ const MEMBERS: usize = 3;
 const WIRE_MAX: usize = 1024;
 /// More than a member may answer to one input.
 const ANSWERS_MAX: usize = 4096;
-/// What the sender lets come of all replies together, in bytes.
+/// The most bytes of all replies together that may wait for the sender's user.
 const BUDGET: usize = 6_000;
 
 /// Plays `script` to a sender and two members.
@@ -54,11 +55,11 @@ struct Reply {
 
 /// What a member's user was given of the connection since it was announced to it.
 struct Given {
-    /// The numbers of its first message, as it was told, and of the last; that is the one before
-    /// the first, if it was given none.
+    /// The number of its first message, as it was told.
     first: u64,
+    /// The number of the last message that it was given; `first` - 1 if it was given none.
     last: u64,
-    /// What has come of the next.
+    /// What has come of the next message.
     part: Vec<u8>,
 }
 
@@ -72,7 +73,7 @@ struct FuzzStage {
     /// each time that it was announced to it.
     messages: Option<Vec<Bytes>>,
     given: Vec<Vec<Given>>,
-    /// Who is settled.
+    /// The members whose outcome is known.
     settled: BTreeSet<MemberId>,
     wire: Wire,
     replies: BTreeMap<MemberId, Reply>,
@@ -385,7 +386,7 @@ impl FuzzStage {
                 assert!(!self.connection.is_unanswered(), "nobody was asked");
                 self.settled.insert(*receiver);
                 if self.honest {
-                    self.look_at_outcome(*receiver, outcome);
+                    self.check_outcome(*receiver, outcome);
                 }
             }
             _ => {}
@@ -414,8 +415,8 @@ impl FuzzStage {
         assert!(!honest || offered.is_some_and(|it| *it == message));
     }
 
-    /// What is said of a receiver's end is so.
-    fn look_at_outcome(&self, receiver: MemberId, outcome: &Outcome) {
+    /// Checks that a receiver has what its outcome says.
+    fn check_outcome(&self, receiver: MemberId, outcome: &Outcome) {
         let first = match outcome {
             Outcome::Complete => 1,
             Outcome::Joined { number } => *number,

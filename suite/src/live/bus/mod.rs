@@ -1,17 +1,18 @@
 //! Many clients of the bus against a naive model of what they accept.
 //!
-//! A run goes in rounds. First some clients change what they accept, are called otherwise, leave
-//! and come, while others send; when all that is answered, every client sends and asks, and nobody
-//! changes anything. Then each client must have got exactly what the model says (what was sent
-//! during the changes: those that did not change), in its own syntax, and all of them in one order;
-//! each `ping` must have named those whom the model names.
+//! A run has rounds. In the first part of a round some clients change what they accept, change
+//! their ids, leave and come, while others send. In the second part every client sends and asks,
+//! and no client changes anything. Then each client must have got exactly the messages that the
+//! model says, in its own syntax, and all clients must have got them in one order; of messages that
+//! were sent during the first part this is asked of clients only that did not change. Each `ping`
+//! must have named the clients that the model names.
 //!
-//! A daemon that the machine does not let run is left out by the others for a moment. What is sent
-//! then reaches who is on the sender's side, and the model knows no sides: such a round is counted
+//! If the machine does not let a daemon run, the others exclude it for a moment. Messages that are
+//! sent then reach only the sender's part, and the model knows no parts: such a round is counted
 //! and not judged.
 //!
-//! Here is the run; [`model`] is the model, [`program`] a client, [`rows`] the order. [`people`] is
-//! another run.
+//! This file has the run; [`model`] the model, [`program`] a client, [`rows`] the test of the
+//! order. [`people`] is another run.
 
 pub mod model;
 pub mod people;
@@ -51,15 +52,15 @@ pub struct Crowd {
     pub clients: usize,
     /// Domains that they use.
     pub domains: usize,
-    /// For this long rounds begin; one is run in any case.
+    /// For how long new rounds begin; one is run in any case.
     pub length: Duration,
-    /// What is drawn.
+    /// The seed of all that is random.
     pub seed: u64,
 }
 
 /// What a run showed.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct SoakReport {
+pub struct BusReport {
     /// Rounds that were judged.
     pub rounds: usize,
     /// Rounds that were not, as daemons parted meanwhile.
@@ -82,19 +83,19 @@ pub struct SoakReport {
     pub clients: usize,
 }
 
-impl SoakReport {
-    /// What a client that only waits adds to the daemons' memory, all of them together, in bytes.
+impl BusReport {
+    /// By how much a client that only waits increases the memory of all daemons together, in bytes.
     pub fn idle_each(&self) -> u64 {
         self.memory_idle.saturating_sub(self.memory_alone) / self.clients.max(1) as u64
     }
 
-    /// The same of one that sends and gets, at most.
+    /// The same for a client that sends and gets messages: the most after any round.
     pub fn busy_each(&self) -> u64 {
         self.memory_busy.saturating_sub(self.memory_alone) / self.clients.max(1) as u64
     }
 }
 
-impl fmt::Display for SoakReport {
+impl fmt::Display for BusReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -118,7 +119,7 @@ impl fmt::Display for SoakReport {
 /// # Errors
 /// Something was not as the model says, or the daemons parted so often that less than half of the
 /// rounds could be judged.
-pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
+pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<BusReport> {
     let mut cluster = Cluster::new(crowd.hosts, Link::Unlimited)?;
     for host in 1..=crowd.hosts {
         let bus = format!("unix:{}", cluster.path(&format!("host-{host}.bus")));
@@ -129,10 +130,10 @@ pub fn run(crowd: Crowd, mut tell: impl FnMut(&str)) -> Outcome<SoakReport> {
         }
     }
     cluster.await_members(&(1..=crowd.hosts).collect::<Vec<_>>())?;
-    let mut report = SoakReport {
+    let mut report = BusReport {
         clients: crowd.clients,
         memory_alone: resident(&mut cluster, crowd.hosts)?.iter().sum(),
-        ..SoakReport::default()
+        ..BusReport::default()
     };
     let mut world = World {
         crowd,
@@ -188,7 +189,7 @@ fn resident(cluster: &mut Cluster, hosts: usize) -> Outcome<Vec<u64>> {
     (1..=hosts).map(of).collect()
 }
 
-/// How often a daemon has missed another, as their logs say.
+/// How often a daemon has lost another one, as the logs say.
 fn partings(cluster: &mut Cluster, hosts: usize) -> Outcome<usize> {
     let mut sum = 0;
     for host in 1..=hosts {
@@ -224,7 +225,7 @@ impl World {
         self.rng.below(count as u64) as usize
     }
 
-    /// One more client, at any daemon, in any syntax, with an id and a first domain.
+    /// Connects one more client, at a random daemon, in a random syntax, with an id and one domain.
     fn connect(&mut self) -> Outcome<usize> {
         let number = self.next;
         self.next += 1;
@@ -258,7 +259,7 @@ impl World {
         domain(self.below(self.crowd.domains))
     }
 
-    /// A domain to accept; one of ten means all below some.
+    /// A domain to accept; one of ten stands for all domains below a name.
     fn accepted_domain(&mut self) -> String {
         match self.below(10) {
             0 => wildcard(self.below(11)),
@@ -270,7 +271,8 @@ impl World {
         self.clients.keys().copied().collect()
     }
 
-    /// Everybody has all replies, every daemon knows who is there, and nothing is on its way.
+    /// Waits until all clients have their replies, all daemons know all clients, and no message is
+    /// on its way.
     fn settle(&mut self) -> Outcome {
         for client in self.clients.values_mut() {
             client.program.await_replies(LIMIT)?;
@@ -294,7 +296,7 @@ impl World {
                 Ok((names == expected).then_some(()))
             })?;
         }
-        // What was ordered before a question is with whoever asked it before the reply.
+        // A client gets all messages that were ordered before its question before the reply to it.
         for client in self.clients.values_mut() {
             client.program.say("ping x nowhere")?;
         }
@@ -304,7 +306,7 @@ impl World {
         Ok(())
     }
 
-    fn round(&mut self, report: &mut SoakReport) -> Outcome {
+    fn round(&mut self, report: &mut BusReport) -> Outcome {
         for client in self.clients.values_mut() {
             client.program.await_replies(LIMIT)?;
             client.program.forget();
@@ -359,11 +361,12 @@ impl World {
         self.judge(&messages, during_changes, &changed, report)
     }
 
-    /// A tenth of the clients change, while the others send; who has changed.
+    /// Lets a tenth of the clients change something, while the others send. Returns those that have
+    /// changed.
     fn change(
         &mut self,
         messages: &mut Vec<Message>,
-        report: &mut SoakReport,
+        report: &mut BusReport,
     ) -> Outcome<Vec<usize>> {
         let mut numbers = self.numbers();
         let count = (numbers.len() / 10).max(2);
@@ -453,13 +456,13 @@ impl World {
         Ok(message)
     }
 
-    /// Everybody has what the model says, in one order.
+    /// Fails unless every client has what the model says, and all have it in one order.
     fn judge(
         &self,
         messages: &[Message],
         during_changes: usize,
         changed: &[usize],
-        report: &mut SoakReport,
+        report: &mut BusReport,
     ) -> Outcome {
         let by_number: BTreeMap<usize, &Message> = messages
             .iter()
@@ -481,7 +484,7 @@ impl World {
                 }
                 row.push(message.number);
             }
-            // Whoever changed may have got what was sent meanwhile, or not.
+            // A client that changed may have got the messages that were sent meanwhile, or not.
             let skipped = if changed.contains(number) {
                 during_changes
             } else {

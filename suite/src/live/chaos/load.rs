@@ -23,7 +23,7 @@ const FILE: &str = "chaos-text";
 pub(super) struct Load {
     round: u64,
     subscriptions: Vec<Subscription>,
-    /// By host, from 1; those whose daemon ended have ended too.
+    /// That of host 1 first. A publisher ends with its daemon.
     publishers: Vec<Process>,
 }
 
@@ -46,7 +46,7 @@ impl Load {
         })
     }
 
-    /// Begins the publisher of a host anew if it has ended, as it does with its daemon.
+    /// Starts the publisher of a host again if it has ended with its daemon.
     pub(super) fn look_after(&mut self, cluster: &mut Cluster, host: usize) -> Outcome {
         if !self.publishers[host - 1].is_running() {
             self.publishers[host - 1] = publish(cluster, host)?;
@@ -54,8 +54,8 @@ impl Load {
         Ok(())
     }
 
-    /// All is healed: the last messages go everywhere, and the subscribers are judged. How many
-    /// messages they got.
+    /// After all faults: each host publishes a last message, which every subscriber must get, and
+    /// the subscribers are judged. Returns how many messages they got.
     pub(super) fn end(mut self, cluster: &mut Cluster) -> Outcome<u64> {
         self.publishers.clear();
         let hosts = cluster.bed.hosts();

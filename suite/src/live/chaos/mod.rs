@@ -22,7 +22,7 @@ use groupcast_bench::Link;
 use self::load::Load;
 use self::plan::{Planned, draw};
 use self::preload::Preload;
-use self::site::{Site, again, events};
+use self::site::{Site, events, with_plan};
 use super::cluster::{Cluster, MULTICAST};
 use super::memory::Memory;
 use super::{BrokenPromise, Outcome};
@@ -31,7 +31,7 @@ use super::{BrokenPromise, Outcome};
 const TOGETHER_WITHIN: Duration = Duration::from_secs(20);
 /// How long judging the histories may take.
 const JUDGE_WITHIN: Duration = Duration::from_secs(600);
-/// How often the load is looked after while faults come and go.
+/// How often daemons and publishers are looked at while faults come and go.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// What a run is.
@@ -48,7 +48,7 @@ pub struct Chaos {
 }
 
 /// What a run showed.
-pub struct SoakReport {
+pub struct ChaosReport {
     /// How many rounds.
     pub rounds: u64,
     /// How often each fault came.
@@ -57,14 +57,14 @@ pub struct SoakReport {
     pub messages: u64,
     /// How long the daemons took to be one group after each round.
     pub together: Vec<Duration>,
-    /// Memory of the daemon that lived through all of it, in bytes: in the first third of the
-    /// rounds and in the last, the most at the end of a round.
+    /// Memory of the daemon that was never ended, in bytes: the most at the end of a round, in the
+    /// first third of the rounds and in the last.
     pub memory: (u64, u64),
     /// What `groupcast check` said.
     pub verdict: String,
 }
 
-impl fmt::Display for SoakReport {
+impl fmt::Display for ChaosReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults: Vec<String> = self
             .faults
@@ -89,7 +89,7 @@ impl fmt::Display for SoakReport {
 }
 
 /// Runs rounds until the time is up; `tell` gets a line a round.
-pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
+pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<ChaosReport> {
     let mut cluster = Cluster::new(chaos.hosts, Link::Gbit1)?;
     let preloads = Preload::install(&mut cluster)?;
     let mut site = Site::new(cluster, preloads, &["--multicast", MULTICAST]);
@@ -103,7 +103,7 @@ pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
         let seed = chaos.seed + rounds;
         let plan = draw(chaos.hosts, chaos.round, seed);
         let outcome = round(&mut site, &plan, rounds);
-        let (took, count) = outcome.map_err(|error| again(error, seed, &plan))?;
+        let (took, count) = outcome.map_err(|error| with_plan(error, seed, &plan))?;
         memory.sample(site.cluster.daemon(1)?.usage()?.resident);
         rounds += 1;
         messages += count;
@@ -125,7 +125,7 @@ pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
         return Err(BrokenPromise(verdict.text).into());
     }
     site.cluster.pass();
-    Ok(SoakReport {
+    Ok(ChaosReport {
         rounds,
         faults,
         messages,
@@ -135,8 +135,8 @@ pub fn run(chaos: Chaos, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
     })
 }
 
-/// Carries out a plan; how long the daemons took to be one group afterwards, and how many messages
-/// subscribers got.
+/// Carries out a plan. Returns how long the daemons took to be one group afterwards, and how many
+/// messages subscribers got.
 fn round(site: &mut Site, plan: &[Planned], round: u64) -> Outcome<(Duration, u64)> {
     let mut load = Load::begin(&mut site.cluster, round)?;
     let begun = Instant::now();
@@ -159,7 +159,8 @@ fn round(site: &mut Site, plan: &[Planned], round: u64) -> Outcome<(Duration, u6
     Ok((took, messages))
 }
 
-/// Daemons that should run do; publishers that lost theirs are begun anew.
+/// Fails if a daemon that should run does not; starts publishers again that ended with their
+/// daemon.
 fn look_after(site: &mut Site, load: &mut Load) -> Outcome {
     for host in site.hosts() {
         site.look_after(host)?;

@@ -18,13 +18,13 @@ pub(in crate::live) enum Fault {
     Cut,
     /// It does not hear these hosts, which hear it.
     Deaf(Vec<usize>),
-    /// It loses so many of 1,000 frames.
+    /// It loses this many of 1,000 frames.
     Loss(u16),
-    /// Its interface takes packets of so many bytes.
+    /// Its interface takes packets of at most this many bytes.
     Mtu(u16),
     /// Its daemon can write no history and no log.
     DiskFull,
-    /// Its wall clock steps by so many seconds.
+    /// Its wall clock steps by this many seconds.
     Clock(i64),
 }
 

@@ -56,7 +56,7 @@ impl Preload {
         self.tell(0, seconds * NANOS)
     }
 
-    /// Whether nothing can be written to files from now on.
+    /// From now on nothing can be written to files, if `full`; otherwise everything can again.
     pub(super) fn fill_disk(&self, full: bool) -> Outcome {
         self.tell(1, full.into())
     }

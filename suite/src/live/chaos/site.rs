@@ -17,7 +17,7 @@ pub(in crate::live) struct Site {
     pub(in crate::live) cluster: Cluster,
     /// What its daemons are started with, beside name and key.
     options: Vec<String>,
-    /// By host, from 1; none where no plan has full disks or steps of a clock.
+    /// That of host 1 first; empty where no plan has full disks or steps of a clock.
     preloads: Vec<Preload>,
     /// Whether the daemon of each host should be running.
     up: Vec<bool>,
@@ -66,7 +66,7 @@ impl Site {
         self.cluster.start_with(host, &options)
     }
 
-    /// The daemon of a host still runs, if it should.
+    /// Fails if the daemon of a host should run, and has ended.
     pub(in crate::live) fn look_after(&mut self, host: usize) -> Outcome {
         if !self.up[host] {
             return Ok(());
@@ -86,7 +86,7 @@ impl Site {
         preload.ok_or_else(|| format!("host {host} has no preloaded library").into())
     }
 
-    /// A fault begins.
+    /// Lets a fault begin.
     pub(in crate::live) fn inflict(&mut self, planned: &Planned) -> Outcome {
         let host = planned.host;
         let cluster = &mut self.cluster;
@@ -113,7 +113,7 @@ impl Site {
         Ok(())
     }
 
-    /// It ends.
+    /// Lets a fault end.
     pub(in crate::live) fn end(&mut self, planned: &Planned) -> Outcome {
         let host = planned.host;
         let cluster = &mut self.cluster;
@@ -140,7 +140,7 @@ impl Site {
     }
 }
 
-/// When each fault of a plan begins and ends, in order.
+/// The beginnings (`true`) and ends of all faults of a plan, in the order of their times.
 pub(in crate::live) fn events(plan: &[Planned]) -> Vec<(Duration, bool, &Planned)> {
     let both = plan.iter().flat_map(|planned| {
         let begins = (planned.begins, true, planned);
@@ -151,8 +151,8 @@ pub(in crate::live) fn events(plan: &[Planned]) -> Vec<(Duration, bool, &Planned
     events
 }
 
-/// The error of a round, with what makes it happen again.
-pub(in crate::live) fn again(
+/// The error of a round, with its seed and its faults, which repeat the round.
+pub(in crate::live) fn with_plan(
     error: Box<dyn std::error::Error + Send + Sync>,
     seed: u64,
     plan: &[Planned],

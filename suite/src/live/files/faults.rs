@@ -23,9 +23,9 @@ use super::{Site, await_event, last_line, leftovers, succeed, tree};
 const LAST: usize = 4;
 /// How long a round may take, with its longest cut.
 const ROUND_MAX: Duration = Duration::from_secs(150);
-/// Transfers of a round that break off before something must be wrong.
+/// The most transfers that one round may need; if it needs more, something is wrong.
 const SENDS_MAX: usize = 12;
-/// How long after the end of a transfer that broke off the next one begins.
+/// The pause between a transfer that broke off and the next one.
 const AGAIN: Duration = Duration::from_millis(200);
 /// How often the processes are looked at.
 const LOOK: Duration = Duration::from_millis(2);
@@ -80,7 +80,7 @@ pub struct Plan {
     pub loss: u16,
     /// Whether the tree of the round before is there still, and is replaced.
     pub replaces: bool,
-    /// When what happens, since the first start of the sender.
+    /// The faults, each with its time since the first start of the sender.
     pub faults: Vec<(Duration, Fault)>,
 }
 
@@ -146,8 +146,8 @@ pub struct Round {
     pub sends: usize,
     /// From its first start until it said that all is done.
     pub took: Duration,
-    /// Receivers that had kept something of a transfer that another process of theirs had
-    /// completed: one more transfer cleared it away.
+    /// Receivers on whose disk something of the transfer was left over, as it was completed by a
+    /// process that was started later: one more transfer cleared it away.
     pub kept: usize,
 }
 
@@ -162,6 +162,14 @@ enum Action {
     Join(usize),
 }
 
+impl Action {
+    /// Whether a fault begins with it.
+    fn is_fault(self) -> bool {
+        matches!(self, Self::Kill(_) | Self::KillSender | Self::Cut(_))
+    }
+}
+
+/// What is to be done for `faults`, in the order of the times.
 fn actions(faults: &[(Duration, Fault)]) -> Vec<(Duration, Action)> {
     let mut actions = Vec::new();
     for (at, fault) in faults {
@@ -278,7 +286,7 @@ impl Soak {
             kept: 0,
         };
         let begun = Instant::now();
-        // When the sender is started; not, while it is to stay dead.
+        // When the sender is to be started; `None` while it is to stay dead.
         let mut start = Some(Duration::ZERO);
         loop {
             let now = begun.elapsed();
@@ -286,10 +294,7 @@ impl Soak {
                 return Err(format!("not done after {ROUND_MAX:?}: {}", self.said()?).into());
             }
             while let Some((_, action)) = actions.next_if(|(at, _)| *at <= now) {
-                round.hits += usize::from(matches!(
-                    action,
-                    Action::Kill(_) | Action::KillSender | Action::Cut(_)
-                ));
+                round.hits += usize::from(action.is_fault());
                 match action {
                     Action::KillSender => {
                         if let Some(mut sender) = self.sender.take() {
@@ -322,7 +327,7 @@ impl Soak {
         }
         round.took = begun.elapsed();
         let done = last_line(&self.said()?)?;
-        // A receiver that had everything, was killed and was started again has it twice.
+        // A receiver that had everything, was killed and was started again is counted twice.
         let complete = done["complete"].as_u64().unwrap_or_default();
         if complete < (LAST - 1) as u64 || done["failed"] != serde_json::json!([]) {
             return Err(format!("exit code 0, and yet: {done}").into());

@@ -2,9 +2,9 @@
 //! and whether they arrived.
 //!
 //! Host 1 sends, the others receive into `out-HOST`. [`tree`] makes what is sent and compares it;
-//! [`faults`] interrupts transfers at random; [`together`] kills them while nothing may be in place
-//! yet; [`small`] measures many small files beside one large
-//! one; [`shares`] how a link is shared.
+//! [`faults`] interrupts transfers at random; [`together`] kills a process of a transfer that is
+//! put in place everywhere or nowhere; [`small`] measures many small files beside one large one;
+//! [`shares`] measures how transfers and a TCP flow share a link.
 
 pub mod faults;
 pub mod shares;

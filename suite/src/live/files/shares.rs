@@ -1,10 +1,10 @@
 //! Two transfers and a TCP flow on one link of 100 Mb/s: which share of it each gets.
 //!
-//! The link that they share is the one to the receiving host (a switch port with its queue), or
-//! that of the sending host (its transmit queue). A transfer has one receiver or several, of which
-//! one or all are behind the shared link. The switch follows memberships: a receiver that stands by
-//! leaves its port to others. Shares are what arrived behind it in a stretch of time in
-//! the middle: bytes of the streams, repeats not counted.
+//! The shared link is the one to the receiving host (a switch port with its queue), or the one from
+//! the sending host (its transmit queue). A transfer has one receiver or several, of which one or
+//! all are behind the shared link. The switch follows memberships: a receiver that stands by leaves
+//! its port to others. A flow's share is what arrived behind the link in a span in the middle of
+//! the transfers: bytes of its stream, without repeats.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::super::{Outcome, until};
 use super::Site;
 
-/// Hidden words with which the soak program starts itself as one end of a TCP flow.
+/// The hidden word: with it the soak program plays one end of a TCP flow.
 pub const TCP: &str = "tcp";
 /// The host where the TCP flow ends, and the first receiver of each transfer is.
 const SINK: usize = 4;
@@ -117,8 +117,8 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// How far from an equal part of the sum over `shared` the worst share is: 1 is fair, 2 is half
-    /// or twice. A transfer whose receiver there stands by has none.
+    /// By which factor the worst share differs from an equal one: 1 is fair, 2 is half or twice of
+    /// it. A transfer whose receiver behind the `shared` link stands by is not counted.
     pub fn unfairness(&self, shared: Shared) -> f64 {
         let takes_part = |share: &f64| *share > 0.0 || !shared.has_others();
         let transfers = self.transfers.into_iter().filter(takes_part);
@@ -199,7 +199,7 @@ pub fn measure(shared: Shared, rate: &str, control: &str, length: Duration) -> O
     })
 }
 
-/// The last number called `field` in the lines that `process` printed.
+/// The value of `field` in the last line of `process` that has it.
 fn last_number(process: &Process, field: &str) -> Outcome<u64> {
     let printed = process.stdout()?;
     let number = printed

@@ -23,9 +23,9 @@ const LIMIT: Duration = Duration::from_secs(600);
 /// What was measured.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Comparison {
-    /// How many small files there were, and their bytes together.
+    /// How many small files there were.
     pub files: usize,
-    /// Bytes of all of them.
+    /// Their bytes together.
     pub bytes: u64,
     /// How long they took.
     pub small: Duration,
@@ -95,7 +95,7 @@ pub fn compare(files: usize, seed: u64) -> Outcome<Comparison> {
     })
 }
 
-/// How long it takes to send what is called `name`.
+/// Sends the file or directory `name` to all receivers; returns how long that took.
 fn transfer(site: &mut Site, memory: &Memory, name: &str) -> Outcome<Duration> {
     let source = memory.join(name);
     let mut receivers = Vec::new();

@@ -123,8 +123,8 @@ impl Together {
         }
     }
 
-    /// Starts receivers with nothing in their directories, and the sender; when that was, and the
-    /// processes, the sender first.
+    /// Starts receivers with nothing in their directories, and the sender. Returns the time of its
+    /// start, and all processes, the sender's first.
     fn begin(&mut self, seed: u64) -> Outcome<(Instant, Vec<Process>)> {
         let source = self.site.cluster.path("tree");
         tree::make(Path::new(&source), 1_500_000, &mut Rng::new(seed))?;
@@ -163,13 +163,13 @@ impl Together {
         Ok(places)
     }
 
-    /// All is as it should be: nothing is kept of it.
+    /// Ends a run that has passed: none of its outputs are kept.
     pub fn end(mut self) {
         self.site.cluster.pass();
     }
 }
 
-/// Ends all processes; those that have ended are left alone.
+/// Kills all processes that still run.
 fn kill(all: &mut [Process]) -> Outcome {
     for process in all {
         if process.is_running() {

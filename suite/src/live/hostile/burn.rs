@@ -10,9 +10,9 @@ use groupcast_bench::{Process, Testbed};
 
 use super::super::Outcome;
 
-/// The hidden word with which the soak program starts itself as one that burns.
+/// The hidden word: with it the soak program plays such a process.
 pub(super) const BURN: &str = "burn";
-/// How long a thread waits that has had its share.
+/// How long a thread that has used its share waits before it looks again.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// Starts a process whose `threads` threads together use the share `share` of a processor.
@@ -29,7 +29,7 @@ pub(super) fn start(
     Ok(bed.launch(label, command)?)
 }
 
-/// One that burns, in its process.
+/// The body of such a process.
 pub(super) fn main(words: &[&str]) -> Outcome {
     let [threads, share, seconds] = words else {
         return Err("usage: burn THREADS SHARE SECONDS".into());
@@ -60,7 +60,7 @@ fn burn(share: f64, length: Duration) -> Outcome {
     Ok(())
 }
 
-/// Processor time of this thread.
+/// The processor time that this thread has used.
 fn used() -> Outcome<Duration> {
     let line = fs::read_to_string("/proc/thread-self/schedstat")?;
     let nanos = line.split_whitespace().next();

@@ -1,8 +1,8 @@
 //! Clients that behave: many of them in one process, each a member of a group of a few, each
 //! publishing at a steady pace.
 //!
-//! How long a message takes to each member of its group is counted from the time at which it was
-//! due, so that a publisher that is held up does not hide what it suffers.
+//! The latency of a message is counted from the time at which it was due, not from the time at
+//! which it was sent: otherwise a publisher that the daemon holds up would hide the delay.
 
 use std::fmt;
 use std::path::Path;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::super::Outcome;
 use super::super::cluster::Cluster;
 
-/// The hidden word with which the soak program starts itself as a herd.
+/// The hidden word: with it the soak program plays a herd.
 pub const HERD: &str = "herd";
 /// How long clients may take to find all members of their groups.
 const MEETING_LIMIT: Duration = Duration::from_secs(60);
@@ -54,11 +54,11 @@ pub struct Tally {
     pub delivered: u64,
     /// Clients whose connection ended.
     pub disconnected: u64,
-    /// From when a message was due to its delivery: the median.
+    /// The median latency.
     pub median: Duration,
-    /// The same: what one of a hundred exceeds.
+    /// The latency that one delivery of a hundred exceeds.
     pub p99: Duration,
-    /// The same: the longest.
+    /// The longest latency.
     pub worst: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Clients that do their worst, ten ways of it, each way in a process of its own.
+//! Hostile clients. There are ten ways to be hostile, each in a process of its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,24 +14,24 @@ use super::super::Outcome;
 use super::super::cluster::Cluster;
 use super::wire::Wire;
 
-/// The hidden word with which the soak program starts itself as a part of the mob.
+/// The hidden word: with it the soak program plays the clients of one way.
 pub(super) const MOB: &str = "mob";
-/// The way of one that is killed again and again.
+/// The name of what a process does that is to be killed; no way by itself.
 const VICTIM: &str = "victim";
 /// Frames that are sent in one piece.
 const BURST: usize = 1_000;
-/// Bytes that a frame announces which never comes whole, and how many of them come.
+/// Of a frame that never comes whole: the length that it announces, and the bytes that come.
 const HALF: (u32, usize) = (32 << 20, 16 << 20);
-/// Groups that a client joins that joins as many as it can.
+/// As many groups as a client of the way `many-groups` tries to join.
 const GROUPS: usize = 10_000;
-/// Messages a second to those that do not read them, of each publisher, and their bytes.
+/// For clients that do not read: messages a second of each publisher, and their bytes.
 const FEED: (f64, usize) = (1_000.0, 1_000);
-/// How long a client lives that is killed.
+/// How long a client that is to be killed lives.
 const LIFE: Duration = Duration::from_millis(200);
-/// After a connection that failed.
+/// The pause after a connection that failed.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What a hostile client does until it fails: it is started again then.
+/// What a hostile client does until its connection fails; then it does it again.
 type Way = fn(&Post) -> io::Result<()>;
 
 /// The ways, by name.
@@ -70,7 +70,7 @@ pub(super) fn start(
     Ok(cluster.bed.launch(&format!("mob-{way}"), command)?)
 }
 
-/// A part of the mob, in its process.
+/// The clients of one way, in their process.
 pub(super) fn main(words: &[&str]) -> Outcome {
     let [way, clients, seconds, sockets @ ..] = words else {
         return Err("usage: mob WAY CLIENTS SECONDS SOCKET...".into());
@@ -96,7 +96,7 @@ pub(super) fn main(words: &[&str]) -> Outcome {
     Ok(())
 }
 
-/// Where one hostile client is.
+/// One hostile client: its way, its number, and the daemon that it attacks.
 struct Post<'a> {
     way: &'a str,
     index: usize,
@@ -107,7 +107,7 @@ struct Post<'a> {
 impl Post<'_> {
     fn hold(&self, run: Way) {
         while Instant::now() < self.until {
-            // That the daemon throws it out is what is to happen.
+            // An error is expected: the daemon ends the connection.
             if run(self).is_err() {
                 sleep(PAUSE);
             }
@@ -196,7 +196,8 @@ fn half_frames(post: &Post<'_>) -> io::Result<()> {
     wire.wait_for_end()
 }
 
-/// Half of them publish, half are told and do not read; what asks them keeps coming too.
+/// Half of them publish. The other half get these messages and do not read; they send pings, whose
+/// answers wait, too.
 fn never_reading(post: &Post<'_>) -> io::Result<()> {
     if post.index % 2 == 1 {
         return post.feed();
@@ -209,7 +210,8 @@ fn never_reading(post: &Post<'_>) -> io::Result<()> {
     }
 }
 
-/// Half of them publish, half give credit of nothing instead of taking what they are told.
+/// Half of them publish. The other half get these messages, and give no credit for them but frames
+/// of 0 bytes of credit.
 fn empty_credit(post: &Post<'_>) -> io::Result<()> {
     if post.index % 2 == 1 {
         return post.feed();
@@ -222,7 +224,7 @@ fn empty_credit(post: &Post<'_>) -> io::Result<()> {
     }
 }
 
-/// Half of them join and leave, half join what they have joined.
+/// Half of them join and leave in turn, half join again the group that they are in.
 fn joins(post: &Post<'_>) -> io::Result<()> {
     let mut wire = post.greet(1 << 20)?;
     let group = || post.group();
@@ -236,7 +238,7 @@ fn joins(post: &Post<'_>) -> io::Result<()> {
     }
 }
 
-/// The shortest frames that there are, of a kind that nobody knows.
+/// Sends frames of an unknown kind, as short as a frame can be.
 fn unknown_frames(post: &Post<'_>) -> io::Result<()> {
     let mut wire = post.greet(1 << 20)?;
     let burst = [0, 0, 0, 1, 200].repeat(BURST);
@@ -245,7 +247,7 @@ fn unknown_frames(post: &Post<'_>) -> io::Result<()> {
     }
 }
 
-/// As many groups as it can be in, and more; then once more.
+/// Joins more groups than a client may be in, and begins again.
 fn many_groups(post: &Post<'_>) -> io::Result<()> {
     let mut wire = post.greet(1 << 20)?;
     for number in 0..GROUPS {
@@ -256,7 +258,7 @@ fn many_groups(post: &Post<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// A frame of 4 GiB.
+/// Announces a frame of 4 GiB.
 fn giant_lengths(post: &Post<'_>) -> io::Result<()> {
     let mut wire = post.greet(1 << 20)?;
     wire.send(&u32::MAX.to_be_bytes())?;
@@ -269,7 +271,7 @@ fn storm(post: &Post<'_>) -> io::Result<()> {
     post.connect().map(drop)
 }
 
-/// A process that is killed while it joins and publishes.
+/// Starts a process that joins and publishes, and kills it meanwhile.
 fn killed(post: &Post<'_>) -> io::Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     let seconds = (post.until - Instant::now()).as_secs_f64().to_string();
@@ -281,6 +283,7 @@ fn killed(post: &Post<'_>) -> io::Result<()> {
     child.wait().map(drop)
 }
 
+/// What the process does that is to be killed.
 fn victim(post: &Post<'_>) -> io::Result<()> {
     let unique = format!("victim-{}", std::process::id());
     let mut wire = Wire::greet(Path::new(&post.socket), &unique, 1 << 20, post.until)?;

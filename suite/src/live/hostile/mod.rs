@@ -1,13 +1,13 @@
 //! A thousand clients, a tenth of them hostile in ten ways at once, and what the others notice of
 //! it.
 //!
-//! The same herd of clients that behave runs three times at fresh daemons: alone, beside the mob,
-//! and beside processes that burn as much processor time as the mob did and touch no daemon. The
-//! last is what the mob is compared to: on a machine with few processors, whoever is busy slows the
-//! others down, and that is not the daemons' doing.
+//! The clients that behave are the *herd*, the hostile ones the *mob*. The same herd runs three
+//! times at fresh daemons: alone, beside the mob, and beside processes that burn as much processor
+//! time as the mob did and touch no daemon. The second phase is compared to the third, not to the
+//! first: on a machine with few processors a busy process slows all others down, whatever the
+//! daemons do.
 //!
-//! - `herd`: clients that behave. `mob`: those that do not, over `wire`. `burn`: those that
-//!   only use processors.
+//! The modules: `herd`, `mob`, its connections in `wire`, and the busy processes in `burn`.
 
 mod burn;
 pub mod herd;
@@ -64,11 +64,11 @@ struct Phase {
     tally: Tally,
     /// Processors that ran what was beside the herd, in the mean.
     burned: f64,
-    /// Of the daemon that took most: memory with the herd alone, and the peak.
+    /// The memory of the daemon that took most: with the herd alone, and at the peak.
     memory: (u64, u64),
     /// Tokens that were lost, and changes of configuration.
     losses: [u64; 2],
-    /// The longest time that a daemon was busy with one thing, since it started.
+    /// The longest turn of a daemon since it started.
     busy: Duration,
     load: String,
 }
@@ -105,7 +105,7 @@ impl Phase {
 }
 
 /// Runs `clients` clients, a tenth of them hostile, for `length` in each phase: in all ways, or
-/// those of `only` whose names begin so. With `real_time` the daemons run before all else in every
+/// those whose names begin with `only`. With `real_time` the daemons run before all else in every
 /// phase, so that a token is lost for what they do and not for want of a processor. Prints what it
 /// finds; an error if a bar is not held.
 pub fn run(clients: usize, length: Duration, only: &str, real_time: bool) -> Outcome<Value> {
@@ -131,6 +131,21 @@ pub fn run(clients: usize, length: Duration, only: &str, real_time: bool) -> Out
     let burning = phase(&plan, &ways, each, &limits, Beside::Burning(share))?;
     println!("burning: {burning}");
 
+    let bars = judge(&mobbed, &burning);
+    bars.verdict()?;
+    Ok(json!({
+        "clients": plan.clients,
+        "hostile": each * ways.len(),
+        "real_time": real_time,
+        "alone": alone.json(),
+        "mob": mobbed.json(),
+        "burning": burning.json(),
+        "bars": bars.json(),
+    }))
+}
+
+/// What the phase with the mob is held to.
+fn judge(mobbed: &Phase, burning: &Phase) -> Bars {
     let mut bars = Bars::default();
     let millis = |time: Duration| time.as_secs_f64() * 1e3;
     let most = millis(burning.tally.p99) * RATIO_MAX;
@@ -168,16 +183,7 @@ pub fn run(clients: usize, length: Duration, only: &str, real_time: bool) -> Out
         budget,
         "MB",
     ));
-    bars.verdict()?;
-    Ok(json!({
-        "clients": plan.clients,
-        "hostile": each * ways.len(),
-        "real_time": real_time,
-        "alone": alone.json(),
-        "mob": mobbed.json(),
-        "burning": burning.json(),
-        "bars": bars.json(),
-    }))
+    bars
 }
 
 /// The daemons' configuration.

@@ -1,14 +1,15 @@
 //! Rings that joins make at live daemons, while daemons are killed, stopped and cut off.
 //!
-//! A run is rounds. In each, clients at all daemons join names with and without asking for a ring,
+//! A run has rounds. In each, clients at all daemons join names with and without asking for a ring,
 //! leave, vanish, publish, ask, answer, and claim and release roles; the names in use change, so
-//! that rings end and are made again; and faults come and go (`chaos`). At its end all is healed:
-//! within some seconds the daemons know the same rings, each of them has a daemon in it, all who
-//! are in a group see one view of it on its ring, and get what every host publishes there, once; no
-//! request is open, carried out twice or answered by two handlers, and a role has one holder. Then
-//! all clients go, and soon no daemon knows a ring, and no host listens to an address of the pool.
-//! At the end of the run `groupcast check` judges the histories of all orders, and memory and open
-//! files of a daemon that lived through all of it must have been flat.
+//! that rings end and are made again; and faults come and go (`chaos`). At its end all faults end.
+//! Within some seconds the daemons must know the same rings, and each ring must have a daemon in
+//! it; all members of a group must see one view of it on its ring, and get what every host
+//! publishes there, once; no request may be open, carried out twice or answered by two handlers,
+//! and a role may have one holder only. Then all clients go, and soon no daemon may know a ring,
+//! and no host listen to an address of the pool. At the end of the run `groupcast check` judges the
+//! histories of all orders, and the memory and open files of a daemon that was never ended must not
+//! have grown.
 //!
 //! [`cost`] is another run: what a ring and a name take of a daemon's memory.
 
@@ -28,34 +29,34 @@ use serde_json::Value;
 pub use self::cost::{MemoryCost, cost};
 use self::crowd::{Crowd, names};
 use super::chaos::plan::{Fault, Planned, draw};
-use super::chaos::site::{Site, again, events};
+use super::chaos::site::{Site, events, with_plan};
 use super::cluster::{Cluster, MULTICAST};
 use super::memory::Memory;
 use super::{BrokenPromise, Outcome};
 use crate::AskTally;
 use crate::names::seen::Probes;
 
-/// The addresses for rings, and how those begin that the kernel shows as joined: the last three
-/// bytes of 239.192.80.0/24 in the order of this machine.
+/// The addresses for rings, and the first digits of those in the kernel's list of joined groups:
+/// the last three bytes of 239.192.80.0/24 in the byte order of this machine.
 const POOL: &str = "ring_pool = { network = \"239.192.80.0/24\", port = 4812 }\n";
 const IN_POOL: &str = "50C0EF";
-/// Somebody does something this often.
+/// How often a client does something.
 const TICK: Duration = Duration::from_millis(15);
-/// The names in use change this often: less than a daemon stays in a ring that nobody wants.
+/// How often the names in use change: within the time for which a daemon stays in an unused ring.
 const FASHION: Duration = Duration::from_secs(7);
-/// After a round all daemons are one group again within this.
+/// The longest time after a round until all daemons are one group again.
 const TOGETHER_WITHIN: Duration = Duration::from_secs(20);
-/// And all has come to rest within this.
+/// The longest time after that until rings, groups, requests and roles are as they should be.
 const REST_WITHIN: Duration = Duration::from_secs(20);
-/// What is at rest stays so for this time.
+/// For how long they must stay so.
 const STILL: Duration = Duration::from_millis(500);
-/// Messages come within this, when all is at rest.
+/// The longest time for a message then.
 const PROBES_WITHIN: Duration = Duration::from_secs(10);
-/// Without clients there is no ring after this: daemons stay for 10 s, and leave.
+/// The longest time until the last ring has gone without clients: daemons stay for 10 s, and leave.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
 /// How long judging the histories may take.
 const JUDGE_WITHIN: Duration = Duration::from_secs(600);
-/// A daemon that lived through all may have this many more files open than after the first round.
+/// How many more files than after the first round a daemon that was never ended may have open.
 const FILES_MAX: usize = 4;
 
 /// What a run is.
@@ -74,7 +75,7 @@ pub struct Making<'a> {
 }
 
 /// What a run showed.
-pub struct SoakReport {
+pub struct RingsReport {
     /// How many rounds.
     pub rounds: u64,
     /// How often each fault came.
@@ -98,7 +99,7 @@ pub struct SoakReport {
     pub verdict: String,
 }
 
-impl fmt::Display for SoakReport {
+impl fmt::Display for RingsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let faults = self.faults.iter();
         let faults: Vec<String> = faults
@@ -129,7 +130,7 @@ impl fmt::Display for SoakReport {
 }
 
 /// Runs rounds until the time is up; `tell` gets a line a round.
-pub fn run(making: Making<'_>, mut tell: impl FnMut(String)) -> Outcome<SoakReport> {
+pub fn run(making: Making<'_>, mut tell: impl FnMut(String)) -> Outcome<RingsReport> {
     let mut cluster = Cluster::new(making.hosts, Link::Gbit1)?;
     cluster.set_protocol(making.protocol);
     cluster.write_text("rings.toml", POOL)?;
@@ -141,7 +142,7 @@ pub fn run(making: Making<'_>, mut tell: impl FnMut(String)) -> Outcome<SoakRepo
     );
     site.start_all()?;
     site.cluster.await_members(&site.hosts())?;
-    let mut report = SoakReport {
+    let mut report = RingsReport {
         rounds: 0,
         faults: BTreeMap::new(),
         acts: 0,
@@ -159,7 +160,7 @@ pub fn run(making: Making<'_>, mut tell: impl FnMut(String)) -> Outcome<SoakRepo
         let seed = making.seed + report.rounds;
         let plan = plan(making, seed);
         let outcome = round(&mut site, (&plan, making.round), seed, &mut report);
-        outcome.map_err(|error| again(error, seed, &plan))?;
+        outcome.map_err(|error| with_plan(error, seed, &plan))?;
         let daemon = site.cluster.daemon(1)?;
         memory.sample(daemon.usage()?.resident);
         let files = std::fs::read_dir(format!("/proc/{}/fd", daemon.pid()))?.count();
@@ -208,7 +209,7 @@ fn round(
     site: &mut Site,
     (plan, length): (&[Planned], Duration),
     seed: u64,
-    report: &mut SoakReport,
+    report: &mut RingsReport,
 ) -> Outcome {
     let mut crowd = Crowd::new(seed);
     let begun = Instant::now();
