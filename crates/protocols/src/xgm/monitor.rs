@@ -25,7 +25,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId, Time};
 
 use super::config::XgmConfig;
 use super::membership::{Membership, Rule, Violation};
-use super::types::{Departure, WatchFrom};
+use super::types::{Departure, MonitorError, WatchFrom};
 use super::wire::{Ask, PLACES_MAX};
 use super::{Account, Accounted, Holding, Standing, Subgroups, XgmEvent};
 
@@ -135,9 +135,15 @@ impl Monitor {
         }
     }
 
-    /// Whether a new member may be watched.
-    pub(super) fn takes(&self, config: &XgmConfig) -> bool {
-        (self.membership.may_join || !self.is_begun) && self.members.len() < config.hosts_max
+    /// Why a new member may not be watched, if so.
+    pub(super) fn refuses(&self, config: &XgmConfig) -> Option<MonitorError> {
+        if self.is_begun && !self.membership.may_join {
+            Some(MonitorError::NoJoins)
+        } else if self.members.len() >= config.hosts_max {
+            Some(MonitorError::TooManyMembers)
+        } else {
+            None
+        }
     }
 
     pub(super) fn watches(&self, member: MemberId) -> bool {

@@ -257,16 +257,24 @@ pub enum CensusError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MonitorError {
-    /// The number is monitored already, or there are as many connections or checkpoints as there
-    /// may be.
-    #[error("there are as many as there may be")]
-    Full,
+    /// The connection of this number is monitored already.
+    #[error("this connection is monitored already")]
+    Monitored,
+    /// As many connections are monitored as may be, and none of them is over.
+    #[error("as many connections are monitored as may be")]
+    TooManyConnections,
+    /// As many checkpoints of the connection are open as may be.
+    #[error("as many checkpoints of this connection are open as may be")]
+    TooManyCheckpoints,
     /// There is no monitor of this number.
     #[error("this connection is not monitored")]
     Unknown,
-    /// No member may drop in any more, or as many are watched as may be.
+    /// No member may drop in any more.
     #[error("nobody may drop into this connection any more")]
     NoJoins,
+    /// As many members of the connection are watched as may be.
+    #[error("as many members of this connection are watched as may be")]
+    TooManyMembers,
 }
 
 /// Why a variable or a change was not sent; nothing has changed.

@@ -26,13 +26,13 @@ impl Xgm {
         membership: Membership,
     ) -> Result<(), MonitorError> {
         if self.monitors.contains_key(&number) {
-            return Err(MonitorError::Full);
+            return Err(MonitorError::Monitored);
         }
         if self.monitors.len() >= MONITORS_MAX {
             // A connection that is over waits for checkpoints alone: it makes room.
             let mut ended = self.monitors.iter().filter(|(_, it)| it.has_ended());
             let oldest = ended.next().map(|(number, _)| *number);
-            self.release_monitor(oldest.ok_or(MonitorError::Full)?);
+            self.release_monitor(oldest.ok_or(MonitorError::TooManyConnections)?);
         }
         let monitor = Monitor::new(number, membership, now);
         self.monitors.insert(number, monitor);
@@ -54,8 +54,8 @@ impl Xgm {
         let monitor = self.monitors.get_mut(&number);
         let monitor = monitor.ok_or(MonitorError::Unknown)?;
         if !monitor.watches(member) {
-            if !monitor.takes(&self.config) {
-                return Err(MonitorError::NoJoins);
+            if let Some(error) = monitor.refuses(&self.config) {
+                return Err(error);
             }
             let name = &name[..name.len().min(NAME_MAX)];
             let mut effects = Effects::default();
@@ -82,7 +82,7 @@ impl Xgm {
         let monitor = self.monitors.get_mut(&number);
         let monitor = monitor.ok_or(MonitorError::Unknown)?;
         if monitor.checkpoints() >= PLACES_MAX {
-            return Err(MonitorError::Full);
+            return Err(MonitorError::TooManyCheckpoints);
         }
         monitor.set_checkpoint(now, place, &config);
         self.with_monitor(number, Monitor::tell_settled);

@@ -288,6 +288,26 @@ fn who_may_not_drop_in_is_not_watched() {
 }
 
 #[test]
+fn a_request_that_is_refused_says_why() {
+    let mut group = Group::of(1, Membership::default());
+    let source = &mut group.entities[0];
+    let mut monitor = |number| source.monitor(Time::ZERO, number, Membership::default());
+    assert_eq!(monitor(NUMBER), Err(MonitorError::Monitored));
+    let mut others = (NUMBER + 1..).map(&mut monitor);
+    let refused = others.by_ref().take(100).find(Result::is_err);
+    assert_eq!(refused, Some(Err(MonitorError::TooManyConnections)));
+    let mut members = (100..).map(|index| source.watch(NUMBER, member(index), b"", FROM));
+    let refused = members
+        .by_ref()
+        .take(XgmConfig::default().hosts_max + 1)
+        .find(Result::is_err);
+    assert_eq!(refused, Some(Err(MonitorError::TooManyMembers)));
+    let mut checkpoints = (0..100).map(|place| source.checkpoint(Time::ZERO, NUMBER, place));
+    let refused = checkpoints.find(Result::is_err);
+    assert_eq!(refused, Some(Err(MonitorError::TooManyCheckpoints)));
+}
+
+#[test]
 fn several_checkpoints_are_accounted_for_each_by_the_word_of_every_member() {
     let mut group = Group::of(4, Membership::default());
     group.advance(1, 50);
