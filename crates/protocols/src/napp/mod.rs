@@ -17,14 +17,15 @@
 //! ```
 //!
 //! ACK, PACK and SREJ are multicast, and each carries a *state vector*: the first packet that each
-//! receiver lacks, as far as who says it has heard. The source moves its window by those vectors,
-//! so it may learn from one receiver what another has.
+//! receiver lacks, as far as the sender of the vector has heard. The source moves its window by
+//! those vectors, so it may learn from one receiver what another has.
 //!
 //! # Guarantees
-//! `reliable`, under the contract that promises nothing but this: whoever is `complete` in the
-//! account of a message has it, once. A receiver that owes something and is silent is lost; then
-//! the delivery to the group fails, and the account names who has it and who has not. A member that
-//! has not answered the opening is no receiver.
+//! `reliable` promises one thing here: a receiver that is `complete` in the account of a message
+//! has it, once (the contract is [`Contract::Unreliable`](groupcast_core::Contract)). A receiver
+//! that lacks packets and is silent is lost; then the delivery to the group fails, and the account
+//! names the receivers that have the message and those that have not. A member that has not
+//! answered the opening is no receiver.
 //!
 //! # Timers
 //! At a receiver three: T_pack polls for what it lacks, T_ack repeats its last ACK, and each packet
@@ -34,7 +35,7 @@
 //! # Deviations from 003, and what it leaves open
 //! - How a connection comes about: 003 assumes one. Here the source asks who is there.
 //! - Data says how many packets were sent, so that the loss of the last ones is seen in a repair.
-//! - PACK(V) is answered with the packet V alone; what else is missing, SREJs say.
+//! - PACK(V) is answered with the packet V alone; SREJs ask for the other missing packets.
 //! - An ACK is repeated every T_ack until the source closes the connection.
 //! - Timers are settings, and do not adapt; a packet is repeated once in `srej_rest` at most.
 //! - A member that leaves is noticed as one that has crashed.
@@ -175,7 +176,7 @@ impl Napp {
         self.send(Destination::Group, &opening);
     }
 
-    /// Looks whether the message under way is settled: then its user learns who has it.
+    /// Ends the message on its way if it is known what became of it: its user gets the account.
     fn settle(&mut self, now: Time) {
         let current = self.current.as_ref();
         let Some(outcome) = current.and_then(|it| it.outcome(now, &self.config)) else {
@@ -264,7 +265,33 @@ impl Napp {
         }
     }
 
-    /// Says what a receiver of `source` has to say.
+    /// A packet of a message: how many packets the message has, how many of them were sent so far,
+    /// and which one this is.
+    fn hear_data(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        message: u64,
+        (packets, sent, sequence): (u32, u32, u32),
+        bytes: Bytes,
+    ) {
+        let config = self.config.clone();
+        let Some(incoming) = self.incoming(from, message) else {
+            return;
+        };
+        if incoming.packets() != packets {
+            return;
+        }
+        let mut says = Vec::new();
+        let whole = incoming.take(now, (sequence, sent), bytes, &config, &mut says);
+        if let Some(payload) = whole {
+            let (sender, number) = (from, message);
+            self.deliver(MessageId { sender, number }, payload);
+        }
+        self.say(from, says);
+    }
+
+    /// Sends what this host, as a receiver of `source`, has to say.
     fn say(&mut self, source: MemberId, says: Vec<Say>) {
         let Some(record) = self.records.get(&source) else {
             return;
@@ -307,7 +334,7 @@ impl Napp {
     ) {
         let is_current = |it: &&mut Outgoing| it.message == message;
         let Some(current) = self.current.as_mut().filter(is_current) else {
-            // It is over, and this receiver has not heard so.
+            // The message is over, and this receiver does not know it.
             if message != 0 && message <= self.queue.submitted() {
                 self.send(Destination::Member(from), &Message::Close { message });
             }
@@ -355,22 +382,7 @@ impl Protocol for Napp {
                 sequence,
                 bytes,
                 ..
-            }) => {
-                let config = self.config.clone();
-                let Some(incoming) = self.incoming(from, message) else {
-                    return;
-                };
-                if incoming.packets() != packets {
-                    return;
-                }
-                let mut says = Vec::new();
-                let whole = incoming.take(now, (sequence, sent), bytes, &config, &mut says);
-                if let Some(payload) = whole {
-                    let (sender, number) = (from, message);
-                    self.deliver(MessageId { sender, number }, payload);
-                }
-                self.say(from, says);
-            }
+            }) => self.hear_data(now, from, message, (packets, sent, sequence), bytes),
             Ok(Message::Control {
                 what,
                 source,
@@ -462,8 +474,8 @@ impl Protocol for Napp {
 }
 
 impl Ordered for Napp {
-    /// Accepts a message. It is delivered here when it is settled what became of it, right after
-    /// the account of that.
+    /// Accepts a message. It is delivered here when it is known what became of it, right after its
+    /// account.
     fn submit(
         &mut self,
         now: Time,

@@ -15,7 +15,7 @@ use super::wire::What;
 pub(super) enum Say {
     /// A control packet with its number.
     Control(What, u32),
-    /// The source is to say again which receiver this is.
+    /// Asks the source to send the page of its roster with this receiver again.
     Here,
 }
 
@@ -23,20 +23,23 @@ pub(super) enum Say {
 #[derive(Debug)]
 pub(super) struct Incoming {
     packets: u32,
-    /// By number; what was delivered is no longer here.
+    /// The packets that are here, by number; empty once the message was delivered.
     parts: Vec<Option<Bytes>>,
     /// The first packet that is missing here: V of 003.
     next: u32,
-    /// This many have been sent, as far as it is known.
+    /// How many packets the source has sent, as far as this receiver knows.
     known: u32,
-    /// Its place in the roster, and what each lacks first.
+    /// Its place in the roster.
     index: Option<u16>,
+    /// The state vector; empty while its place is not known.
     vector: Vec<u32>,
-    /// When an SREJ for a packet is sent, perhaps.
+    /// Of each missing packet: when an SREJ for it may be sent.
     srejs: BTreeMap<u32, Time>,
+    /// When a PACK is sent.
     pack: Time,
     /// When the last ACK is repeated.
     ack: Option<Time>,
+    /// What `next` was in the last ACK.
     acked: u32,
     /// When the source was last heard.
     heard: Time,
@@ -83,7 +86,8 @@ impl Incoming {
         }
     }
 
-    /// A packet has come; the message, if it is whole now.
+    /// Takes a packet: its number, and how many were sent so far. Returns the message if it is
+    /// whole now.
     pub(super) fn take(
         &mut self,
         now: Time,
@@ -97,7 +101,7 @@ impl Incoming {
             self.pack = now + config.pack_interval;
         }
         if self.index.is_none() {
-            // Its roster is lost: it asks soon.
+            // The roster was lost: this receiver asks for it soon.
             self.pack = self.pack.min(now + config.srej_interval);
         }
         let was_whole = self.next == self.packets;
@@ -153,7 +157,7 @@ impl Incoming {
         (self.next..self.next.saturating_add(config.window)).contains(&packet)
     }
 
-    /// This many packets were sent: those that are not here are lost.
+    /// Learns that the source has sent this many packets: those of them that are not here are lost.
     fn know(&mut self, now: Time, sent: u32) {
         let sent = sent.min(self.packets);
         for packet in self.known.max(self.next)..sent {
@@ -200,7 +204,7 @@ impl Incoming {
         }
     }
 
-    /// What is to be said now; false if the source has been silent for too long.
+    /// Adds to `says` what is due now. Returns false if the source has been silent for too long.
     pub(super) fn expire(
         &mut self,
         now: Time,
@@ -246,7 +250,7 @@ impl Incoming {
         self.heard + config.patience * 2
     }
 
-    /// When something is due.
+    /// When `expire` is to be called.
     pub(super) fn due(&self, config: &NappConfig) -> Time {
         let mut due = self.pack.min(self.gone(config));
         if self.index.is_some() {

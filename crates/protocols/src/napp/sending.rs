@@ -1,5 +1,5 @@
-//! A source's end of a connection: who its receivers are, what each lacks by their state vectors,
-//! and which packets go out next (003 3.3.4, 4.2).
+//! A source's end of a connection: its receivers, what each of them lacks, as state vectors say,
+//! and which packets are sent next (003 3.3.4, 4.2).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -16,16 +16,18 @@ pub(super) struct Outgoing {
     pub(super) message: u64,
     packets: u32,
     phase: Phase,
-    /// Packets that were sent, the first time.
+    /// How many packets were sent for the first time.
     sent: u32,
-    /// Packets that are to be sent again, and when each last was.
+    /// The packets that are to be sent again.
     again: BTreeSet<u32>,
+    /// When each was last asked for and let be sent again.
     repaired: BTreeMap<u32, Time>,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// It asks which members are there; until when, and how often it has.
+    /// It asks which members are there: those that have answered, when it asks next, and how often
+    /// it has asked.
     Opening(BTreeSet<MemberId>, Time, u32),
     /// The receivers are known, in their order.
     Open(Vec<Receiver>),
@@ -36,11 +38,11 @@ struct Receiver {
     member: MemberId,
     /// The first packet that it lacks.
     next: u32,
-    /// When it last said anything, or began to owe something.
+    /// When it was last heard, or began to lack a packet that was sent.
     heard: Time,
 }
 
-/// What has come of a message.
+/// What became of a message at its receivers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Outcome {
     pub(super) complete: Vec<MemberId>,
@@ -48,7 +50,7 @@ pub(super) struct Outcome {
 }
 
 impl Outgoing {
-    /// Begins to ask who is there.
+    /// Begins to ask which members are there.
     pub(super) fn new(now: Time, message: u64, bytes: usize, config: &NappConfig) -> Self {
         Self {
             message,
@@ -67,7 +69,8 @@ impl Outgoing {
         }
     }
 
-    /// Somebody is there. Pages of the roster that it, or everybody, is to have now.
+    /// A member says that it is there. Returns the pages of the roster to be sent now: all of them
+    /// if the connection opens, or the page with this member.
     pub(super) fn hear_here(
         &mut self,
         now: Time,
@@ -124,7 +127,8 @@ impl Outgoing {
         })
     }
 
-    /// A control packet of one of the receivers, with the state of all: false if it cannot be.
+    /// Takes a control packet of one of the receivers, with its index and its state vector. Returns
+    /// false if it makes no sense.
     pub(super) fn hear_control(
         &mut self,
         now: Time,
@@ -160,7 +164,7 @@ impl Outgoing {
         true
     }
 
-    /// The first packet that somebody lacks.
+    /// The first packet that any receiver lacks.
     fn low(&self) -> u32 {
         match &self.phase {
             Phase::Open(receivers) => {
@@ -171,7 +175,7 @@ impl Outgoing {
         }
     }
 
-    /// The next packet to be sent: its number, whether it was sent before, and how many were.
+    /// The next packet to be sent: its number, and whether it was sent before.
     fn next(&mut self, now: Time, config: &NappConfig) -> Option<(u32, bool)> {
         if let Some(packet) = self.again.pop_first() {
             return Some((packet, true));
@@ -210,7 +214,7 @@ impl Outgoing {
         })
     }
 
-    /// A time-out of the opening has passed, perhaps: what is to be said.
+    /// Asks again, or opens the connection, if it is time for that. Returns what is to be sent.
     pub(super) fn expire(&mut self, now: Time, config: &NappConfig) -> Vec<Message> {
         match &mut self.phase {
             Phase::Opening(_, due, times) if *due <= now => {
@@ -225,8 +229,8 @@ impl Outgoing {
         }
     }
 
-    /// What has come of it, if all have it, or one that owes something is lost: then the delivery
-    /// to the group fails (003 4.2).
+    /// What became of the message, once all receivers have it, or one that lacks packets is lost:
+    /// then the delivery to the group fails (003 4.2).
     pub(super) fn outcome(&self, now: Time, config: &NappConfig) -> Option<Outcome> {
         let Phase::Open(receivers) = &self.phase else {
             return None;
@@ -246,7 +250,7 @@ impl Outgoing {
         })
     }
 
-    /// When something is due.
+    /// When `expire` or `outcome` is to be called.
     pub(super) fn due(&self, config: &NappConfig) -> Option<Time> {
         match &self.phase {
             Phase::Opening(_, due, _) => Some(*due),

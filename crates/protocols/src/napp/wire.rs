@@ -7,13 +7,14 @@
 //! | 3 | roster: a page of the receivers | message (8), receivers (2), index of the first here (2), receivers (16 each) |
 //! | 4 | data | message (8), packets (4), how many were sent so far (4), which this is (4), its bytes |
 //! | 5 | data, again | the same |
-//! | 6 | ACK | source (16), message (8), number (4), index of who says it (2), state vector (4 each) |
+//! | 6 | ACK | source (16), message (8), number (4), index of its sender (2), state vector (4 each) |
 //! | 7 | PACK | the same |
 //! | 8 | SREJ | the same |
 //! | 9 | close | message (8) |
 //!
-//! A state vector has an entry for each receiver of the roster, in its order: the first packet that
-//! it lacks. Number: of ACK and PACK that of who says it, of SREJ the packet that is missing.
+//! A state vector has an entry for each receiver, in the order of the roster: the first packet that
+//! the receiver lacks. The number in an ACK or a PACK is the first packet that its sender lacks; in
+//! an SREJ it is the packet that is asked for.
 
 use alloc::vec::Vec;
 

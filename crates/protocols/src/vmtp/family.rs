@@ -10,8 +10,8 @@ use groupcast_core::{Instrumented, MemberId, Rng, Service, Time};
 
 use super::{Vmtp, VmtpConfig, inspect};
 
-/// VMTP's multicast transactions, for comparison: what is promised is that who has responded has
-/// the message.
+/// VMTP's multicast transactions, for comparison: a server that has responded has the message, and
+/// nothing else is promised.
 pub const FAMILY: Family = Family {
     name: "vmtp",
     services: Vmtp::SERVICES,

@@ -17,19 +17,20 @@
 //! ```
 //!
 //! # Guarantees
-//! `reliable` as 003 has it, 1-reliable or k-reliable, under the contract that promises nothing but
-//! this: whoever is `complete` in the account of a message has it, once. A message that did not
-//! fail has `responses` servers that have it. A server that misses a request whose first response
-//! has come gets it never.
+//! `reliable` as 003 has it, 1-reliable or k-reliable. It promises one thing: a server that is
+//! `complete` in the account of a message has it, once (the contract is
+//! [`Contract::Unreliable`](groupcast_core::Contract)). If a message did not fail, `responses`
+//! servers have it. A server that misses a request never gets it once the client has these
+//! responses.
 //!
 //! # Timers
 //! One at the client: when to demand acknowledgements. At a server, when its user responds.
 //!
 //! # Deviations from 003, and what it leaves open
-//! - It does not say how a request of several packets is repeated. Here acknowledgements name the
+//! - 003 does not say how a request of several packets is repeated. Here acknowledgements name the
 //!   segments that are there, and what any server misses is multicast again, once for each demand.
 //! - A client has one transaction at a time; the next begins when the last has its responses.
-//! - Entities have no managed group identifiers: the group is who receives.
+//! - Entities have no managed group identifiers: all members that receive are the group.
 //!
 //! Files: `server` is the other half; `wire` the format; `family` what the registry says.
 
@@ -68,9 +69,10 @@ pub struct Vmtp {
     local: MemberId,
     rng: Rng,
     queue: SendQueue<Fifo>,
-    /// The first of the queue, under way.
+    /// The transaction of the first message in the queue.
     current: Option<Current>,
     server: Server,
+    /// Responses that came when their requests had succeeded.
     later: VecDeque<Reply>,
     outbox: VecDeque<(Destination, Bytes)>,
     events: VecDeque<Event>,
@@ -91,14 +93,14 @@ struct Current {
     demands: u32,
 }
 
-/// A response that came when the request had succeeded already.
+/// A response that came after its request had succeeded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reply {
-    /// Of the request.
+    /// The request.
     pub message: MessageId,
-    /// Who responds.
+    /// The server that responds.
     pub server: MemberId,
-    /// What it says.
+    /// The bytes of its response.
     pub bytes: Bytes,
 }
 
@@ -239,7 +241,7 @@ impl Vmtp {
         });
     }
 
-    /// A server has said at once what it has of the request.
+    /// A server acknowledges the segments in `mask`.
     fn hear_ack(&mut self, now: Time, transaction: u64, mask: u32) {
         let is_current = |current: &&mut Current| current.transaction == transaction;
         let Some(current) = self.current.as_mut().filter(is_current) else {
@@ -248,7 +250,7 @@ impl Vmtp {
         self.counters.acks += 1;
         let missing = all_of(current.segments) & !mask;
         if missing == 0 {
-            // The delay is its user's; the request was not lost.
+            // The server has the whole request: its user takes long, and nothing was lost.
             current.demands = 0;
             current.due = now + self.config.time_out;
             return;
@@ -280,7 +282,7 @@ impl Vmtp {
         self.send(Destination::Group, &demand);
     }
 
-    /// The transaction is over: its user learns who has responded, and the next begins.
+    /// Ends the transaction: its user learns which servers have responded, and the next begins.
     fn conclude(&mut self, now: Time) {
         let (Some(current), Some(message)) = (self.current.take(), self.queue.pop()) else {
             return;

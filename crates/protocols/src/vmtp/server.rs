@@ -30,9 +30,9 @@ struct Record {
 enum State {
     /// Segments are missing.
     Collecting,
-    /// The user works on it until then, and will say how many bytes it has.
+    /// The user will respond at this time to a request of this many bytes.
     Working(Time, u32),
-    /// It has responded with the number of bytes of the request.
+    /// The user has responded to a request of this many bytes.
     Done(u32),
 }
 
@@ -63,7 +63,8 @@ impl Server {
         is_it.then_some(record)
     }
 
-    /// A segment has come; the request, if it is whole now. Its user responds when `due`.
+    /// Takes a segment. Returns the request if it is whole now; the user will respond to it when
+    /// `due`.
     pub(super) fn take(
         &mut self,
         client: MemberId,
@@ -90,7 +91,7 @@ impl Server {
         Some((transaction, whole.freeze()))
     }
 
-    /// A client demands an acknowledgement: what is here of its request, or the response again.
+    /// The answer to a client's demand: what is here of its request, or the response again.
     pub(super) fn demanded(
         &mut self,
         client: MemberId,
@@ -108,7 +109,7 @@ impl Server {
         })
     }
 
-    /// The user of a server responds to a request, if the time has come for one.
+    /// The next response that is due, and its client.
     pub(super) fn respond(&mut self, now: Time) -> Option<(MemberId, Message)> {
         self.records.iter_mut().find_map(|(client, record)| {
             let State::Working(due, len) = record.state else {
@@ -135,7 +136,7 @@ impl Server {
     }
 }
 
-/// What a user says: how many bytes it was asked.
+/// The response of a user, in this model of one: the length of the request.
 fn response(transaction: u64, len: u32) -> Message {
     Message::Response {
         transaction,
