@@ -25,7 +25,9 @@
 //!   queue of a host whose sockets wait holds whatever they put into it. The rate falls below what
 //!   went through. If the queue stays all the same, others keep it full until something is lost, as
 //!   TCP does: the rate is restored, and for a while only loss counts, each packet of it, and a
-//!   queue that is full (`rivals`).
+//!   queue that is full (`rivals`). A queue has gone when half of it is left: one that is only a
+//!   little shorter is kept by others who grow slowly. If it becomes twice as long without a loss,
+//!   it is looked into again: others may be gone, or send without filling it, as BBR does.
 //! - What is lost while the packets behind it have waited longer than others is lost to a queue,
 //!   though that is too short to show (`overflow`). The rate falls, but no further than to a
 //!   quarter of what went through: that leaves others three quarters of their share, however many
@@ -55,8 +57,9 @@
 //! queue of others, so the next epoch is sent at a much lower rate, once; not if it is the very
 //! first epoch that judges. The same follows if much is lost in the first: what keeps overflowing
 //! may be a queue that others keep full. No path is believed to lose more than two fifths by
-//! itself. Until a receiver was heard for the first time, the rate neither grows
-//! nor falls for it, for a second at most.
+//! itself, and one that is believed to lose a tenth is looked into again every 64 epochs: where the
+//! rate outruns the link, as much comes through at a quarter of it. Until a receiver was heard for
+//! the first time, the rate neither grows nor falls for it, for a second at most.
 //!
 //! A few receivers that hold the rate far below what the others take can be left behind (`few`),
 //! where they are served later.
@@ -131,6 +134,8 @@ pub(super) struct Rate {
     trial: Option<Trial>,
     /// Whether a long way, or what is lost on it, may be due to a queue of others.
     far: Far,
+    /// Whether some path is believed to lose much by itself.
+    believes_much_loss: bool,
     /// What all receivers together show, where they are not looked at one by one.
     whole: Path,
     /// The rate falls for a queue alone.
@@ -178,6 +183,19 @@ struct Draining {
     shortest: Duration,
     /// How often the queue was no shorter for it.
     vain: u32,
+    /// How long the queue was when the rate began to fall; `None`, if it is this host's own, which
+    /// is told.
+    queue: Option<Duration>,
+}
+
+impl Draining {
+    /// The queue has gone when it is shorter than this part of what it was.
+    const GONE: u32 = 2;
+
+    /// Whether a queue of this length is what is left of it.
+    fn lingers(&self, queue: Duration) -> bool {
+        self.queue.is_some_and(|began| queue * Self::GONE > began)
+    }
 }
 
 impl Rate {
@@ -237,6 +255,9 @@ impl Rate {
     /// this length or more: a queue of others empties meanwhile.
     const PROBE_FAR: f64 = 0.25;
     const FAR: Duration = Duration::from_millis(20);
+    /// The same in one of so many epochs, if much is taken for a path's own loss: where the rate
+    /// outruns the link, as much comes through.
+    const DOUBT_EVERY: u32 = 4 * Self::PROBE_EVERY;
 
     pub(super) fn new(control: RateControl, now: Time) -> Self {
         let share = match control {
@@ -274,6 +295,7 @@ impl Rate {
             settles_for: Duration::ZERO,
             trial: None,
             far: Far::No,
+            believes_much_loss: false,
             whole: Path::default(),
             draining: None,
             rivals: Rivals::default(),
@@ -424,7 +446,7 @@ impl Rate {
     /// The rate of this epoch.
     fn pace(&self) -> Option<f64> {
         let part = match self.is_probe() {
-            true if self.far == Far::LookedInto => Self::PROBE_FAR,
+            true if self.far == Far::LookedInto || self.doubts_loss() => Self::PROBE_FAR,
             true => Self::PROBE,
             false => 1.0,
         };
@@ -437,6 +459,12 @@ impl Rate {
         let due = !self.starting && self.epoch.0.is_multiple_of(Self::PROBE_EVERY);
         let looks = self.trial.is_some() || self.far == Far::LookedInto;
         self.adaptive && !self.few.leaps() && (due || looks)
+    }
+
+    /// Whether this epoch looks into a large loss that is taken for a path's own.
+    fn doubts_loss(&self) -> bool {
+        let due = self.epoch.0.is_multiple_of(Self::DOUBT_EVERY);
+        due && self.yields && self.believes_much_loss && self.trial.is_none()
     }
 
     /// A round trip to one of several receivers was measured.
@@ -558,6 +586,7 @@ impl Rate {
         for path in paths {
             path.hear_verdict(verdict);
             found.counted.blamed += u32::from(path.is_blamed());
+            found.believes_much_loss |= path.believes_much_loss();
             if !leaps {
                 path.leaps_not();
             }
@@ -607,6 +636,7 @@ impl Rate {
                 }
             }
         }
+        self.believes_much_loss = found.believes_much_loss;
         if !found.any {
             self.settling = settles;
             let patience = self.patience(length);
@@ -677,8 +707,9 @@ impl Rate {
             true => (own, own),
             false => (shortest, queue),
         };
-        let stays = stays || is_own;
+        let mut stays = stays || is_own;
         if !found.is_missed {
+            stays |= self.draining.is_some_and(|it| it.lingers(queue));
             self.rivals.note(stays, queue);
         }
         let may_be_own = is_own || !self.host_queue.is_told();
@@ -693,7 +724,7 @@ impl Rate {
         } else if let Some(Full::Restored(before)) = full {
             before.max(rate)
         } else if stays && !self.rivals.are_there() {
-            self.drain(rate, achieved, shortest)
+            self.drain(rate, achieved, shortest, (!is_own).then_some(queue))
         } else if stays && may_be_own && !is_idle && achieved < Self::HELD_BACK * pace {
             self.held_back(achieved, queue)
         } else if silent || found.suspect || found.is_missed {

@@ -18,13 +18,17 @@ impl Rate {
         self.rivals.note_loss(queue);
         self.starting = false;
         self.settling = true;
-        self.draining = None;
         let decrease = match it.queued {
             true if self.gives_way => Self::DECREASE_GIVING_WAY,
             true if self.yields => Self::DECREASE_YIELDING,
             _ => Self::DECREASE,
         };
-        rate * decrease.min(1.0 - it.excess)
+        let part = decrease.min(1.0 - it.excess);
+        if let Some(draining) = &mut self.draining {
+            // A loss does not say who keeps the queue.
+            draining.rate *= part;
+        }
+        rate * part
     }
 
     /// The least that `rate` falls to for congestion while so many bytes a second go `through`: not
@@ -43,8 +47,15 @@ impl Rate {
     }
 
     /// The rate while there is a queue and nothing is lost: below what went through, until the
-    /// queue is gone; what it was before, if others keep it full.
-    pub(super) fn drain(&mut self, rate: f64, achieved: f64, shortest: Duration) -> f64 {
+    /// queue is gone; what it was before, if others keep it full. `queue` is how long it is, if it
+    /// is not this host's own.
+    pub(super) fn drain(
+        &mut self,
+        rate: f64,
+        achieved: f64,
+        shortest: Duration,
+        queue: Option<Duration>,
+    ) -> f64 {
         let through = rate.min(achieved);
         let through = match core::mem::take(&mut self.starting) {
             true => through * Self::DECREASE_AFTER_START,
@@ -58,6 +69,7 @@ impl Rate {
             rate: through,
             shortest: Duration::MAX,
             vain: 0,
+            queue,
         });
         let shrinks = draining.vain > 0 && shortest < draining.shortest - draining.shortest / 8;
         draining.shortest = shortest;
@@ -66,7 +78,7 @@ impl Rate {
             return rate;
         }
         if draining.vain == Self::VAIN_MAX {
-            self.rivals.appear();
+            self.rivals.appear(queue);
             return draining.rate;
         }
         draining.vain += 1;

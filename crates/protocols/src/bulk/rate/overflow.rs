@@ -104,6 +104,9 @@ impl Overflow {
         if let Some(length) = found {
             self.length = length;
             self.epochs = Self::EPOCHS;
+        } else if self.longest > Self::LONGEST * self.length.as_secs_f64() {
+            // Another queue is there now.
+            self.epochs = 0;
         }
         self.behind_lost.fade();
         self.others.fade();
@@ -204,6 +207,19 @@ mod tests {
         assert!(found(|| 500.0, || 100.0) > 350);
         // It shows by itself.
         assert_eq!(found(|| 1500.0, || 100.0), 0);
+    }
+
+    #[test]
+    fn a_longer_queue_is_another_one() {
+        let mut overflow = Overflow::default();
+        for _ in 0..10 {
+            overflow.sample(of(500.0), true);
+            overflow.sample(of(100.0), false);
+        }
+        assert!(overflow.end_epoch(Duration::ZERO, SHOWS));
+        overflow.sample(of(5000.0), false);
+        assert!(!overflow.end_epoch(of(5000.0), SHOWS));
+        assert!(!overflow.is_known());
     }
 
     #[test]

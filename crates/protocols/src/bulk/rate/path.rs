@@ -82,6 +82,9 @@ const UNKNOWN: f64 = 0.1;
 /// start, and would go on at many times what the link carries.
 const OWN_MAX: f64 = 0.4;
 
+/// A path that is believed to lose this share by itself is looked into again and again.
+const MUCH_OWN: f64 = 0.1;
+
 /// What is lost at the start is looked into if it is this share.
 const MUCH: f64 = 0.25;
 
@@ -270,6 +273,8 @@ pub(super) struct Found {
     pub(super) own_loss: bool,
     /// At a lower rate as much came through on some path.
     pub(super) is_outrun: bool,
+    /// Some path is believed to lose much by itself.
+    pub(super) believes_much_loss: bool,
     /// The path with the longest queue.
     pub(super) limiting: Judged,
     /// What is lost to congestion.
@@ -289,6 +294,7 @@ impl Default for Found {
             suspect: false,
             own_loss: true,
             is_outrun: false,
+            believes_much_loss: false,
             limiting: Judged::default(),
             congestion: None,
             counted: Counted::default(),
@@ -340,6 +346,11 @@ impl Path {
     /// The share that it loses without congestion; `None`: the rate was never found for it.
     pub(in crate::bulk) fn own_loss(&self) -> Option<f64> {
         self.is_measured.then_some(self.baseline)
+    }
+
+    /// Whether it is believed to lose much by itself.
+    pub(super) fn believes_much_loss(&self) -> bool {
+        self.baseline >= MUCH_OWN
     }
 
     /// Whether it took the rate of a leap that has just come off; `None`: that was not heard.
@@ -546,7 +557,7 @@ impl Path {
     }
 
     /// So large a share is lost without congestion.
-    fn learn(&mut self, loss: f64) {
+    pub(super) fn learn(&mut self, loss: f64) {
         self.baseline = loss.min(OWN_MAX);
     }
 

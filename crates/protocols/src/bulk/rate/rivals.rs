@@ -5,7 +5,12 @@
 //! What is sent at an even rate finds room in a full queue where bursts do not: all losses can be
 //! theirs. So a queue that is as long as it ever was, and has ceased to grow though nobody has
 //! fallen, counts like a loss; but if it is as long after the rate has fallen, it is not full, and
-//! the rate is restored.
+//! the rate is restored. One that was longer before is not full either: TCP grows slowly near the
+//! window at which it lost (CUBIC).
+//!
+//! Not all that fill a queue do so for good: BBR begins like that, and then sends what goes
+//! through. So they are forgotten, too, when the queue is twice as long as when they appeared,
+//! unless it is so long that it takes seconds to see whether it becomes shorter.
 
 use core::time::Duration;
 
@@ -18,7 +23,10 @@ pub(super) struct Rivals {
     peak: Duration,
     /// Epochs in a row without a queue.
     quiet: u32,
-    /// The longest mean round trip of an epoch since they are there, and that of the last epoch.
+    /// The queue when they appeared, if it is known.
+    appeared_at: Option<Duration>,
+    /// The longest mean round trip of an epoch, of late, and that of the last epoch since they are
+    /// there.
     longest: Duration,
     last: Duration,
     /// The rate before it fell for a full queue, and whether it did so in vain.
@@ -43,6 +51,12 @@ impl Rivals {
     const PEAK: u32 = 4;
     /// They are gone after so many epochs without a queue: theirs comes and goes, too.
     const QUIET: u32 = 8;
+    /// They are forgotten if the queue is so many times as long as when they appeared, and no
+    /// longer than this.
+    const DOUBLED: u32 = 2;
+    const TESTED_MAX: Duration = Duration::from_millis(50);
+    /// This part of the longest round trip is forgotten in an epoch.
+    const LONGEST_FADES: u32 = 4096;
     /// A queue has ceased to grow if it is longer than in the epoch before by less than this part.
     const GROWN: u32 = 64;
 
@@ -50,11 +64,13 @@ impl Rivals {
         self.epochs > 0
     }
 
-    /// A queue was no shorter though the rate fell, and nothing was lost.
-    pub(super) fn appear(&mut self) {
+    /// A queue was no shorter though the rate fell; how long it was, if that is known.
+    pub(super) fn appear(&mut self, queue: Option<Duration>) {
         *self = Self {
             epochs: Self::EPOCHS,
             quiet: self.quiet,
+            appeared_at: queue,
+            longest: self.longest,
             ..Self::default()
         };
     }
@@ -63,8 +79,15 @@ impl Rivals {
     /// it.
     pub(super) fn note(&mut self, stays: bool, queue: Duration) {
         self.quiet = if stays { 0 } else { self.quiet + 1 };
+        let has_doubled = stays
+            && queue < Self::TESTED_MAX
+            && self
+                .appeared_at
+                .is_some_and(|it| queue > it * Self::DOUBLED);
         self.epochs = match self.quiet {
-            0..Self::QUIET if queue >= self.peak / Self::PEAK => self.epochs.saturating_sub(1),
+            0..Self::QUIET if queue >= self.peak / Self::PEAK && !has_doubled => {
+                self.epochs.saturating_sub(1)
+            }
             _ => 0,
         };
     }
@@ -85,7 +108,9 @@ impl Rivals {
     /// What becomes of `rate`, if the mean `round_trip` of this epoch and of the one before show
     /// that the queue is full.
     pub(super) fn fill(&mut self, rate: f64, round_trip: Duration) -> Option<Full> {
+        self.longest -= self.longest / Self::LONGEST_FADES;
         if !self.are_there() {
+            self.longest = self.longest.max(round_trip);
             return None;
         }
         let is_longest = |it: Duration| it + it / Self::GROWN >= self.longest;
@@ -117,7 +142,7 @@ mod tests {
     /// Others are there, and the queue has grown to 20 ms.
     fn grown() -> Rivals {
         let mut rivals = Rivals::default();
-        rivals.appear();
+        rivals.appear(Some(of(10_000)));
         for tenths in [120, 140, 160, 180, 200] {
             assert_eq!(rivals.fill(1e6, of(tenths * 100)), None);
         }
@@ -143,7 +168,7 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(rivals.fill(1e6, of(20_100)), None);
         }
-        rivals.appear();
+        rivals.appear(Some(of(10_000)));
         assert_eq!(rivals.fill(1e6, of(20_000)), None);
         assert_eq!(rivals.fill(1e6, of(20_100)), Some(Full::Falls));
     }
@@ -154,6 +179,31 @@ mod tests {
         for _ in 0..10 {
             assert_eq!(rivals.fill(1e6, of(15_000)), None);
         }
+    }
+
+    #[test]
+    fn one_that_was_longer_before_they_appeared_is_not_full() {
+        let mut rivals = Rivals::default();
+        assert_eq!(rivals.fill(1e6, of(40_000)), None);
+        rivals.appear(Some(of(10_000)));
+        for _ in 0..10 {
+            assert_eq!(rivals.fill(1e6, of(30_000)), None);
+        }
+        // Until that is long ago.
+        let fills = (0..4096).any(|_| rivals.fill(1e6, of(30_000)).is_some());
+        assert!(fills);
+    }
+
+    #[test]
+    fn they_are_looked_into_again_when_the_queue_has_doubled_unless_it_is_long() {
+        let mut rivals = grown();
+        rivals.note(true, of(19_000));
+        assert!(rivals.are_there());
+        rivals.note(true, of(21_000));
+        assert!(!rivals.are_there());
+        rivals.appear(Some(of(21_000)));
+        rivals.note(true, of(100_000));
+        assert!(rivals.are_there());
     }
 
     #[test]

@@ -455,6 +455,35 @@ fn beside_rivals() -> Pair {
     pair
 }
 
+/// The others grow so slowly that each time the rate falls the queue is a little shorter, and as
+/// long as before after a few round trips.
+#[test]
+fn a_queue_that_slow_others_keep_does_not_take_the_rate_away() {
+    let mut pair = Pair::new();
+    let before = pair.epochs(8, [Some((0.0, 12_000)); 2]);
+    pair.epochs(2, [Some((0.25, 24_000)); 2]);
+    let mut sum = 0.0;
+    for epoch in 0..400 {
+        let micros = if epoch % 4 < 2 { 17_500 } else { 16_500 };
+        sum += pair.epoch([Some((0.0, micros)); 2]);
+    }
+    let mean = sum / 400.0;
+    assert!(mean > 0.4 * before, "{mean} after {before}");
+}
+
+#[test]
+fn a_loss_while_the_rate_falls_for_a_queue_does_not_hide_who_keeps_it() {
+    let mut pair = Pair::new();
+    let before = pair.epochs(8, [Some((0.0, 500)); 2]);
+    // Every second epoch is judged.
+    for (epochs, loss) in [(6, 0.0), (2, 0.25), (8, 0.0)] {
+        pair.epochs(epochs, [Some((loss, 335_000)), Some((0.0, 500))]);
+    }
+    assert!(pair.rate.rivals.are_there());
+    let after = pair.rate.rate.expect("it is adaptive");
+    assert!(after > 0.3 * before, "{after} after {before}");
+}
+
 #[test]
 fn what_was_sent_before_the_rate_fell_does_not_count_again() {
     let mut pair = beside_rivals();
@@ -601,6 +630,38 @@ fn no_rate_goes_far_beyond_a_link_for_what_others_make_it_lose_from_the_start() 
             }
         }
         assert!(later < 1.5, "{later} times the link, seed {seed}");
+    }
+}
+
+/// What others made it lose at the start is taken for the path's own loss; then they are gone, and
+/// what it loses is lost to its own rate. Epochs are so short that rates that differ by a third
+/// show nothing but chance.
+#[test]
+fn a_large_loss_of_the_paths_own_is_looked_into_again() {
+    let (packet, capacity) = (1400, 1.25e6);
+    for seed in 0..10 {
+        let mut rng = Rng::new(seed);
+        let (mut now, mut path) = (Time::ZERO, Path::default());
+        let mut rate = Rate::new(RateControl::FAIR, now);
+        rate.rate = Some(4.0 * capacity);
+        rate.starting = false;
+        path.learn(0.4);
+        let mut later = 0.0;
+        for epoch in 0..400 {
+            let pace = rate.pace().expect("it is adaptive");
+            let length = length_of(pace, packet);
+            now += Duration::from_secs_f64(length);
+            let sent = (pace * length / packet as f64) as u64;
+            path.seen.sent += sent;
+            path.seen.lost += (0..sent).filter(|_| !rng.chance(capacity / pace)).count() as u64;
+            path.sample(Duration::from_millis(7));
+            rate.spend(sent as usize * packet);
+            rate.end_epoch_of(now, packet, 1, core::iter::once(&mut path));
+            if epoch >= 200 {
+                later += pace / capacity / 200.0;
+            }
+        }
+        assert!(later < 2.0, "{later} times the link, seed {seed}");
     }
 }
 
