@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use crate::beneath::{FileIdentity, Root};
 use crate::compare::{Stamp, StampDigest};
 use crate::in_place::{has_mode, has_time};
-use crate::manifest::{Entry, Kind, Manifest, parent};
+use crate::manifest::{Entry, Kind, Manifest, Timestamp, parent};
 use crate::stage::{PlaceError, failed};
 
 /// The entries of a manifest that are, or were, in a staging tree.
@@ -45,6 +45,18 @@ pub(crate) struct Plan {
     /// Directories of a tree that forbids its owner to write to them, and forbade it here before:
     /// they are opened for the moves.
     opened: BTreeMap<usize, FileIdentity>,
+    /// Directories that were opened for the plan already.
+    unlocked: Vec<Unlocked>,
+}
+
+/// A directory of a tree that forbids its owner to look into it, and forbade it here before: it was
+/// opened, because nobody could say else what is in it.
+#[derive(Debug)]
+struct Unlocked {
+    path: Vec<u8>,
+    identity: FileIdentity,
+    mode: u16,
+    modified: Timestamp,
 }
 
 #[derive(Debug)]
@@ -58,6 +70,16 @@ impl Plan {
     /// The entries whose mode and time are set after the moves.
     pub(crate) fn amended(&self) -> impl Iterator<Item = usize> {
         self.amended.iter().map(|(entry, _)| *entry)
+    }
+
+    /// The plan is not carried out: closes the directories that were opened for it, the deepest
+    /// first.
+    pub(crate) fn give_up(self, target: &mut Root) {
+        target.forget();
+        for it in self.unlocked.into_iter().rev() {
+            // One that stays open is closed by the next transfer that is complete.
+            let _ = target.set_metadata(&it.path, it.mode, it.modified, it.identity);
+        }
     }
 
     /// The entry `index`, which is or will be as `stat` says, gets its mode and time at the end.
@@ -97,11 +119,14 @@ impl<'a> Planning<'a> {
         index: usize,
         entry: &'a Entry,
         found: &Found,
+        target: &mut Root,
     ) -> Result<bool, PlaceError> {
         let stays = found.there.filter(is_a_directory);
         if let Some(stat) = &stays {
             own(entry, stat)?;
-            if is_closed(entry, stat) {
+            if is_closed(entry, stat, LOOK) {
+                self.plan.unlocked.push(unlock(target, entry, stat)?);
+            } else if is_closed(entry, stat, WRITE) {
                 self.closed
                     .insert(&entry.path, (index, FileIdentity::of(stat)));
             }
@@ -174,14 +199,18 @@ impl<'a> Publication<'a> {
         }
     }
 
-    /// The plan that brings everything into `target` in as few moves as possible.
+    /// The plan that brings everything into `target` in as few moves as possible. Opens directories
+    /// that the tree forbids its owner to look into, until the plan is carried out or given up.
     ///
     /// # Errors
     /// If something is in the way, or a move would fail for a reason that can be seen before.
     pub(crate) fn plan(&mut self, target: &mut Root) -> Result<Plan, PlaceError> {
         let mut planning = Planning::default();
         for index in 0..self.manifest.entries().len() {
-            self.plan_entry(&mut planning, index, target)?;
+            if let Err(error) = self.plan_entry(&mut planning, index, target) {
+                planning.plan.give_up(target);
+                return Err(error);
+            }
         }
         Ok(planning.plan)
     }
@@ -213,7 +242,7 @@ impl<'a> Publication<'a> {
             self.plan_moved(planning, index, found.there, target);
             return Ok(());
         }
-        if entry.kind == Kind::Directory && planning.add_directory(index, entry, &found)? {
+        if entry.kind == Kind::Directory && planning.add_directory(index, entry, &found, target)? {
             return Ok(());
         }
         match is_carried {
@@ -248,7 +277,7 @@ impl<'a> Publication<'a> {
                 {
                     None
                 }
-                other => other?,
+                other => other.map_err(|error| in_closed(entry, error))?,
             },
         };
         Ok(Found {
@@ -331,6 +360,16 @@ fn look(target: &mut Root, entry: &Entry) -> Result<Option<Stat>, PlaceError> {
     })
 }
 
+/// The error of a look at the place of `entry`: clearer if its directory forbids it.
+fn in_closed(entry: &Entry, error: PlaceError) -> PlaceError {
+    match &error {
+        PlaceError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+            blocked(entry, "its directory cannot be looked into")
+        }
+        _ => error,
+    }
+}
+
 /// Checks that a kept file has not changed since it was compared. Returns its state if its mode or
 /// time differs from that of `entry`.
 fn still_there<'s>(
@@ -370,12 +409,33 @@ fn own(entry: &Entry, there: &Stat) -> Result<(), PlaceError> {
 /// What the owner of a directory needs to change what is in it.
 const OWN: u16 = 0o700;
 
-/// Whether the directory `there` forbids this user to write to it, and `entry` wants it so: then it
-/// is no obstacle, as a directory is that somebody has closed.
-fn is_closed(entry: &Entry, there: &Stat) -> bool {
+/// What he needs to look for a name in it, and to change a name.
+const LOOK: u32 = 0o500;
+const WRITE: u32 = 0o200;
+
+/// Whether the directory `there` forbids this user `what`, and `entry` wants it so: then it is no
+/// obstacle, as a directory is that somebody has closed.
+fn is_closed(entry: &Entry, there: &Stat, what: u32) -> bool {
     let is_root = rustix::process::geteuid().is_root();
-    let forbids = |mode: u32| mode & u32::from(OWN) == 0o500;
+    let forbids = |mode: u32| mode & what != what;
     !is_root && forbids(there.st_mode) && forbids(entry.mode.into())
+}
+
+/// Opens the directory `there`, to look into it and to write to it.
+fn unlock(target: &mut Root, entry: &Entry, there: &Stat) -> Result<Unlocked, PlaceError> {
+    let it = Unlocked {
+        path: entry.path.to_vec(),
+        identity: FileIdentity::of(there),
+        mode: (there.st_mode & 0o7777) as u16,
+        modified: Timestamp {
+            seconds: there.st_mtime,
+            nanoseconds: there.st_mtime_nsec as u32,
+        },
+    };
+    target
+        .set_metadata(&it.path, it.mode | OWN, it.modified, it.identity)
+        .map_err(failed("open the directory", entry))?;
+    Ok(it)
 }
 
 /// Checks that the existing entry can be replaced by `entry` in one step.

@@ -292,7 +292,8 @@ impl ReceivedFiles {
         let spool = self.claim.spool();
         let mut target = spool.target().map_err(kept)?;
         let planned = writing.stage.prepare(&mut target);
-        planned.map_err(|error| error.to_string())?;
+        let planned = planned.map_err(|error| error.to_string())?;
+        planned.give_up(&mut target);
         match spool.is_durable() {
             true => self.folder.sync().map_err(not_synced),
             false => Ok(()),

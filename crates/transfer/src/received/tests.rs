@@ -389,6 +389,49 @@ fn a_tree_that_its_owner_may_not_read_is_complete_after_an_interruption_at_the_e
     });
 }
 
+#[test]
+fn a_tree_that_its_owner_may_not_look_into_is_put_in_place_again() {
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        let mode = |path: &str, to| {
+            fs::set_permissions(scratch.path(path), fs::Permissions::from_mode(to)).unwrap();
+        };
+        let closed_at = || {
+            let closed = fs::metadata(scratch.path("out/t/closed")).unwrap();
+            (closed.mode() & 0o777, closed.mtime())
+        };
+        with_an_unreadable_tree(&scratch).publish().unwrap();
+        let mut again = with_an_unreadable_tree(&scratch);
+        // It is opened to be looked into, and closed if nothing is put in place yet.
+        again.verify().unwrap();
+        assert_eq!(closed_at(), (0, 1_000_000_000));
+        again.publish().unwrap();
+        drop(again);
+        // Or if something is in the way.
+        mode("out/t/closed", 0o700);
+        mode("out/t/closed/in", 0o700);
+        fs::remove_file(scratch.path("out/t/closed/in/f")).unwrap();
+        fs::create_dir(scratch.path("out/t/closed/in/f")).unwrap();
+        mode("out/t/closed/in", 0o300);
+        mode("out/t/closed", 0o000);
+        let mut blocked = with_an_unreadable_tree(&scratch);
+        let error = blocked.publish().unwrap_err();
+        assert!(error.contains("is a directory here"), "{error}");
+        assert_eq!(closed_at().0, 0);
+        drop(blocked);
+        mode("out/t/closed", 0o700);
+        fs::remove_dir(scratch.path("out/t/closed/in/f")).unwrap();
+        // Whoever has closed what the tree does not close is told so.
+        mode("out/t", 0o600);
+        let error = with_an_unreadable_tree(&scratch).publish().unwrap_err();
+        let problem = "t/closed cannot be put in place: its directory cannot be looked into";
+        assert_eq!(error, problem);
+        mode("out/t", 0o700);
+        with_an_unreadable_tree(&scratch).publish().unwrap();
+        unreadable_tree_is_in_place(&scratch);
+    });
+}
+
 /// What a receiver finds of `files` in its target.
 fn compared(received: &mut ReceivedFiles, files: &mut Files) -> Vec<Range<u64>> {
     let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
