@@ -291,6 +291,19 @@ impl Root {
         Ok(own + sizes?)
     }
 
+    /// How many files, directories and links the entry `last` of this directory is, with everything
+    /// below it.
+    pub(crate) fn count(&self, last: &[u8]) -> io::Result<u64> {
+        let stat = rustix::fs::statat(&self.directory, name(last), AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Ok(1);
+        }
+        let below = self.directory(last)?;
+        let names = below.names()?.into_iter();
+        let counts: io::Result<u64> = names.map(|name| below.count(&name)).sum();
+        Ok(1 + counts?)
+    }
+
     /// Moves the file `last` of this directory into the directory `to`, as `there`. Replaces an
     /// existing file.
     pub(crate) fn rename_to(&self, last: &[u8], to: &Self, there: &[u8]) -> io::Result<()> {

@@ -468,6 +468,8 @@ impl Worker {
         let path = spool.path().join(name);
         let path = printable(path.as_os_str().as_encoded_bytes());
         let failed = |error: io::Error| format!("cannot write {path}: {error}");
+        let places = claim.make_places(1);
+        places.map_err(|error| error.to_string())?;
         let file = spool.create_stream(temporary).map_err(failed)?;
         let complete = match self.pipe(&mut Reserved::new(file, claim)) {
             Ok(true) => spool

@@ -57,8 +57,9 @@ pub(crate) struct ReceivedFiles {
     writing: Option<Writing>,
     /// Chunks that came before the manifest.
     early: Vec<(u64, Vec<u8>)>,
-    /// The bytes of files that are in place already and need no room.
+    /// The bytes of files that are in place already and need no room, and how many these are.
     spared: u64,
+    spared_files: u64,
     /// The encoded list of files, once it is known and unless it is long.
     manifest: Option<Bytes>,
 }
@@ -85,6 +86,7 @@ impl ReceivedFiles {
             writing: None,
             early: Vec::new(),
             spared: 0,
+            spared_files: 0,
             manifest: None,
         })
     }
@@ -127,6 +129,7 @@ impl ReceivedFiles {
         let files = decoded.files();
         let is_kept = |(entry, _): &(usize, u64)| found.kept.contains_key(entry);
         self.spared = files.filter(is_kept).map(|(_, size)| size).sum();
+        self.spared_files = found.kept.len() as u64;
         let mut held = self.resume(stop)?;
         if self.writing.is_none() {
             self.begin(manifest)?;
@@ -224,6 +227,10 @@ impl ReceivedFiles {
         }
         let manifest = self.read_manifest(bytes)?;
         self.reserve(self.room_for(&manifest)?)?;
+        // Its folder, the list of files, the journal, and the staging tree.
+        let need = (manifest.entries().len() as u64 + 4).saturating_sub(self.spared_files);
+        let places = self.claim.make_places(need);
+        places.map_err(|error| error.to_string())?;
         self.folder.begin(bytes).map_err(kept)?;
         let tree = self.folder.tree().map_err(kept)?;
         let stage =

@@ -327,6 +327,12 @@ impl Spool {
         self.room().disk = Some(bytes);
     }
 
+    /// Pretends that the disk has places for so many files in this folder.
+    #[cfg(test)]
+    pub(crate) fn pretend_places(&self, files: u64) {
+        self.room().places = Some(files);
+    }
+
     /// Removes streams that a killed receiver has left: they cannot be resumed.
     fn remove_streams(&self) -> io::Result<()> {
         for name in self.folder.names()? {

@@ -780,6 +780,37 @@ fn small_files_take_whole_blocks_of_the_disk() {
 }
 
 #[test]
+fn what_broke_off_leaves_its_place_to_other_files() {
+    let scratch = Scratch::new();
+    let many = |name: &str, files| {
+        fs::create_dir_all(scratch.path(name)).unwrap();
+        for number in 0..files {
+            fs::write(scratch.path(&format!("{name}/{number}")), name).unwrap();
+        }
+        Files::new(Scan::of(&[scratch.path(name)]).unwrap())
+    };
+    let (mut first, mut second) = (many("first", 20), many("second", 20));
+    let larger = many("larger", 30);
+    let spool = Arc::new(open(&scratch.path("out")).unwrap());
+    // Each takes 5 more than it has files: for their directory, and for what is kept beside them.
+    spool.pretend_places(30);
+    let mut broken = claimed(&spool, &first);
+    broken.begin(first.manifest()).unwrap();
+    give(&mut broken, &mut first, 0);
+    drop(broken);
+    let id = content_id(first.manifest());
+    let error = claimed(&spool, &larger).begin(larger.manifest());
+    let error = error.unwrap_err().reason;
+    assert!(error.contains("35 are to be made"), "{error}");
+    assert!(spool.has(&id), "removing it would not have helped");
+    let mut taken = claimed(&spool, &second);
+    taken.begin(second.manifest()).unwrap();
+    assert!(!spool.has(&id));
+    give(&mut taken, &mut second, 0);
+    taken.publish().unwrap();
+}
+
+#[test]
 fn a_retry_after_the_disk_was_full_goes_on_with_what_is_there() {
     let scratch = Scratch::new();
     let (mut first, mut second) = (large(&scratch, "first"), large(&scratch, "second"));

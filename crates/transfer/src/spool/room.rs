@@ -8,6 +8,10 @@
 //!
 //! Other programs know of no promises: if they fill the disk, a transfer ends, and its bytes are
 //! kept.
+//!
+//! A file system may also have a place for so many files and no more. Nothing is promised of these:
+//! a transfer is refused if it has more files than there are places, and those of transfers that
+//! broke off are made free when its list of files has come.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -17,15 +21,18 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use groupcast_core::text::printable;
 
 use super::Spool;
+use crate::beneath::Root;
 
 /// The promises of room.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// Bytes that each transfer under way may still write, by its name in the folder.
     promised: BTreeMap<Vec<u8>, u64>,
-    /// The size of the disk, for tests.
+    /// The size of the disk, and how many files it has a place for, for tests.
     #[cfg(test)]
     pub(super) disk: Option<u64>,
+    #[cfg(test)]
+    pub(super) places: Option<u64>,
 }
 
 impl Room {
@@ -66,6 +73,12 @@ pub(crate) enum NoRoom {
         promised: u64,
         path: PathBuf,
     },
+    /// The file system has places for fewer files.
+    #[error(
+        "no place for more files: {need} are to be made in {}, and its file system has room for {free} (inodes)",
+        .path.display()
+    )]
+    Places { need: u64, free: u64, path: PathBuf },
     /// The file system refuses.
     #[error("cannot keep what arrives: {0}")]
     Io(#[from] io::Error),
@@ -122,8 +135,31 @@ impl Claim {
         let missing = bytes.saturating_sub(self.spool.free(&room)?);
         match missing {
             0 => Ok(()),
-            missing => self.spool.make_room(&room, missing),
+            missing => self.spool.make_way(&room, missing, Root::size),
         }
+    }
+
+    /// So many files, directories and links are about to be made: removes transfers that broke off,
+    /// the oldest first, if the file system has no place for them.
+    pub(crate) fn make_places(&self, need: u64) -> Result<(), NoRoom> {
+        let room = self.spool.room();
+        let Some(free) = self.spool.free_places(&room)? else {
+            return Ok(());
+        };
+        let missing = need.saturating_sub(free);
+        if missing == 0 {
+            return Ok(());
+        }
+        let names = self.spool.broken_off(&room)?.into_iter();
+        let counts: io::Result<u64> = names.map(|name| self.spool.folder.count(&name)).sum();
+        if counts? < missing {
+            return Err(NoRoom::Places {
+                need,
+                free,
+                path: self.spool.path.clone(),
+            });
+        }
+        Ok(self.spool.make_way(&room, missing, Root::count)?)
     }
 
     /// The block size of the file system: a file takes whole blocks.
@@ -207,21 +243,40 @@ impl Spool {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
+    /// How many files have a place in the file system for this user; `None` if it has no such
+    /// limit.
+    fn free_places(&self, room: &Room) -> io::Result<Option<u64>> {
+        #[cfg(test)]
+        if let Some(places) = room.places {
+            let kept = self.folder.names()?.into_iter();
+            let used: io::Result<u64> = kept.map(|name| self.folder.count(&name)).sum();
+            return Ok(Some(places.saturating_sub(used?)));
+        }
+        let _ = room;
+        let stat = rustix::fs::fstatvfs(self.folder.descriptor())?;
+        Ok((stat.f_files > 0).then_some(stat.f_favail))
+    }
+
     /// The bytes of the transfers that broke off.
     fn removable(&self, room: &Room) -> io::Result<u64> {
         let names = self.broken_off(room)?.into_iter();
         names.map(|name| self.folder.size(&name)).sum()
     }
 
-    /// Removes transfers that broke off, the oldest first, until `missing` bytes are gained or none
-    /// is left.
-    fn make_room(&self, room: &Room, missing: u64) -> io::Result<()> {
+    /// Removes transfers that broke off, the oldest first, until `missing` of what `measure` counts
+    /// are gained or none is left.
+    fn make_way(
+        &self,
+        room: &Room,
+        missing: u64,
+        measure: impl Fn(&Root, &[u8]) -> io::Result<u64>,
+    ) -> io::Result<()> {
         let mut gained = 0;
         for name in self.broken_off(room)? {
             if gained >= missing {
                 break;
             }
-            gained += self.folder.size(&name)?;
+            gained += measure(&self.folder, &name)?;
             self.folder.remove(&name)?;
             self.warn(format!(
                 "what had arrived of the transfer {}, which broke off, is removed: another one needs the room",
