@@ -680,6 +680,46 @@ fn a_sender_that_is_stopped_while_it_waits_calls_receivers_by_name() {
 }
 
 #[test]
+fn a_sender_says_for_whom_it_waits() {
+    let group = Group::new();
+    fs::write(group.path("file"), noise(300_000)).unwrap();
+    let _one = group.receiver("one", &["--json"]);
+    let waits = ["file", "--require", "one,absent,other", "--wait", "5"];
+    let mut command = group.command(&["send", "--json", "--status", "status"]);
+    let mut sender = group.host.launch("send", command.args(waits));
+    let status = || serde_json::from_str::<Value>(&group.host.read("status")).unwrap_or_default();
+    until("the status says it", || {
+        status()["waiting_for"] == names_in_json(&["absent", "other"])
+    });
+    assert_eq!(
+        (&status()["missing"], &status()["here"]),
+        (&2.into(), &1.into())
+    );
+    let mut words = group.command(&["send"]);
+    let mut words = group.host.launch("words", words.args(waits));
+    assert_eq!((sender.wait(), words.wait()), (3, 3));
+    assert_eq!(status()["waiting_for"], Value::Null);
+    let said = group.lines("send");
+    let waiting: Vec<&Value> = said.iter().filter(|it| it["event"] == "waiting").collect();
+    assert_eq!(waiting.len(), 1, "nothing has changed: {said:?}");
+    assert_eq!(waiting[0]["receivers"], names_in_json(&["absent", "other"]));
+    let said = group.host.read("words.err");
+    assert!(
+        said.contains("waiting for absent, other (1 here); "),
+        "{said}"
+    );
+    let sent = group.send(&["file", "--receivers", "2", "--wait", "4"]);
+    sent.fails_with(3, &["waiting for 1 more (1 here); "]);
+    let sent = group.send(&["file", "--require", "absent", "--no-compare", "--wait", "4"]);
+    sent.fails_with(3, &["waiting for absent (1 here); "]);
+}
+
+/// Names as they are in JSON.
+fn names_in_json(names: &[&str]) -> Value {
+    names.iter().map(|name| Value::from(*name)).collect()
+}
+
+#[test]
 fn a_receiver_that_refuses_is_named_and_not_waited_for() {
     let group = Group::new();
     fs::write(group.path("file"), noise(300_000)).unwrap();

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::MemberId;
+use groupcast_core::{MemberId, NodeId};
 use groupcast_protocols::bulk::{DeliverTo, Notice, Outcome, STOPPED, Transfer, Wanted};
 use groupcast_protocols::xgm::Subgroups;
 
@@ -23,7 +23,7 @@ use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, PATIENCE, TransferError};
 use crate::pace::Pace;
-use crate::send::{SendEvent, tell_trouble};
+use crate::send::{SendEvent, Waits, tell_trouble};
 
 /// The outcome of a list at a receiver: the member, its name, and the outcome.
 pub(crate) type Answer = (MemberId, Bytes, Outcome);
@@ -41,6 +41,14 @@ pub(crate) enum Answers {
     },
 }
 
+/// What a sender has at hand while it asks.
+pub(crate) struct Asking<'a> {
+    /// The names of the receivers that are named.
+    pub(crate) required: &'a BTreeMap<NodeId, String>,
+    pub(crate) pace: &'a mut Pace,
+    pub(crate) stop: &'a AtomicBool,
+}
+
 /// Asks the `wanted` receivers, in these subgroups, what they hold of `files`, and has them
 /// compare.
 pub(crate) fn ask(
@@ -48,8 +56,7 @@ pub(crate) fn ask(
     about: &About,
     files: &mut Files,
     (wanted, subgroups): (Wanted, Subgroups),
-    pace: &mut Pace,
-    stop: &AtomicBool,
+    mut asking: Asking<'_>,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<Answers, TransferError> {
     let Content::Files {
@@ -83,8 +90,7 @@ pub(crate) fn ask(
         &list(false),
         manifest.clone(),
         (wanted, subgroups),
-        pace,
-        stop,
+        &mut asking,
         tell,
     )?;
     let is_present = |(_, _, outcome): &&Answer| {
@@ -114,14 +120,14 @@ pub(crate) fn ask(
         }
         None => Wanted::Members(holders),
     };
-    let stops = || stop.load(Ordering::Relaxed);
+    let stops = || asking.stop.load(Ordering::Relaxed);
     // Datagrams that come meanwhile are read, so that they do not look new later.
     let mut turn = || host.turn(Duration::ZERO).is_ok() && !stops();
     if let Some(hashes) = files.block_hashes(&mut turn)? {
         let stream = [&manifest[..], &hashes].concat().into();
         let list = &list(true);
         let wanted = (wanted, subgroups);
-        send(host, list, stream, wanted, pace, stop, tell)?;
+        send(host, list, stream, wanted, &mut asking, tell)?;
     }
     Ok(Answers::Present { answers, came })
 }
@@ -133,8 +139,7 @@ fn send(
     about: &About,
     stream: Bytes,
     (wanted, subgroups): (Wanted, Subgroups),
-    pace: &mut Pace,
-    stop: &AtomicBool,
+    asking: &mut Asking<'_>,
     tell: &mut dyn FnMut(SendEvent<'_>),
 ) -> Result<(Vec<Answer>, usize), TransferError> {
     let now = host.now();
@@ -154,6 +159,7 @@ fn send(
     let (mut answers, mut came) = (Vec::new(), 0);
     let mut names: BTreeMap<MemberId, Bytes> = BTreeMap::new();
     let mut stopped = false;
+    let mut waits = Waits::new(now);
     loop {
         while let Some(event) = host.poll_account() {
             // Receivers below a relay count as present; the relay answers for what they hold.
@@ -192,12 +198,13 @@ fn send(
             }
         }
         let now = host.now();
-        if stop.load(Ordering::Relaxed) && !stopped {
+        if asking.stop.load(Ordering::Relaxed) && !stopped {
             stopped = true;
             host.bulk().cancel(now, id, STOPPED);
             continue;
         }
-        pace.follow(host, id, tell)?;
+        waits.tell(host, id, asking.required, tell);
+        asking.pace.follow(host, id, tell)?;
         while let Some(wanted) = host.bulk().wanted(id) {
             let (start, end) = (wanted.start as usize, wanted.end as usize);
             let part = stream.slice(start.min(stream.len())..end.min(stream.len()));

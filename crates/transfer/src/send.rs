@@ -4,6 +4,7 @@
 mod below;
 mod comparison;
 mod settled;
+mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -22,6 +23,7 @@ use groupcast_protocols::xgm::Subgroups;
 use self::below::all_by_name;
 use self::comparison::{Compared, Comparison};
 use self::settled::{AfterList, Settled, tell_settled, unanswered};
+pub(crate) use self::waits::Waits;
 use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
@@ -103,6 +105,18 @@ pub enum SendEvent<'a> {
         bytes: Option<u64>,
         /// How many entries the manifest has; 0 for a pipe.
         entries: usize,
+    },
+    /// Receivers have not come: told after two seconds, and again when others are missing.
+    Waiting {
+        /// The names of those that are named.
+        names: &'a [&'a str],
+        /// How many are missing of those that are named or counted (at most so many, if fewer may
+        /// do); 0 if any one will do.
+        missing: usize,
+        /// How many are here.
+        here: usize,
+        /// How long they are still waited for.
+        left: Duration,
     },
     /// A receiver takes part.
     Registered {
@@ -258,6 +272,7 @@ pub fn send(
         sender.begin_if_it_is_time();
         sender.pace.follow(&mut sender.host, sender.id, tell)?;
         sender.show_progress(tell);
+        sender.tell_waits(tell);
         sender.host.turn(PATIENCE)?;
         tell_trouble(&mut sender.host, tell);
     }
@@ -325,6 +340,7 @@ struct Sender {
     /// Receivers that have said what they have, where one that is required has not.
     has_answered: BTreeSet<NodeId>,
     begun: Option<Instant>,
+    waits: Waits,
     /// What the host had sent before: for the lists.
     of_lists: Traffic,
     shown: Time,
@@ -431,6 +447,7 @@ impl Sender {
             required,
             settled: after.settled,
             begun: None,
+            waits: Waits::new(now),
             of_lists,
             shown: now,
             length,
@@ -618,6 +635,11 @@ impl Sender {
             }
         }
         Ok(())
+    }
+
+    fn tell_waits(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
+        let (host, required) = (&mut self.host, &self.required);
+        self.waits.tell(host, self.id, required, tell);
     }
 
     fn show_progress(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {

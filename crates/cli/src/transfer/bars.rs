@@ -62,6 +62,12 @@ impl SendShown {
                     None => format!("{receiver} takes part{place}"),
                 })
             }
+            SendEvent::Waiting {
+                names,
+                missing,
+                here,
+                left,
+            } => Self::Say(waiting(names, *missing, *here, left.as_secs())),
             SendEvent::Started { receivers } => {
                 Self::Say(format!("sending to {}", number::receivers(*receivers)))
             }
@@ -108,6 +114,28 @@ impl SendShown {
             None => {}
         }
     }
+}
+
+/// For whom a sender waits.
+fn waiting(names: &[&str], missing: usize, here: usize, left: u64) -> String {
+    /// No more names than these.
+    const MAX: usize = 8;
+    let left = number_of(left, "second", "seconds");
+    if missing == 0 {
+        return format!("no receiver has answered yet; {left} more");
+    }
+    let named = names.iter().take(MAX).copied();
+    let others = missing.saturating_sub(names.len().min(MAX));
+    let others = match (others, names.is_empty()) {
+        (0, _) => None,
+        (_, true) => Some(format!("{missing} more")),
+        (others, false) => Some(number_of(others as u64, "other", "others")),
+    };
+    let named: Vec<String> = named.map(String::from).chain(others).collect();
+    format!(
+        "waiting for {} ({here} here); {left} more",
+        named.join(", ")
+    )
 }
 
 /// The bars of a sender.

@@ -98,6 +98,18 @@ pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
             "copies": copies,
             "back": back,
         }),
+        SendEvent::Waiting {
+            names,
+            missing,
+            here,
+            left,
+        } => json!({
+            "event": "waiting",
+            "receivers": names,
+            "missing": missing,
+            "here": here,
+            "seconds": left.as_secs_f64(),
+        }),
         SendEvent::Started { receivers } => json!({"event": "started", "receivers": receivers}),
         SendEvent::Progress {
             progress,

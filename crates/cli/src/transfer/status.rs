@@ -199,7 +199,7 @@ impl StatusFile {
     /// Takes in an event of the transfer. If the file could not be written, returns once what to
     /// tell the user.
     pub(super) fn take(&mut self, event: &SendEvent<'_>) -> Option<String> {
-        let is_urgent = matches!(event, SendEvent::Settled { .. });
+        let is_urgent = matches!(event, SendEvent::Settled { .. } | SendEvent::Waiting { .. });
         self.change(is_urgent, |content| match event {
             SendEvent::Announced { bytes, entries } => {
                 content.set(&json!({"bytes": bytes, "entries": entries}));
@@ -212,7 +212,20 @@ impl StatusFile {
             } => {
                 content.receiver(receiver, &json!({"address": address, "copies": copies}));
             }
-            SendEvent::Started { .. } => content.set(&json!({"state": "sending"})),
+            SendEvent::Waiting {
+                names,
+                missing,
+                here,
+                ..
+            } => {
+                content.set(&json!({"waiting_for": names, "missing": missing, "here": here}));
+            }
+            SendEvent::Started { .. } => {
+                for field in ["waiting_for", "missing", "here"] {
+                    content.state.remove(field);
+                }
+                content.set(&json!({"state": "sending"}));
+            }
             SendEvent::Progress {
                 progress,
                 names,

@@ -152,9 +152,9 @@ use self::missed::Missed;
 use self::receiver::Receiver;
 use self::sender::{Carries, Sender};
 pub use self::transfer::{
-    Acceptance, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError, Opening,
-    Order, Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Served, Transfer,
-    TransferId, UnknownTransfer, Wanted,
+    Acceptance, Awaited, DeliverTo, Failure, ListEntry, ListError, Listed, Notice, OfferError,
+    Opening, Order, Outcome, PhaseKind, Progress, ReceiverProgress, STOPPED, SendError, Served,
+    Transfer, TransferId, UnknownTransfer, Wanted,
 };
 use self::wire::{Announce, Message};
 

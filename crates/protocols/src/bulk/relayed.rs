@@ -10,7 +10,7 @@ use groupcast_core::{MemberId, NodeId, Time};
 use super::Bulk;
 use super::config::Policy;
 use super::sender::Sender;
-use super::transfer::{Served, TransferId};
+use super::transfer::{Awaited, Served, TransferId};
 use crate::xgm::Subgroups;
 
 impl Bulk {
@@ -40,6 +40,11 @@ impl Bulk {
     /// [`Wanted::Count`](super::Wanted::Count) counts them: those behind another one in its place.
     pub fn have_come(&self, id: TransferId) -> usize {
         self.sender(id).map_or(0, Sender::have_come)
+    }
+
+    /// For whom a transfer that is sent here waits; `None` once it has begun.
+    pub fn awaited(&self, id: TransferId) -> Option<Awaited> {
+        self.sender(id)?.waits_for(&self.shared.config)
     }
 
     /// Bytes of a transfer that waits for its receivers which none of those that have registered

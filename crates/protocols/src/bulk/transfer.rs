@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use groupcast_core::trace::Observable;
-use groupcast_core::{MemberId, NodeId};
+use groupcast_core::{MemberId, NodeId, Time};
 
 use crate::xgm::Subgroups;
 
@@ -189,6 +189,19 @@ pub enum Order {
     InOrder,
     /// As it arrives, each byte once: for users that can put it in its place.
     AsTheyCome,
+}
+
+/// For whom a transfer waits before it begins.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Awaited {
+    /// How many receivers have come.
+    pub here: usize,
+    /// Those that are named and have not come.
+    pub named: Vec<NodeId>,
+    /// How many have not come of those that are named or counted; at most so many, if fewer may do.
+    pub missing: usize,
+    /// When it waits no longer.
+    pub until: Time,
 }
 
 /// What the user of an endpoint is told: [`Bulk`](super::Bulk)'s events.

@@ -13,7 +13,7 @@ use super::{SendEvent, SendReport};
 use crate::about::About;
 use crate::content::Files;
 use crate::host::{BulkHost, TransferError};
-use crate::list::{self, Answers};
+use crate::list::{self, Answers, Asking};
 use crate::pace::Pace;
 
 /// Whom a list of files is for.
@@ -47,7 +47,12 @@ impl Comparison<'_> {
         tell: &mut dyn FnMut(SendEvent<'_>),
     ) -> Result<Compared, TransferError> {
         let wanted = (self.wanted.clone(), self.subgroups);
-        match list::ask(host, about, files, wanted, pace, stop, tell)? {
+        let asking = Asking {
+            required: self.required,
+            pace,
+            stop,
+        };
+        match list::ask(host, about, files, wanted, asking, tell)? {
             Answers::Present { answers, came } => {
                 let named = named(answers, self.required);
                 let after = AfterList::of(self.wanted, came, &named, self.ends_for_all);

@@ -8,7 +8,7 @@ use groupcast_core::{Incarnation, MemberId, NodeId};
 
 use super::super::config::{BulkConfig, NakRule, Policy, Repair};
 use super::super::context::Context;
-use super::super::transfer::{Notice, Outcome, Wanted};
+use super::super::transfer::{Awaited, Notice, Outcome, Wanted};
 use super::super::wire::{Announce, Finish, Message, ReceiverReport, Refusal};
 use super::returns::Returns;
 use super::{Peer, Sender, State, Timer};
@@ -209,6 +209,34 @@ impl Sender {
             .collect();
         let named: BTreeSet<NodeId> = self.same_name.iter().map(|member| member.node).collect();
         known.values().sum::<usize>() + self.same_name.len() - named.len()
+    }
+
+    /// For whom it waits; `None` once it has begun.
+    pub(in crate::bulk) fn waits_for(&self, config: &BulkConfig) -> Option<Awaited> {
+        let State::Announcing(announcing) = &self.state else {
+            return None;
+        };
+        let here = self.have_come();
+        let is_missing = |node: &NodeId| !self.has_answered(*node);
+        let named: Vec<NodeId> = match &self.transfer.receivers {
+            Wanted::Members(nodes) => nodes.iter().copied().filter(is_missing).collect(),
+            Wanted::Listed(listed) => {
+                let nodes = listed.iter().map(|it| it.node);
+                nodes.filter(is_missing).collect()
+            }
+            _ => Vec::new(),
+        };
+        let missing = match &self.transfer.receivers {
+            Wanted::Count(count) => count.saturating_sub(here),
+            Wanted::Between { max, .. } => max.saturating_sub(here),
+            _ => named.len(),
+        };
+        Some(Awaited {
+            here,
+            named,
+            missing,
+            until: announcing.since + config.register_within,
+        })
     }
 
     fn has_answered(&self, node: NodeId) -> bool {

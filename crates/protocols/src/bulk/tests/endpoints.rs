@@ -169,6 +169,28 @@ fn who_comes_after_the_beginning_of_a_stream_is_told_once() {
 }
 
 #[test]
+fn a_transfer_says_for_whom_it_waits() {
+    let mut net = Net::new(3, &config(), 20_000);
+    net.cut[2] = true;
+    let nodes = [1, 2].map(|index| member(index).node);
+    let named = net.send(file(20_000, Wanted::Members(nodes.to_vec())));
+    net.run(Duration::from_millis(200));
+    let awaited = net.endpoints[0].awaited(named).expect("it waits");
+    assert_eq!((awaited.here, awaited.missing), (1, 1));
+    assert_eq!(awaited.named, [member(2).node]);
+    assert!(awaited.until > net.now);
+    net.cut[2] = false;
+    net.must(Duration::from_secs(5), Net::is_sent);
+    assert_eq!(net.endpoints[0].awaited(named), None);
+    net.cut[2] = true;
+    let counted = net.send(file(20_000, Wanted::Count(2)));
+    net.run(Duration::from_millis(200));
+    let awaited = net.endpoints[0].awaited(counted).expect("it waits");
+    assert_eq!((awaited.here, awaited.missing), (1, 1));
+    assert_eq!(awaited.named, []);
+}
+
+#[test]
 fn a_lossy_receiver_among_many_is_demoted_and_complete_in_the_end() {
     let finished = |slow, lossy: f64| {
         let hasty = BulkConfig {
