@@ -720,6 +720,33 @@ fn names_in_json(names: &[&str]) -> Value {
 }
 
 #[test]
+fn a_sender_of_a_pipe_hears_who_came_too_late_for_it() {
+    let group = Group::new();
+    let _one = group.receiver("one", &[]);
+    let (input, mut pipe) = std::io::pipe().unwrap();
+    let mut command = group.command(&["send", "-", "--json"]);
+    let mut sender = group.host.launch("send", command.stdin(input));
+    drop(command);
+    let has = |event: &str| group.lines("send").iter().any(|it| it["event"] == event);
+    until("it has begun", || has("started"));
+    let _late = group.receiver("late", &[]);
+    until("it hears of the late one", || {
+        pipe.write_all(&noise(70_000)).unwrap();
+        has("came_late")
+    });
+    drop(pipe);
+    assert_eq!(sender.wait(), 0, "it is none of its receivers");
+    let said = group.lines("send");
+    let late: Vec<&Value> = said
+        .iter()
+        .filter(|it| it["event"] == "came_late")
+        .collect();
+    assert_eq!(late.len(), 1, "{said:?}");
+    assert_eq!(late[0]["receiver"], "late");
+    assert_eq!(said.last().unwrap()["complete"], 1, "{said:?}");
+}
+
+#[test]
 fn a_receiver_that_refuses_is_named_and_not_waited_for() {
     let group = Group::new();
     fs::write(group.path("file"), noise(300_000)).unwrap();

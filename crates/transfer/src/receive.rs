@@ -275,6 +275,8 @@ impl Service {
                     let address = self.host.address(id.sender);
                     tell(ReceiveEvent::Missed { address });
                 }
+                    let name = self.receiving.link.name.as_bytes();
+                    self.host.bulk().say_missed(id, name);
                 Notice::Served { id, served } => {
                     if let Some(incoming) = self.transfers.get(&id) {
                         let transfer = &incoming.described;

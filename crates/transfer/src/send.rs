@@ -162,6 +162,14 @@ pub enum SendEvent<'a> {
         /// The name of the receiver.
         receiver: &'a str,
     },
+    /// A receiver says that it came too late for a pipe. It gets nothing, and is none of the
+    /// receivers; not told if its word is lost.
+    CameLate {
+        /// The name of the receiver.
+        receiver: &'a str,
+        /// The address that it was heard from.
+        address: Option<SocketAddr>,
+    },
     /// [`Sending::rates`] has changed the rate.
     Rate {
         /// The rate from now on; `None` while the transfer pauses.
@@ -484,6 +492,12 @@ impl Sender {
                     tell(SendEvent::Outrun { receiver: name });
                 }
                 Notice::Sent { id } if id == self.id => self.report = Some(self.conclude(tell)),
+                Notice::CameLate { id, receiver, name } if id == self.id => {
+                    tell(SendEvent::CameLate {
+                        receiver: &self.host.unique_name(&self.names, receiver, &name),
+                        address: self.host.address(receiver),
+                    });
+                }
                 // Other senders' transfers are no business of this one.
                 _ => {}
             }

@@ -68,6 +68,12 @@ impl SendShown {
                 here,
                 left,
             } => Self::Say(waiting(names, *missing, *here, left.as_secs())),
+            SendEvent::CameLate { receiver, address } => {
+                let place = address.map_or_else(String::new, |it| format!(" ({it})"));
+                Self::Say(format!(
+                    "{receiver}{place} came too late for this stream, and gets nothing of it"
+                ))
+            }
             SendEvent::Started { receivers } => {
                 Self::Say(format!("sending to {}", number::receivers(*receivers)))
             }

@@ -110,6 +110,9 @@ pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
             "here": here,
             "seconds": left.as_secs_f64(),
         }),
+        SendEvent::CameLate { receiver, address } => {
+            json!({"event": "came_late", "receiver": receiver, "address": address})
+        }
         SendEvent::Started { receivers } => json!({"event": "started", "receivers": receivers}),
         SendEvent::Progress {
             progress,

@@ -45,6 +45,7 @@ pub fn describe(body: &[u8]) -> String {
         Message::Composite(it) => format!("{} rows of a collector", it.rows.len()),
         Message::Finish(finish) => finished(&finish).to_string(),
         Message::Refuse(_) => "refuses".to_string(),
+        Message::Missed(_) => "came too late".to_string(),
     }
 }
 

@@ -34,6 +34,7 @@ pub fn inspect(_class: SocketClass, body: &[u8], _payload: &mut dyn FnMut(&[u8])
         Ok((_, Message::Composite(_))) => ("composite", Role::Control),
         Ok((_, Message::Finish(_))) => ("finish", Role::Control),
         Ok((_, Message::Refuse(_))) => ("refuse", Role::Control),
+        Ok((_, Message::Missed(_))) => ("missed", Role::Control),
         Err(_) => ("junk", Role::Control),
     };
     Inspected { kind, role }

@@ -374,6 +374,7 @@ impl Messages {
             | Notice::Started { .. }
             | Notice::Outrun { .. }
             | Notice::Missed { .. }
+            | Notice::CameLate { .. }
             | Notice::Joined { .. }
             | Notice::AllHold { .. }
             | Notice::AllHave { .. }

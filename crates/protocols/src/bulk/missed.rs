@@ -6,11 +6,13 @@
 
 use alloc::collections::VecDeque;
 
+use bytes::Bytes;
 use groupcast_core::Time;
 
 use super::sender::ANNOUNCED_AFTERWARDS;
 use super::transfer::TransferId;
-use super::{BulkConfig, Notice};
+use super::wire::Message;
+use super::{Bulk, BulkConfig, Notice};
 
 /// So many transfers are kept in mind, the latest.
 const KEPT: usize = 64;
@@ -56,5 +58,14 @@ impl Missed {
             self.heard.pop_front();
         }
         self.heard.push_back((id, since));
+    }
+}
+
+impl Bulk {
+    /// Tells the sender of a [missed](Notice::Missed) transfer that this receiver, called `name`,
+    /// came too late for it.
+    pub fn say_missed(&mut self, id: TransferId, name: &[u8]) {
+        let missed = Message::Missed(Bytes::copy_from_slice(name));
+        self.shared.outbox.unicast(id.sender, id.number, &missed);
     }
 }

@@ -552,6 +552,12 @@ impl Bulk {
             }
             return;
         }
+        if let Message::Missed(name) = message {
+            if let Some(sender) = self.senders.get_mut(&number) {
+                sender.handle_missed(&mut self.shared.at(now), from, name);
+            }
+            return;
+        }
         if let Some(sender) = self.senders.get_mut(&number) {
             sender.handle(&mut self.shared.at(now), from, message);
             if sender.is_over() {
@@ -617,6 +623,7 @@ impl Protocol for Bulk {
             }
             Message::Report(_)
             | Message::Refuse(_)
+            | Message::Missed(_)
             | Message::Composite(_)
             | Message::Joined(_) => {
                 self.handle_from_receiver(now, from, number, message);

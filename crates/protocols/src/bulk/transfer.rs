@@ -311,10 +311,20 @@ pub enum Notice {
     },
     /// Receiver: data of a transfer goes by that was not announced while this endpoint was there: a
     /// stream that cannot be read again, and began before. Nothing of it comes here. Told once for
-    /// each.
+    /// each. [`say_missed`](super::Bulk::say_missed) tells its sender.
     Missed {
         /// The transfer that it concerns.
         id: TransferId,
+    },
+    /// Sender: a receiver says that it came too late for this stream. It gets nothing of it, and is
+    /// none of its receivers. Told once for each; not if its word is lost.
+    CameLate {
+        /// For which transfer.
+        id: TransferId,
+        /// Which one.
+        receiver: MemberId,
+        /// What it calls itself.
+        name: Bytes,
     },
     /// Receiver: the sender counts this receiver in, and will settle what becomes of it. Bytes may
     /// have come before.

@@ -383,6 +383,7 @@ impl Receiver {
             | Message::Report(_)
             | Message::Composite(_)
             | Message::Joined(_)
+            | Message::Missed(_)
             | Message::Refuse(_) => {}
         }
     }

@@ -147,6 +147,8 @@ pub(super) struct Sender {
     reported: PacketNumber,
     /// The last stamp when it was last looked whether it rests.
     kept_alive: Stamp,
+    /// Receivers that came too late for a stream.
+    late: BTreeSet<MemberId>,
     /// How often receivers were told in vain whether to hear the group.
     attend_backoff: u32,
     /// When those that stand by were last told of another member's transfer.
@@ -256,6 +258,7 @@ impl Sender {
             settled: BTreeMap::new(),
             former: BTreeMap::new(),
             same_name: BTreeSet::new(),
+            late: BTreeSet::new(),
             behind: BTreeMap::new(),
             stream,
             block,

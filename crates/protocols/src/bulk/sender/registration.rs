@@ -4,6 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use groupcast_core::{Incarnation, MemberId, NodeId};
 
 use super::super::config::{BulkConfig, NakRule, Policy, Repair};
@@ -237,6 +238,24 @@ impl Sender {
             missing,
             until: announcing.since + config.register_within,
         })
+    }
+
+    /// A receiver says that it came too late for this stream.
+    pub(in crate::bulk) fn handle_missed(
+        &mut self,
+        context: &mut Context<'_>,
+        from: MemberId,
+        name: Bytes,
+    ) {
+        let is_one = self.peers.contains_key(&from) || self.settled.contains_key(&from);
+        let is_late = !self.transfer.rewindable && !is_one && self.is_for(from.node, None);
+        if is_late && self.late.len() < context.config.receivers_max && self.late.insert(from) {
+            context.notify(Notice::CameLate {
+                id: self.id,
+                receiver: from,
+                name,
+            });
+        }
     }
 
     fn has_answered(&self, node: NodeId) -> bool {

@@ -169,6 +169,42 @@ fn who_comes_after_the_beginning_of_a_stream_is_told_once() {
 }
 
 #[test]
+fn a_sender_hears_once_of_who_came_too_late_for_a_stream() {
+    let mut net = Net::new(3, &config(), 2_000_000);
+    net.links[1] = Some(Link::new(600_000, Duration::from_millis(1)));
+    net.cut[2] = true;
+    let id = net.send(Transfer {
+        rewindable: false,
+        ..file(2_000_000, Wanted::Count(1))
+    });
+    net.run(Duration::from_millis(100));
+    net.cut[2] = false;
+    let is_missed = |it: &Notice| matches!(it, Notice::Missed { .. });
+    net.must(Duration::from_secs(20), |net| {
+        net.notices[2].iter().any(is_missed)
+    });
+    for _ in 0..2 {
+        // Who takes part has missed nothing.
+        net.endpoints[1].say_missed(id, b"one");
+        net.endpoints[2].say_missed(id, b"late");
+        net.run(Duration::from_millis(100));
+    }
+    net.must(Duration::from_secs(20), Net::is_sent);
+    let mut late = net.notices[0].iter();
+    late.by_ref()
+        .find(|it| {
+            **it == Notice::CameLate {
+                id,
+                receiver: member(2),
+                name: "late".into(),
+            }
+        })
+        .expect("the sender hears of it");
+    assert!(!late.any(|it| matches!(it, Notice::CameLate { .. })));
+    assert_eq!(net.outcomes().keys().collect::<Vec<_>>(), [&member(1)]);
+}
+
+#[test]
 fn a_transfer_says_for_whom_it_waits() {
     let mut net = Net::new(3, &config(), 20_000);
     net.cut[2] = true;

@@ -22,6 +22,7 @@
 //! | 15 attend | sender | to one receiver: version (4), attendance (1): 1 attends, 2 stands by, 3 looks in |
 //! | 16 join | sender | (XTP) to one receiver that has come late: the first packet of its first message (8), that message's number (varint) |
 //! | 18 served | sender | whom (1): 1 the receiver that it is sent to, 2 all; version (4), served (1): 1 now, 2 later, 3 not before the sender goes on; for how many ms that holds, unless it is said again (4) |
+//! | 19 missed | receiver | it came too late for this stream: its name |
 //! | 17 joined | receiver | (XTP) the number of its first message (varint) |
 //! | 6 finish | sender | how (1): 1 done, 2 cancelled, 3 dropped, 4 another receiver has the same name, 5 there are as many receivers as the sender takes, 6 it is for others; reason, of 1 under List the subgroups that it was for (8) |
 //! | 7 refuse | receiver | reason; if the receiver has a name, 0 and the name |
@@ -77,6 +78,8 @@ pub(super) enum Message {
     ServedWhen(ServedWhen),
     Finish(Finish),
     Refuse(Refusal),
+    /// A receiver of this name came too late for a stream that cannot be read again.
+    Missed(Bytes),
 }
 
 /// Whether a receiver is to hear what is sent to the group. It says the version in its reports; a
@@ -274,6 +277,14 @@ impl Message {
                 other => return Err(reader.invalid("how", u64::from(other))),
             }),
             7 => Self::Refuse(refusal(&mut reader, bytes)?),
+            19 => {
+                let name = bytes.slice(reader.position()..);
+                if name.len() > NAME_MAX {
+                    return Err(reader.invalid("name's length", name.len() as u64));
+                }
+                reader.rest();
+                Self::Missed(name)
+            }
             other => return Err(reader.invalid("kind", u64::from(other))),
         };
         reader.finish()?;
@@ -366,6 +377,10 @@ impl Message {
                     Finish::Full => writer.u8(5),
                     Finish::Excluded => writer.u8(6),
                 };
+            }
+            Self::Missed(name) => {
+                let name = &name[..name.len().min(NAME_MAX)];
+                writer.u8(19).u32(transfer).put(name);
             }
             Self::Refuse(Refusal { reason, name }) => {
                 let reason = cut(reason.split('\0').next().unwrap_or_default());

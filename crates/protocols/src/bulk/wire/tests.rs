@@ -244,6 +244,7 @@ fn examples() -> Vec<Message> {
             number: 70_000,
         }),
         Message::Joined(70_000),
+        Message::Missed("late".into()),
         Message::Start(start),
         Message::Report(report),
         Message::Poll(poll),
