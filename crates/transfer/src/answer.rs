@@ -84,7 +84,7 @@ pub enum AnswerEvent<'a> {
         reason: &'a str,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
+    /// each host, and again after ten minutes.
     Stranger(Stranger),
 }
 

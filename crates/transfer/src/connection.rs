@@ -96,7 +96,7 @@ pub enum ConnectionEvent<'a> {
         outcome: &'a Outcome,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
+    /// each host, and again after ten minutes.
     Stranger(Stranger),
 }
 
@@ -382,7 +382,7 @@ pub enum ListenEvent<'a> {
         reason: &'a str,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
+    /// each host, and again after ten minutes.
     Stranger(Stranger),
 }
 

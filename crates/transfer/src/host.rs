@@ -29,6 +29,7 @@ use crate::content::ReadError;
 use crate::instance::{Instance, InstanceEvent};
 use crate::send::Audience;
 use crate::spool::SpoolError;
+use crate::strangers::Strangers;
 use crate::warnings::Warnings;
 
 /// A thread that reads or writes has woken the loop.
@@ -184,8 +185,8 @@ pub(crate) struct BulkHost {
     ready: Vec<(Token, Readiness)>,
     /// Words of relays, until they are polled.
     accounts: VecDeque<AccountEvent>,
-    /// Kinds of strangers that the user was told of.
-    told: Vec<&'static str>,
+    /// Strangers that the user was told of.
+    told: Strangers,
     /// Hosts without multicast that have not proved yet that they are there.
     awaited: Vec<HostAddress>,
     /// What became of the interface, until it is polled.
@@ -238,7 +239,7 @@ impl BulkHost {
             waker: Arc::new(waker),
             ready: Vec::new(),
             accounts: VecDeque::new(),
-            told: Vec::new(),
+            told: Strangers::default(),
             awaited,
             moved: None,
             warnings,
@@ -484,13 +485,17 @@ impl BulkHost {
         self.endpoint.sent().copies
     }
 
-    /// A sender of datagrams to the group that cannot belong to it; reported once for each kind.
+    /// A sender of datagrams to the group that cannot belong to it; reported once for each host,
+    /// and again after ten minutes.
     pub(crate) fn poll_stranger(&mut self) -> Option<Stranger> {
         let kinds = ["other_cluster", "other_version"];
+        let now = self.now();
         let mut strangers = self.endpoint.strangers();
-        let stranger =
-            strangers.find(|it| kinds.contains(&it.kind) && !self.told.contains(&it.kind))?;
-        self.told.push(stranger.kind);
+        let stranger = strangers.find(|it| {
+            let is_new = it.age < Duration::from_secs(60);
+            let is_one = is_new && kinds.contains(&it.kind);
+            is_one && self.told.is_news(now, it.kind, it.last.ip())
+        })?;
         Some(Stranger {
             hint: hint(stranger.kind).unwrap_or(stranger.hint),
             ..stranger

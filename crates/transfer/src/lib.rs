@@ -66,6 +66,7 @@ mod send;
 mod slow_disk;
 mod spool;
 mod stage;
+mod strangers;
 mod warnings;
 
 pub use groupcast_net::{Key, KeyError, Stranger};

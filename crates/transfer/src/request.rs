@@ -88,7 +88,7 @@ pub enum RequestEvent<'a> {
         became: &'a Became,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
+    /// each host, and again after ten minutes.
     Stranger(Stranger),
 }
 

@@ -176,7 +176,7 @@ pub enum SendEvent<'a> {
         rate: Option<RateControl>,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
+    /// each host, and again after ten minutes.
     Stranger(Stranger),
     /// The sender cannot join the group or leave it, or not at the address that its interface has
     /// now. It tries again each second; reported once until that works.

@@ -120,7 +120,7 @@ pub enum ReceiveEvent<'a> {
         kept: bool,
     },
     /// A program with another key, or of another release, sends to the group; reported once for
-    /// each of the two.
+    /// each host, and again after ten minutes.
     Stranger(Stranger),
 }
 
