@@ -290,7 +290,7 @@ fn what_a_relay_cannot_do_is_said_with_what_to_do() {
         "group.key",
     ])
     .fails_with(2, &["--to-key"]);
-    run(&["--from", from, "--to", to]).fails_with(2, &["--key <FILE>"]);
+    run(&["--from", from, "--to", to]).fails_with(2, &["neither --key nor --insecure"]);
     run(&["--from", from, "--to", "10.0.0.1:77", "--insecure"]).fails_with(2, &["multicast"]);
 
     fs::write(groups.path("image"), bytes(1000)).unwrap();

@@ -770,6 +770,46 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
     let run = |arguments: &[&str]| host.run(&[arguments, &at].concat());
     run(&["send", "group.key"]).fails_with(2, &["neither --key nor --insecure"]);
     run(&["recv", "--out", "d"]).fails_with(2, &["neither --key nor --insecure"]);
+    host.run(&[
+        "relay",
+        "--from",
+        &group.address,
+        "--to",
+        "239.192.79.79:4829",
+    ])
+    .fails_with(2, &["neither --key nor --insecure"]);
+    let nowhere = run(&["recv", "--out", "/proc/nowhere", "--insecure"]);
+    nowhere.fails_with(1, &["cannot write to /proc/nowhere"]);
+    assert!(!nowhere.stderr.contains("is made"), "{}", nowhere.stderr);
+    symlink("gone", group.path("link")).unwrap();
+    run(&["recv", "--out", "link", "--insecure"])
+        .fails_with(1, &["it is a symbolic link that leads nowhere"]);
+    let pauses = ["--rate-at", "8:00=pause", "--rate-at", "9:00=pause"];
+    run(&[&["send", "group.key", "--insecure"][..], &pauses].concat())
+        .fails_with(2, &["nothing but pauses"]);
+    fs::create_dir_all(group.path("tree/cache")).unwrap();
+    fs::write(group.path("tree/cache/f"), "f").unwrap();
+    let excluding = |pattern: &str| {
+        let at = ["--exclude", pattern, "--group", &group.address];
+        let ran = host.run(&[&["send", "tree", "--dry-run"][..], &at].concat());
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+        (ran.stdout, ran.stderr.contains("leaves out nothing"))
+    };
+    for pattern in ["cache/**", "./tree/cache", "/cache/"] {
+        assert!(excluding(pattern).1, "{pattern}");
+    }
+    for pattern in [
+        "tree/cache/**",
+        "/tree/cache",
+        "cache/",
+        "**/f",
+        "cache",
+        "t*/f",
+    ] {
+        assert!(!excluding(pattern).1, "{pattern}");
+    }
+    let listed = excluding("cache").0;
+    assert!(listed.contains(" in 1 entry; nothing"), "{listed}");
     host.run(&["send", "group.key", "--insecure", "--group", "10.0.0.1:5"])
         .fails_with(2, &["not a multicast address"]);
     run(&["send", "missing", "--insecure"]).fails_with(1, &["missing"]);

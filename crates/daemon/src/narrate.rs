@@ -207,10 +207,11 @@ impl Narrator {
                 configuration.id
             ),
             ConfigurationKind::Regular => {
+                let count = configuration.members.len();
+                let noun = if count == 1 { "member" } else { "members" };
                 tracing::info!(
-                    "configuration {} of {} members: {members}",
-                    configuration.id,
-                    configuration.members.len()
+                    "configuration {} of {count} {noun}: {members}",
+                    configuration.id
                 );
                 let parted = self.partings.note(configuration);
                 self.parted(&parted);
@@ -253,10 +254,10 @@ impl Narrator {
             if !time_outs_are_short(&status, count) {
                 return;
             }
+            let rounds = if count == 1 { "round" } else { "rounds" };
             tracing::warn!(
-                "{} rounds of the token took so long that it may be taken for lost; the mean is {:?}: {}.preset = \
-                 \"wan\" has longer time-outs",
-                count,
+                "{count} {rounds} of the token took so long that it may be taken for lost; the mean is {:?}: \
+                 {}.preset = \"wan\" has longer time-outs",
                 status.round,
                 order.family.name()
             );

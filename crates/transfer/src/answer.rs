@@ -397,7 +397,9 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 format!("the requester gave up: {}", printable(reason.as_bytes()))
             }
             Failure::Lost => "the requester is not heard any more".into(),
-            Failure::Dropped => "the requester gave this member up: too slow, or too late".into(),
+            Failure::Dropped => {
+                "the requester gave this member up: too slow, too late, or not heard".into()
+            }
             Failure::Full => "the requester asks no more members: this one was one too many".into(),
             Failure::Excluded => "it is for other subgroups".into(),
             Failure::SameName => {

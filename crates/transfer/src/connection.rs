@@ -554,7 +554,9 @@ fn broken_by(failure: &Failure) -> String {
             format!("the sender gave up: {}", printable(reason.as_bytes()))
         }
         Failure::Lost => "the sender is not heard any more".into(),
-        Failure::Dropped => "the sender gave this receiver up: too slow, or too late".into(),
+        Failure::Dropped => {
+            "the sender gave this receiver up: too slow, too late, or not heard".into()
+        }
         Failure::Outrun => "what this receiver missed is not kept any more".into(),
         Failure::SameName => "another receiver has the same name".into(),
         Failure::Full => "there are as many receivers as the sender takes".into(),

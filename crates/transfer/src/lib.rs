@@ -82,7 +82,9 @@ pub use self::content::ReadError;
 pub use self::host::{HostAddress, LinkReach, TransferError, TransferLink};
 pub use self::manifest::{Exclude, Limits, Manifest, PatternError, Scan, ScanError};
 pub use self::pace::Rates;
-pub use self::receive::{Described, Output, ReceiveEvent, Received, Receiving, receive};
+pub use self::receive::{
+    Described, Output, ReceiveEvent, Received, Receiving, STOPPED_HERE, receive,
+};
 pub use self::relay::{RelayEvent, Relayed, Relaying, Side, relay};
 pub use self::request::{Became, RequestEvent, RequestReport, Requesting, request};
 pub use self::send::{Audience, Cargo, Life, SendEvent, SendReport, Sending, send};

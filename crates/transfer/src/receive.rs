@@ -24,6 +24,7 @@ use groupcast_net::Moved;
 use groupcast_protocols::bulk::{Acceptance, DeliverTo, Notice, Order, TransferId};
 use groupcast_protocols::xgm::Subgroups;
 
+pub use self::ending::STOPPED_HERE;
 pub use self::event::{Described, ReceiveEvent, Received};
 use self::followers::Followers;
 use self::lists::Lists;
@@ -274,9 +275,9 @@ impl Service {
                 Notice::Missed { id } => {
                     let address = self.host.address(id.sender);
                     tell(ReceiveEvent::Missed { address });
-                }
                     let name = self.receiving.link.name.as_bytes();
                     self.host.bulk().say_missed(id, name);
+                }
                 Notice::Served { id, served } => {
                     if let Some(incoming) = self.transfers.get(&id) {
                         let transfer = &incoming.described;
@@ -322,7 +323,7 @@ impl Service {
         if self.is_stopped {
             let name = self.receiving.link.name.as_bytes();
             let now = self.host.now();
-            return self.host.bulk().refuse(now, id, ending::STOPPED_HERE, name);
+            return self.host.bulk().refuse(now, id, STOPPED_HERE, name);
         }
         if let Content::List { .. } = about.content {
             return self.list_announced(&described, &about);

@@ -116,10 +116,12 @@ impl Spool {
             source,
         };
         fs::create_dir_all(path).map_err(|error| {
+            let is_link = path.is_symlink() && !path.exists();
             let is_other = path.exists() && !path.is_dir();
-            failed(match is_other {
-                true => io::ErrorKind::NotADirectory.into(),
-                false => error,
+            failed(match (is_link, is_other) {
+                (true, _) => io::Error::other("it is a symbolic link that leads nowhere"),
+                (_, true) => io::ErrorKind::NotADirectory.into(),
+                _ => error,
             })
         })?;
         let mut target = Root::open(path).map_err(failed)?;

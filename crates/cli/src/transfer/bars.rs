@@ -89,8 +89,7 @@ impl SendShown {
                 let names = names.iter().map(|name| (*name).to_owned()).collect();
                 Self::Progress((*progress).clone(), names, *sent)
             }
-            SendEvent::Rate { rate: None } => Self::Say("it pauses".into()),
-            SendEvent::Rate { rate } => Self::Say(format!("rate: {}", rates::name(*rate))),
+            SendEvent::Rate { rate } => Self::Say(rates::in_words(*rate)),
             SendEvent::Outrun { receiver } => {
                 Self::Say(format!("{receiver} misses what was released"))
             }

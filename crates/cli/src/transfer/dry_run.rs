@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::amount;
 use crate::json::write_line;
+use crate::number::number_of;
 
 /// Lists the entries of `manifest` and what they come to.
 pub(super) fn list(manifest: &Manifest, json: bool) -> io::Result<()> {
@@ -29,8 +30,9 @@ pub(super) fn list(manifest: &Manifest, json: bool) -> io::Result<()> {
         }
         false => writeln!(
             out,
-            "{bytes:>15}  bytes ({}) in {entries} entries; nothing was sent",
-            amount(bytes)
+            "{bytes:>15}  bytes ({}) in {}; nothing was sent",
+            amount(bytes),
+            number_of(entries as u64, "entry", "entries")
         )?,
     }
     out.flush()

@@ -70,13 +70,7 @@ impl Network {
         let key = match &self.key {
             Some(path) => Some(Key::load(path).map_err(Failure::failed)?),
             None if self.insecure => None,
-            None => {
-                let failure = Failure::usage("neither --key nor --insecure says how to protect it");
-                return Err(failure.help(
-                    "make a key with `groupcast keygen FILE`, copy it to every host and name it with --key FILE; to go \
-                     without authentication and encryption, say so: --insecure",
-                ));
-            }
+            None => return Err(unprotected()),
         };
         Ok(TransferLink {
             name: self.name.clone().unwrap_or_else(host_name),
@@ -121,6 +115,14 @@ impl Network {
         let reach = place.reach(self.group.port());
         Ok(TransferLink { reach, ..link })
     }
+}
+
+/// The failure of a command that has no key, and does not say that it goes without.
+fn unprotected() -> Failure {
+    Failure::usage("neither --key nor --insecure says how to protect it").help(
+        "make a key with `groupcast keygen FILE`, copy it to every host and name it with --key FILE; to go without \
+         authentication and encryption, say so: --insecure",
+    )
 }
 
 /// What a sender reaches in the group with this `port` whose multicasts do not reach `peers`.

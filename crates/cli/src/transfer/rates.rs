@@ -105,6 +105,11 @@ struct Schedule {
 impl Schedule {
     fn new(mut entries: Vec<Entry>) -> Result<Self, Failure> {
         entries.sort_by_key(|entry| entry.minute);
+        if entries.iter().all(|entry| entry.rate.is_none()) {
+            return Err(Failure::usage(
+                "--rate-at names nothing but pauses: the transfer would never go on",
+            ));
+        }
         if let [_] = entries.as_slice() {
             return Err(Failure::usage(
                 "--rate-at is given once: say with a second one when that rate ends",
@@ -160,6 +165,15 @@ pub(super) fn follow(rate: RateControl, schedule: Vec<Entry>) -> Result<Rates, F
 fn minute_now() -> u16 {
     let now = ZonedDateTime::now();
     u16::from(now.hour().unsigned_abs()) * 60 + u16::from(now.minute().unsigned_abs())
+}
+
+/// What a sender says of a rate from now on.
+pub(super) fn in_words(rate: Option<RateControl>) -> String {
+    match rate {
+        None => "the transfer pauses".into(),
+        Some(RateControl::Fixed { .. }) => format!("rate: {} Mb/s", name(rate)),
+        _ => format!("rate: {}", name(rate)),
+    }
 }
 
 /// A rate as `--rate-at` reads it.
@@ -261,6 +275,19 @@ mod tests {
         for text in ["auto:", "auto:0", "auto:-5", "auto:nan", "auto:5:6"] {
             assert!(rate(text).unwrap_err().contains("not a ceiling"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sender_says_that_it_pauses_and_at_which_rate_it_goes_on() {
+        assert_eq!(in_words(None), "the transfer pauses");
+        assert_eq!(in_words(fixed(20)), "rate: 20 Mb/s");
+        assert_eq!(in_words(Some(RateControl::FAIR)), "rate: auto");
+    }
+
+    #[test]
+    fn a_schedule_of_pauses_alone_is_refused() {
+        let pauses = ["8:00=pause", "9:00=pause"].map(|text| entry(text).unwrap());
+        assert!(Schedule::new(pauses.to_vec()).is_err());
     }
 
     #[test]

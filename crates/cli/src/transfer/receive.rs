@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use groupcast_core::text::printable;
 use groupcast_protocols::bulk::BulkConfig;
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{Limits, OnArrival, Output, Receiving};
@@ -80,8 +81,8 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
     }
     // Where a link leads nowhere, nothing can be made.
     let is_free = args.out.symlink_metadata().is_err();
-    let making =
-        (!to_stdout && is_free).then(|| format!("{} is not there: making it", args.out.display()));
+    let path = printable(args.out.as_os_str().as_encoded_bytes());
+    let mut made = (!to_stdout && is_free).then(|| format!("{path} was not there, and is made"));
     if let Some([program, ..]) = args.exec.as_deref() {
         program::doubt(program, &args.out);
     }
@@ -106,19 +107,20 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
     let stop = stop_flag()?;
     let (received, is_read) = if args.json {
         let printer = lines::printer(true)?;
-        if let Some(text) = making {
-            printer.print(Line::Text(text));
-        }
         let received = groupcast_transfer::receive(receiving, &stop, &mut |event| {
+            // Whatever happens first, the directory is there.
+            if let Some(text) = made.take() {
+                printer.print(Line::Text(text));
+            }
             lines::print(&printer, lines::received(&event));
         });
         (received, printer.end(&stop).unwrap_or(true))
     } else {
         let printer = ReceiveBars::printer()?;
-        if let Some(text) = making {
-            printer.print(ReceiveShown::Say(text));
-        }
         let received = groupcast_transfer::receive(receiving, &stop, &mut |event| {
+            if let Some(text) = made.take() {
+                printer.print(ReceiveShown::Say(text));
+            }
             ReceiveShown::print(&printer, &event);
         });
         (received, printer.end(&stop).unwrap_or(true))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::bars;
 use super::lines::{self, Line};
-use super::{Peer, Place, chosen_interface, explain, host_name, rates, stop_flag};
+use super::{Peer, Place, chosen_interface, explain, host_name, rates, stop_flag, unprotected};
 use crate::failure::Failure;
 use crate::json;
 use crate::number;
@@ -31,12 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "IP:PORT", value_parser = super::group)]
     to: SocketAddrV4,
     /// The key of both groups, made by `groupcast keygen`
-    #[arg(
-        long,
-        value_name = "FILE",
-        required_unless_present = "insecure",
-        conflicts_with = "insecure"
-    )]
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     key: Option<PathBuf>,
     /// The key of the group that it sends into, if it has its own
     #[arg(
@@ -121,6 +116,9 @@ fn load(path: &Path) -> Result<Key, Failure> {
 
 impl Args {
     fn relaying(&self) -> Result<Relaying, Failure> {
+        if self.key.is_none() && !self.insecure {
+            return Err(unprotected());
+        }
         let key = self.key.as_deref().map(load).transpose()?;
         let to_key = self.to_key.as_deref().map(load).transpose()?;
         let interface = |chosen: Option<Ipv4Addr>| chosen.unwrap_or_else(chosen_interface);

@@ -16,9 +16,10 @@ use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{
     BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Xtp,
 };
+use groupcast_protocols::relay::{RELAY_GONE, RELAY_STOPPED};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Cargo, Exclude, Scan, ScanError, SendEvent, SendReport, Sending,
+    Audience, Cargo, Exclude, STOPPED_HERE, Scan, ScanError, SendEvent, SendReport, Sending,
 };
 
 use super::bars::{SendBars, SendShown};
@@ -514,6 +515,16 @@ fn cargo(paths: &[PathBuf], patterns: &[String]) -> Result<(Cargo, String), Fail
     if scan.manifest.entries().is_empty() {
         return Err(Failure::usage("--exclude leaves out everything"));
     }
+    for pattern in patterns {
+        if let Some(first) = begins_elsewhere(pattern, paths, &scan) {
+            let pattern = printable(pattern.as_bytes());
+            let first = printable(first.as_bytes());
+            tell(format_args!(
+                "warning: --exclude {pattern} leaves out nothing: with a `/` it is for whole paths as receivers see \
+                 them, and none begins with `{first}`"
+            ));
+        }
+    }
     if scan.excluded > 0 {
         let left_out = number_of(scan.excluded as u64, "entry", "entries");
         tell(format_args!("left out: {left_out}"));
@@ -526,6 +537,20 @@ fn cargo(paths: &[PathBuf], patterns: &[String]) -> Result<(Cargo, String), Fail
         .map(|entry| printable(&entry.path))
         .collect();
     Ok((Cargo::Files(scan), names.join(", ")))
+}
+
+/// The first name of a `pattern` for whole paths that is the first of no path of what is sent.
+fn begins_elsewhere<'p>(pattern: &'p str, paths: &[PathBuf], scan: &Scan) -> Option<&'p str> {
+    let anchored = pattern.trim_end_matches('/');
+    let first = anchored.trim_start_matches('/').split('/').next()?;
+    let is_plain = !first.contains(['*', '?', '[', '{', '\\']);
+    let entries = scan.manifest.entries().iter();
+    let mut sent = entries.map(|entry| &entry.path[..]);
+    let is_of = |path: &[u8]| path.split(|byte| *byte == b'/').next() == Some(first.as_bytes());
+    // What is left out whole is not among the entries.
+    let mut named = paths.iter().filter_map(|path| path.file_name());
+    let is_sent = sent.any(is_of) || named.any(|name| name == first);
+    (anchored.contains('/') && is_plain && !is_sent).then_some(first)
 }
 
 /// What the report means for the user who started the transfer: if all is well, what there is to
@@ -612,10 +637,17 @@ fn judge(
 
 /// Whether a receiver has said why it has not got it, which may hold for the next attempt, too.
 fn is_for_a_reason(outcome: &Outcome) -> bool {
-    let (Outcome::Refused(_) | Outcome::Failed(_) | Outcome::SameName) = outcome else {
-        return false;
-    };
-    true
+    match outcome {
+        Outcome::Refused(reason) | Outcome::Failed(reason) => !is_over(reason),
+        Outcome::SameName => true,
+        _ => false,
+    }
+}
+
+/// Whether a receiver says only that it, or the relay above it, has ended: that does not hold for
+/// the next attempt.
+fn is_over(reason: &str) -> bool {
+    [STOPPED_HERE, RELAY_STOPPED, RELAY_GONE].contains(&reason)
 }
 
 /// Whether one of the hosts that multicasts do not reach has never answered.
@@ -735,7 +767,9 @@ mod tests {
             let said = judged(outcome);
             assert!(said.contains("first mend what is said above"), "{said}");
         }
-        for outcome in [Outcome::Vanished, Outcome::Slow, Outcome::Cancelled] {
+        let over = [STOPPED_HERE, RELAY_STOPPED, RELAY_GONE].map(|it| Outcome::Failed(it.into()));
+        let passing = [Outcome::Vanished, Outcome::Slow, Outcome::Cancelled];
+        for outcome in passing.into_iter().chain(over) {
             let said = judged(outcome);
             assert!(!said.contains("first mend"), "{said}");
         }

@@ -471,7 +471,7 @@ pub enum Failure {
     Cancelled(String),
     /// The sender was not heard any more, or does not know this receiver any more.
     Lost,
-    /// This receiver was too slow, or too late.
+    /// This receiver was too slow, too late, or not heard for a while.
     Dropped,
     /// What this receiver missed had been released, and cannot be sent again.
     Outrun,

@@ -60,6 +60,11 @@ use self::passage::Passage;
 use crate::bulk::{Bulk, DeliverTo, Notice, Outcome, Policy, Served, Transfer, TransferId, Wanted};
 use crate::xgm::Subgroups;
 
+/// The failure of a receiver behind a relay that is not heard any more.
+pub const RELAY_GONE: &str = "the relay that it is behind is gone";
+/// The failure of a relay that was stopped.
+pub const RELAY_STOPPED: &str = "the relay was stopped";
+
 /// Settings of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
@@ -427,9 +432,9 @@ impl Relay {
     pub fn stop(&mut self, now: Time, sides: &mut Sides<'_>) {
         for passage in self.passages.values_mut() {
             if passage.is_gathering() {
-                passage.withdraw(now, sides, "the relay was stopped", &self.config.name);
+                passage.withdraw(now, sides, RELAY_STOPPED, &self.config.name);
             } else {
-                passage.give_up(now, sides, "the relay was stopped");
+                passage.give_up(now, sides, RELAY_STOPPED);
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::incoming::{Incoming, State};
 use crate::manifest::ContentId;
 
 /// The reason of a transfer that ends because its receiver is stopped.
-pub(super) const STOPPED_HERE: &str = "the receiver was stopped";
+pub const STOPPED_HERE: &str = "the receiver was stopped";
 
 /// The reason of a transfer that ends because a later one brings its content.
 pub(super) const SENT_ANEW: &str = "the same content is sent anew";
@@ -293,7 +293,9 @@ impl Service {
                 format!("its sender gave up: {}", printable(reason.as_bytes()))
             }
             Failure::Lost => "its sender is not heard any more".into(),
-            Failure::Dropped => "its sender gave this receiver up: too slow, or too late".into(),
+            Failure::Dropped => {
+                "its sender gave this receiver up: too slow, too late, or not heard".into()
+            }
             Failure::Outrun => {
                 "its sender has released what this receiver missed, and cannot send it again".into()
             }

@@ -175,7 +175,7 @@ impl Passage {
             Failure::Cancelled(reason) => reason.clone(),
             Failure::Lost => format!("{STOPPED}: the relay does not hear the sender any more"),
             Failure::Dropped => {
-                format!("{STOPPED}: the sender gave the relay up: too slow, or too late")
+                format!("{STOPPED}: the sender gave the relay up: too slow, too late, or not heard")
             }
             Failure::SameName => format!("{STOPPED}: the relay has another receiver's name"),
             Failure::Full => format!("{STOPPED}: the relay was one receiver too many"),

@@ -12,12 +12,9 @@ use groupcast_core::{MemberId, NodeId, Time};
 
 use super::super::account::{Account, Word};
 use super::super::accounts::AccountEvent;
-use super::super::{Carries, RelayEvent, Sides};
+use super::super::{Carries, RELAY_GONE, RelayEvent, Sides};
 use super::Passage;
 use crate::bulk::Outcome;
-
-/// The failure of a receiver behind a relay that is not heard any more.
-const RELAY_GONE: &str = "the relay that it is behind is gone";
 
 impl Passage {
     /// Once the last word on a list was said, returns one time the nodes that answered it.
