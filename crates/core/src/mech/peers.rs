@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::delays::{Delays, Lengths};
+use super::indices::Indices;
 use super::probes::Probes;
 use crate::id::MemberId;
 use crate::status::LeftOut;
@@ -78,8 +79,9 @@ pub struct Peers {
 const HEARD_FOR: Duration = Duration::from_millis(300);
 /// How long a stranger must say that it hears others of us before that counts as evidence.
 const HINTED_FOR: Duration = Duration::from_secs(1);
-/// The most members whose evidence is told.
-const HEARD_TOLD: usize = 64;
+/// The most members whose evidence is told: as many as are in a configuration. Were they fewer, the
+/// highest of a large one would be told that nobody hears them.
+const HEARD_TOLD: usize = Indices::MAX;
 /// Another member's word raises the counter of this member's next configuration by no more. No
 /// group forms this many; and this many times as many are below what others refuse.
 const COUNTER_JUMP_MAX: u64 = 1 << 32;
@@ -177,7 +179,7 @@ impl Peers {
         }
     }
 
-    /// The members that were heard in the last 300 ms, at most 64: evidence for them that the way
+    /// The members that were heard in the last 300 ms, at most 128: evidence for them that the way
     /// to us works.
     pub fn heard(&self, now: Time) -> Vec<MemberId> {
         let recent = self

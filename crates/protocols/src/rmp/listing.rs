@@ -336,7 +336,7 @@ impl Rmp {
             }
             let known = operational.order.marks().known;
             self.queue.settle(known);
-            self.plan_announcement(now);
+            self.plan_first_announcement(now);
             self.deliver();
             if someone_left {
                 // The member that left stays until all have passed the list.

@@ -2,6 +2,7 @@
 //! processes of one name do.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;
@@ -13,18 +14,35 @@ use super::polling::Polling;
 use super::wire::{Announcement, Message};
 use super::{Rmp, State, Timer};
 
+/// A configuration announces itself for the first time after so many intervals at the latest.
+const FIRST_TURN: u32 = 8;
+/// In a configuration of so many members each polls for a stranger that it hears.
+const POLLERS_SMALL: usize = 8;
+/// In a larger one so many do on average.
+const POLLERS_MEAN: u64 = 4;
+
 impl Rmp {
-    /// Sets the next turn of this member to announce the group.
-    pub(super) fn plan_announcement(&mut self, now: Time) {
+    /// Sets the first turn of this member to announce its configuration. In a large one a whole
+    /// turn is long: the first members begin soon, and the others follow in their order.
+    pub(super) fn plan_first_announcement(&mut self, now: Time) {
+        let delay = self.next_turn();
+        let members = &self.state.expect_operational().order.members;
+        let rank = members.partition_point(|it| *it < self.local) as u32;
+        let in_order = self.config.announce_interval * (FIRST_TURN + rank);
+        self.timers.set(Timer::Announce, now + delay.min(in_order));
+    }
+
+    /// How long this member waits for its next turn to announce the group.
+    fn next_turn(&mut self) -> Duration {
         let members = self.state.expect_operational().order.members.len();
         let turn = self.config.announce_interval * members as u32;
-        let delay = self.rng.duration(turn * 3 / 4, turn * 5 / 4);
-        self.timers.set(Timer::Announce, now + delay);
+        self.rng.duration(turn * 3 / 4, turn * 5 / 4)
     }
 
     pub(super) fn announce_by_turn(&mut self, now: Time) {
         self.announce(now);
-        self.plan_announcement(now);
+        let delay = self.next_turn();
+        self.timers.set(Timer::Announce, now + delay);
     }
 
     fn announce(&mut self, now: Time) {
@@ -79,6 +97,7 @@ impl Rmp {
                     Stranger::LetIn if announcement.members.len() == 1 && self.has_company() => {
                         self.answer_stranger(now);
                     }
+                    Stranger::LetIn if !self.takes_turn() => {}
                     Stranger::LetIn => {
                         let mut seed = Polling::default();
                         seed.wanted.insert(from);
@@ -103,6 +122,15 @@ impl Rmp {
             State::Joining(_) => self.note_group(&announcement),
             State::Standby(_) | State::Recovering(_) | State::Left(_) => {}
         }
+    }
+
+    /// Whether this member polls for a stranger that all of its configuration hear. In a large one
+    /// some do, by chance: the polls of all would meet, and each be answered by all. If nobody does
+    /// the stranger says again that it is there.
+    fn takes_turn(&mut self) -> bool {
+        let installed = self.state.installed();
+        let members = installed.map_or(1, |order| order.members.len());
+        members <= POLLERS_SMALL || self.rng.below(members as u64) < POLLERS_MEAN
     }
 
     /// The member `from`, which is not alone, hears this one: one that is alone goes along with it,
@@ -291,15 +319,17 @@ impl Rmp {
 
 #[cfg(test)]
 mod tests {
+    use alloc::collections::BTreeSet;
     use alloc::vec;
-    use core::time::Duration;
 
     use bytes::Bytes;
+    use groupcast_core::mech::seq::Seq;
     use groupcast_core::{ConfigurationKind, Ordered, Protocol, Rng, Service, TransmitBuf};
 
     use super::*;
     use crate::rmp::RmpConfig;
     use crate::rmp::fixtures::{config, member};
+    use crate::rmp::order::Order;
 
     /// A member on its own, with the time up to which it has run.
     struct Alone {
@@ -370,5 +400,25 @@ mod tests {
         assert_eq!(alone.delivered, (1..=8).collect::<Vec<_>>());
         assert_eq!(alone.rmp.configuration(), first);
         assert_eq!(alone.configurations, 1);
+    }
+
+    /// Each member's first turn used to come only when as many intervals had passed as there are
+    /// members, or three quarters of that.
+    #[test]
+    fn a_large_group_announces_itself_soon_and_its_members_in_their_order() {
+        let interval = RmpConfig::lan().announce_interval;
+        let first_turns = [0, 5, 99].map(|rank| {
+            let local = member(rank);
+            let mut rmp = Rmp::new(RmpConfig::lan(), local, Rng::new(9), Time::ZERO)
+                .expect("the settings are valid");
+            let members = (0..100).map(member).collect();
+            let lan = RmpConfig::lan();
+            let order = Order::new(config(1), members, local, Seq(100), 1_431, &lan);
+            rmp.go_on(Time::ZERO, "all have accepted", order, BTreeSet::new());
+            rmp.timers.due(Timer::Announce).expect("it has a turn")
+        });
+        let at = |intervals: u32| Time::ZERO + interval * intervals;
+        assert_eq!(first_turns[..2], [at(8), at(13)]);
+        assert!(first_turns[2] <= at(107) && first_turns[2] >= at(75));
     }
 }

@@ -345,3 +345,29 @@ fn of_too_many_that_start_together_each_has_a_configuration() {
         }
     }
 }
+
+/// Two groups that can reach each other since they have formed. Each member announced its group for
+/// the first time when as many intervals had passed as there are members, or nearly: a group of 100
+/// was silent for 15 s, and of 128 that start together 48 and 80 stayed apart for 7 s.
+#[test]
+fn two_large_groups_find_each_other_soon() {
+    const HALF: usize = 20;
+    for seed in [1, 2, 3] {
+        let mut cluster = not_started(2 * HALF, seed, RmpConfig::lan());
+        let (one, other): (Vec<usize>, Vec<usize>) = (0..2 * HALF).partition(|it| *it < HALF);
+        cluster.partition(&[&one, &other]);
+        (0..2 * HALF).for_each(|host| {
+            cluster.start(host);
+        });
+        let halves = |cluster: &Cluster<Rmp>| {
+            (0..2 * HALF).all(|host| {
+                let now = cluster.current_configuration(host);
+                now.is_some_and(|it| it.members.len() == HALF)
+            })
+        };
+        cluster.must("two groups", halves, Duration::from_secs(3));
+        cluster.heal();
+        super::come_together(&mut cluster, Duration::from_millis(2_600));
+        cluster.check();
+    }
+}
