@@ -172,27 +172,19 @@ impl RingCounters {
     }
 }
 
-/// A member of the ring of which nothing was heard for this many intervals of announcements, each
-/// as long as it may be, is not heard: where one datagram in five is lost, that is one chance in
-/// 400,000.
-const UNHEARD_TURNS: u32 = 8;
-
 impl Ring {
     /// Those in quarantine; and the members of the ring whose announcements do not come, although
     /// the ring lasts: what they send comes by others.
     pub(super) fn heard_and_left_out(&self, now: Time) -> Hearing {
-        let mut unheard = Vec::new();
-        if let State::Operational(operational) = &self.state {
-            let members = &operational.ordering.members;
-            let turn = self.config.announce_interval * members.len() as u32 * 5 / 4;
-            for member in members.iter().filter(|it| **it != self.local) {
-                let last = self.peers.last_heard(*member);
-                let last = last.map_or(operational.since, |at| at.max(operational.since));
-                if now.since(last) >= turn * UNHEARD_TURNS {
-                    unheard.push(*member);
-                }
+        let unheard = match &self.state {
+            State::Operational(operational) => {
+                let (since, members) = (operational.since, &operational.ordering.members);
+                let interval = self.config.announce_interval;
+                self.peers
+                    .unheard(now, self.local, members, since, interval)
             }
-        }
+            _ => Vec::new(),
+        };
         Hearing {
             left_out: self.peers.left_out(now, &self.probes),
             unheard,

@@ -6,7 +6,7 @@ use core::hash::{Hash, Hasher};
 use super::Rmp;
 
 /// Members with the same settings whose output was drained, and which are alike, hash alike. What
-/// they have counted does not tell them apart: nothing that they do follows from it.
+/// they have counted or only tell does not tell them apart: nothing that they do follows from it.
 impl Hash for Rmp {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let Self {
@@ -33,6 +33,7 @@ impl Hash for Rmp {
             events: _,
             transitions: _,
             counters: _,
+            works_since: _,
         } = self;
         (local, rng, phase, timers, peers, probes, claims).hash(state);
         (

@@ -237,6 +237,7 @@ impl Rmp {
             State::Operational(operational.into())
         });
         self.plan_silence(now);
+        self.works_since = now;
         self.plan_first_announcement(now);
         self.flush_unordered();
         self.act(now);

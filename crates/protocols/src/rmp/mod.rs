@@ -124,7 +124,6 @@ mod unordered;
 mod wire;
 
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 use bytes::Bytes;
 use groupcast_core::mech::claims::Claims;
@@ -207,6 +206,8 @@ pub struct Rmp {
     counters: RmpCounters,
 }
 
+    /// Since when this member works in its configuration, or in one that lists made this of.
+    works_since: Time,
 /// RMP's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Timer {
@@ -316,6 +317,7 @@ impl Rmp {
         };
         rmp.poll(now, "start", Polling::default());
         Ok(rmp)
+            works_since: now,
     }
 
     /// Changes the state to what `next` makes of the one before.
@@ -530,10 +532,7 @@ impl Ordered for Rmp {
     }
 
     fn hearing(&self, now: Time) -> Hearing {
-        Hearing {
-            left_out: self.peers.left_out(now, &self.probes),
-            unheard: Vec::new(),
-        }
+        self.heard_and_left_out(now)
     }
 
     fn leave(&mut self, now: Time) {

@@ -3,11 +3,11 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use groupcast_core::status::{Figure, GroupStatus};
-use groupcast_core::{ConfigId, Instrumented, MemberId};
+use groupcast_core::status::{Figure, GroupStatus, Hearing};
+use groupcast_core::{ConfigId, Instrumented, MemberId, Time};
 
-use super::Rmp;
 use super::order::Order;
+use super::{Rmp, State};
 
 /// What a member has counted since its start.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -104,6 +104,24 @@ impl Rmp {
             window: self.flow.window(),
             trip: self.timing.trip(),
             counters,
+        }
+    }
+
+    /// Those in quarantine; and the members whose announcements do not come, although the
+    /// configuration lasts: what they send comes by others.
+    pub(super) fn heard_and_left_out(&self, now: Time) -> Hearing {
+        let unheard = match &self.state {
+            State::Operational(operational) => {
+                let (since, members) = (self.works_since, &operational.order.members);
+                let interval = self.config.announce_interval;
+                self.peers
+                    .unheard(now, self.local, members, since, interval)
+            }
+            _ => Vec::new(),
+        };
+        Hearing {
+            left_out: self.peers.left_out(now, &self.probes),
+            unheard,
         }
     }
 

@@ -5,6 +5,7 @@ mod faults;
 mod figures;
 mod heard;
 mod hinderers;
+mod hearing;
 mod insiders;
 mod joining;
 mod lasting;
