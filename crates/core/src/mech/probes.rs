@@ -51,6 +51,8 @@ struct Probed {
     failed: bool,
     /// How many times in a row it has answered enough of them.
     rounds: u32,
+    /// How many times as often as others it must.
+    longer: u32,
     /// Why it was given up.
     why: Told<GivenUp>,
 }
@@ -66,6 +68,7 @@ impl Probed {
             missed: 0,
             failed: false,
             rounds: 0,
+            longer: 1,
             why: Told(why),
         }
     }
@@ -80,7 +83,7 @@ impl Probed {
             self.rounds += 1;
         }
         self.failed |= self.missed >= MISSED;
-        self.failed && self.rounds >= ROUNDS
+        self.failed && self.rounds >= ROUNDS * self.longer
     }
 }
 
@@ -160,6 +163,14 @@ impl Probes {
     pub fn note_silent(&mut self, member: MemberId) {
         if let Some(probed) = self.given_up.get_mut(&member) {
             probed.failed = true;
+        }
+    }
+
+    /// `member`, which is asked, must answer so many times as often in a row as others before that
+    /// shows a repair: what was repaired did not last before.
+    pub fn need(&mut self, member: MemberId, longer: u32) {
+        if let Some(probed) = self.given_up.get_mut(&member) {
+            probed.longer = longer;
         }
     }
 

@@ -22,6 +22,7 @@ impl Hash for Rmp {
             answered,
             pollers,
             brittle,
+            absences,
             askers,
             namesakes,
             leaving,
@@ -32,13 +33,13 @@ impl Hash for Rmp {
             outbox: _,
             events: _,
             transitions: _,
-            counters: _,
             works_since: _,
+            counters: _,
         } = self;
         (local, rng, phase, timers, peers, probes, claims).hash(state);
         (
-            polls_told, answered, pollers, brittle, askers, namesakes, leaving, flow, timing,
-            queue, unordered,
+            polls_told, answered, pollers, brittle, absences, askers, namesakes, leaving, flow,
+            timing, queue, unordered,
         )
             .hash(state);
     }

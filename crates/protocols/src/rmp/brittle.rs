@@ -4,7 +4,8 @@
 //! on, and tell marks and what is missing. Now and then that takes longer than a group may be
 //! silent, though nobody is gone, and the next group is the same. So after two such breaks a group
 //! has more patience, until it has lasted for a while. It notices a crash later, which is why a
-//! group has no such patience otherwise.
+//! group has no such patience otherwise. Nor has it where a member was [away](super::absences) and
+//! came back: such breaks have another cause, and count for nothing.
 
 use core::time::Duration;
 
@@ -37,6 +38,11 @@ impl Brittle {
         } else if same && members.len() > 1 {
             self.broken = self.broken.saturating_add(1);
         }
+    }
+
+    /// A member had been away when the last configuration ended: no help would have come sooner.
+    pub(super) fn note_absence(&mut self) {
+        self.broken = 0;
     }
 
     fn is_young(&self, now: Time) -> bool {

@@ -177,14 +177,23 @@ impl Rmp {
     ) {
         let lengths = self.config.quarantines();
         for member in members {
+            let old = self.state.installed();
+            let was_with = old.is_some_and(|old| old.members.contains(&member));
+            let was_away = self.absences.note_excluded(now, member, was_with);
+            let has_parted = parted.contains(&member);
+            let forgiven = was_away && !has_parted && self.peers.forgive(now, member, lengths.min);
             let begins = self.peers.quarantine(now, member, lengths);
-            if begins && parted.contains(&member) {
+            if begins && has_parted {
                 self.peers.gave_us_up(member);
             }
             if let Some(witness) = witness.filter(|_| begins) {
                 self.peers.took_word(now, member, witness);
             }
             self.accuse(now, member);
+            self.probes.need(member, self.absences.patience(member));
+            if begins && forgiven {
+                self.probes.note_silent(member);
+            }
         }
     }
 
@@ -228,6 +237,10 @@ impl Rmp {
         order: Order,
         left: BTreeSet<MemberId>,
     ) {
+        self.works_since = now;
+        if self.absences.end() {
+            self.brittle.note_absence();
+        }
         self.timers.cancel_all_but(Timer::KEPT);
         self.answered.installed();
         self.pollers.rest(now);
@@ -237,7 +250,6 @@ impl Rmp {
             State::Operational(operational.into())
         });
         self.plan_silence(now);
-        self.works_since = now;
         self.plan_first_announcement(now);
         self.flush_unordered();
         self.act(now);

@@ -36,7 +36,7 @@
 //!   followed, `hearsay` asks for what a member says that is not heard, `claims` bounds what one
 //!   member's word does, `plan` computes how the old configuration is finished, `installing` does
 //!   it. `stranded` is a member that lacks what nobody brings, `brittle` a group that breaks again
-//!   and again.
+//!   and again, `absences` the members that come and go.
 //! - Joins and leaves by one message: `lists` is what a new list of members changes in the order,
 //!   `listing` makes lists and hears them, `joining` is a newcomer, `catching_up` a member that a
 //!   reformation finds before a list.
@@ -60,6 +60,7 @@
 //! All are marked *ours* in `docs/rmp.md`. The largest: a packet is delivered when its sender is
 //! known to know its position, not as soon as its ACK is heard ([`OrderRule`]).
 
+mod absences;
 mod alike;
 mod askers;
 #[cfg(test)]
@@ -141,6 +142,7 @@ use groupcast_core::{
     SubmitError, Time, Transmit, TransmitBuf,
 };
 
+use self::absences::Absences;
 use self::askers::Askers;
 use self::brittle::Brittle;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
@@ -192,6 +194,7 @@ pub struct Rmp {
     answered: Answered,
     pollers: Pollers,
     brittle: Brittle,
+    absences: Absences,
     askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
@@ -203,11 +206,11 @@ pub struct Rmp {
     outbox: Outbox,
     events: VecDeque<Event>,
     transitions: Transitions,
+    /// Since when this member works in its configuration, or in one that lists made this of.
+    works_since: Time,
     counters: RmpCounters,
 }
 
-    /// Since when this member works in its configuration, or in one that lists made this of.
-    works_since: Time,
 /// RMP's timers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Timer {
@@ -305,6 +308,7 @@ impl Rmp {
             answered: Answered::default(),
             pollers: Pollers::default(),
             brittle: Brittle::default(),
+            absences: Absences::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,
@@ -313,11 +317,11 @@ impl Rmp {
             outbox: Outbox::default(),
             events: VecDeque::new(),
             transitions: Transitions::default(),
+            works_since: now,
             counters: RmpCounters::default(),
         };
         rmp.poll(now, "start", Polling::default());
         Ok(rmp)
-            works_since: now,
     }
 
     /// Changes the state to what `next` makes of the one before.

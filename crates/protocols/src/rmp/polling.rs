@@ -96,6 +96,7 @@ impl Rmp {
         wanted.retain(|member| !failed.contains(member));
         wanted.insert(self.local);
         self.leave_room(wanted);
+        self.absences.begin(now);
         self.timers.cancel_all_but(Timer::KEPT);
         self.pollers.rest(now);
         self.peers.attempt = self.peers.attempt.next();
@@ -203,51 +204,14 @@ impl Rmp {
             self.given_up(now, from);
             return;
         }
-        if self.answered.is_spent(from, poll.attempt) {
-            // What this member declared stays declared. It follows this poll already, or follows it
-            // no more.
+        if !self.heeds_poll(now, from, &poll) {
             self.counters.polls_stale += 1;
-            return;
-        }
-        if self.pollers.refuses(now, from, &self.config) {
-            self.counters.polls_stale += 1;
-            self.refuse_poller(now, from);
             return;
         }
         match &self.state {
-            State::Operational(operational) => {
-                let members = &operational.order.members;
-                if members.contains(&from) {
-                    if fresh {
-                        self.stand_by(now, "another polls", from, &poll);
-                    } else {
-                        self.counters.polls_stale += 1;
-                    }
-                    return;
-                }
-                let evidence = poll.heard.iter().any(|it| members.contains(it));
-                match self.peers.stranger(now, from, evidence, members) {
-                    Stranger::LetIn if !self.has_room(poll.wanted.iter().copied()) => {}
-                    // It may ask to be let in, when it hears that it is heard.
-                    Stranger::LetIn if !poll.wanted.iter().any(|it| members.contains(it)) => {
-                        self.answer_stranger(now);
-                    }
-                    Stranger::LetIn => self.stand_by(now, "stranger polls", from, &poll),
-                    Stranger::Answer => self.answer_stranger(now),
-                    Stranger::Ignore => {}
-                }
-            }
-            State::Polling(polling) if self.is_trusted(now, from, &poll) => {
-                if polling.is_unheard(self.local, from, &poll) {
-                    self.counters.polls_aborted += 1;
-                    self.stand_by(now, "who does not hear this member polls", from, &poll);
-                } else if from < self.local {
-                    self.counters.polls_aborted += 1;
-                    self.stand_by(now, "a lower member polls", from, &poll);
-                } else if fresh && self.pollers.may_answer(now, from, &self.config) {
-                    // It gives way when it hears this one.
-                    self.repeat_poll(now);
-                }
+            State::Operational(_) => self.polled_at_work(now, from, fresh, &poll),
+            State::Polling(_) if self.is_trusted(now, from, &poll) => {
+                self.polled_by_another(now, from, fresh, &poll);
             }
             State::Standby(standby) => {
                 let following = standby.follows(from);
@@ -271,6 +235,69 @@ impl Rmp {
             State::Polling(_) | State::Recovering(_) | State::Joining(_) | State::Left(_) => {
                 self.counters.polls_stale += 1;
             }
+        }
+    }
+
+    /// Whether anything is done about a poll of `from`. Not if the poller was away too often, or
+    /// polls on and on: the others go on without it.
+    fn heeds_poll(&mut self, now: Time, from: MemberId, poll: &Poll) -> bool {
+        if self.comes_and_goes(now, from) {
+            self.leave_out(now, from);
+            return false;
+        }
+        // What this member declared stays declared. It follows this poll already, or follows it no
+        // more.
+        if self.answered.is_spent(from, poll.attempt) {
+            return false;
+        }
+        let refuses = self.pollers.refuses(now, from, &self.config);
+        if refuses {
+            self.refuse_poller(now, from);
+        }
+        !refuses
+    }
+
+    /// `from` polls while this member is in a configuration, perhaps with it.
+    fn polled_at_work(&mut self, now: Time, from: MemberId, fresh: bool, poll: &Poll) {
+        let State::Operational(operational) = &self.state else {
+            return;
+        };
+        let members = &operational.order.members;
+        if members.contains(&from) {
+            if fresh {
+                self.stand_by(now, "another polls", from, poll);
+            } else {
+                self.counters.polls_stale += 1;
+            }
+            return;
+        }
+        let evidence = poll.heard.iter().any(|it| members.contains(it));
+        match self.peers.stranger(now, from, evidence, members) {
+            Stranger::LetIn if !self.has_room(poll.wanted.iter().copied()) => {}
+            // It may ask to be let in, when it hears that it is heard.
+            Stranger::LetIn if !poll.wanted.iter().any(|it| members.contains(it)) => {
+                self.answer_stranger(now);
+            }
+            Stranger::LetIn => self.stand_by(now, "stranger polls", from, poll),
+            Stranger::Answer => self.answer_stranger(now),
+            Stranger::Ignore => {}
+        }
+    }
+
+    /// Two polls meet: the higher member gives way, or the one that the other does not hear.
+    fn polled_by_another(&mut self, now: Time, from: MemberId, fresh: bool, poll: &Poll) {
+        let State::Polling(polling) = &self.state else {
+            return;
+        };
+        if polling.is_unheard(self.local, from, poll) {
+            self.counters.polls_aborted += 1;
+            self.stand_by(now, "who does not hear this member polls", from, poll);
+        } else if from < self.local {
+            self.counters.polls_aborted += 1;
+            self.stand_by(now, "a lower member polls", from, poll);
+        } else if fresh && self.pollers.may_answer(now, from, &self.config) {
+            // It gives way when it hears this one.
+            self.repeat_poll(now);
         }
     }
 
@@ -305,7 +332,7 @@ impl Rmp {
     }
 
     /// Another member has given this one up: so does this one.
-    fn given_up(&mut self, now: Time, from: MemberId) {
+    pub(super) fn given_up(&mut self, now: Time, from: MemberId) {
         let State::Polling(polling) = &mut self.state else {
             return;
         };
@@ -332,6 +359,9 @@ impl Rmp {
         let inventory = &answer.inventory;
         self.claims
             .note(from, inventory.max_n, inventory.holding.high);
+        if self.comes_and_goes(now, from) {
+            self.leave_out(now, from);
+        }
         self.heed_answer(now, from, &answer);
         self.take_answer(now, from, answer);
     }

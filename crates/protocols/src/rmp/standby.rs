@@ -330,6 +330,7 @@ impl Rmp {
             standby.left.extend(poll.left.iter().take(room));
             standby.failed.remove(&from);
         }
+        self.absences.begin(now);
         self.timers.cancel_all_but(Timer::KEPT);
         self.timers.set(Timer::Deadline, now + delay);
         self.transition(cause, |before| {

@@ -3,6 +3,7 @@
 mod arrivals;
 mod faults;
 mod figures;
+mod flapping;
 mod heard;
 mod hinderers;
 mod hearing;
