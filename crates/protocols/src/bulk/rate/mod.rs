@@ -1,7 +1,7 @@
 //! How fast a sender sends: a bucket of bytes that fills at a rate (`bucket`), and a controller
-//! that finds the rate. What is here says when an epoch ends and what all paths together have shown
-//! in it; `next` is the rate after it, `asking` when receivers are asked for what is learnt, `host`
-//! what the sender's own host shows.
+//! that finds the rate. What is here says when an epoch ends; `ended` is what all paths together
+//! have shown in it, `next` the rate after it, `asking` when receivers are asked for what is
+//! learnt, `host` what the sender's own host shows.
 //!
 //! The controller looks at loss and round trip, one epoch after the other: at the worst loss among
 //! the receivers that the sender waits for and the round trips of all, or, if it yields, at each
@@ -69,6 +69,7 @@
 
 mod asking;
 mod bucket;
+mod ended;
 mod few;
 mod host;
 mod next;
@@ -83,11 +84,10 @@ use groupcast_core::Time;
 use self::asking::Asking;
 pub(super) use self::asking::Turn;
 use self::bucket::Bucket;
-use self::few::{Few, Step};
+use self::few::Few;
 use self::host::{HostQueue, Idle};
 pub(super) use self::path::Path;
-use self::path::{Congestion, Found, Heard, Judged, Least, Sent};
-use self::rivals::{Full, Rivals};
+use self::rivals::Rivals;
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
 
@@ -547,127 +547,18 @@ impl Rate {
         let (Some(rate), Some(pace)) = (self.rate, self.pace()) else {
             return;
         };
-        let probe = self.is_probe();
-        let length = (now - self.epoch_began).as_secs_f64();
-        let used = self.bucket.used();
-        let used_up = used as f64 / length.max(1e-9) >= 0.75 * pace;
-        let idle = self.idle.take(now).as_secs_f64();
-        // A burst after a pause is no measure of what goes through.
-        let is_idle = idle > length / 2.0;
-        let achieved = match is_idle {
-            true => rate,
-            false => used as f64 / (length - idle).max(1e-9),
-        };
-        self.epoch_began = now;
-        self.epoch = self.epoch.next();
-        let leaves = self.bucket.leaves(packet);
-        let once = self.bucket.end_epoch();
-        if used_up && once > 0 {
-            self.fan_out_found = Some(used as f64 / once as f64);
-        }
-        let unqueued = probe || self.epoch == Epoch(1);
-        let settles = core::mem::take(&mut self.settling);
-        let mut found = Found::default();
-        let least = self.yields.then(|| Least::at(rate, leaves, receivers));
-        let least = least.unwrap_or(Least::WITHOUT_STAMPS);
-        let own = self.host_queue.take_queue(achieved);
-        let is_own = own > Self::OWN_STAYS.max(least.waits());
-        let least = least.beside(own);
-        let least = match self.own {
-            0 => least,
-            _ => least.tolerates(Self::OWN_QUEUE),
-        };
-        let sent = Sent {
-            pace,
-            is_sought: self.starting,
-            has_rivals: self.rivals.are_there(),
-        };
-        let (leaps, verdict) = (self.few.leaps(), self.few.take_verdict());
-        for path in paths {
-            path.hear_verdict(verdict);
-            found.counted.blamed += u32::from(path.is_blamed());
-            found.believes_much_loss |= path.believes_much_loss();
-            if !leaps {
-                path.leaps_not();
-            }
-            let is_asked = !leaps || !path.is_blamed();
-            let epoch = match path.end_epoch(self.yields) {
-                Heard::Enough(epoch) => epoch,
-                Heard::TooLittle(_) if is_asked && path.may_be_far(now) => {
-                    found.is_awaited = true;
-                    continue;
-                }
-                Heard::TooLittle(unheard) if is_asked => {
-                    found.is_missed |= path.has_limited();
-                    // Who has been silent for longer does not wait behind a queue.
-                    if unheard < 3 * Self::UNHEARD_MAX || f64::from(unheard) * length < 1.0 {
-                        found.unheard = found.unheard.max(unheard);
-                    }
-                    continue;
-                }
-                Heard::TooLittle(_) | Heard::NothingSent => continue,
-            };
-            if !unqueued {
-                path.note_shorter(&epoch);
-            }
-            if settles {
-                found.any |= is_asked;
-            } else if !unqueued && path.is_unmeasured() {
-                let is_long = path.note_unqueued(&epoch) >= Self::FAR;
-                found.is_far |= is_long || epoch.loses_much();
-                found.any |= is_asked;
-            } else if unqueued {
-                found.is_far |= path.is_unmeasured() && epoch.loses_much();
-                path.note_unqueued(&epoch);
-                let stays = self.yields && path.stays(&epoch, least);
-                found.is_outrun |= self.yields && path.was_outrun(&epoch, pace);
-                found.own_loss &= path.read_probe(&epoch, stays, self.starting);
-                found.any = true;
-            } else {
-                let judged = match self.yields {
-                    true => path.judge_each(&epoch, &sent, least),
-                    false => path.judge(&epoch, least),
-                };
-                if is_asked {
-                    found.add(judged);
-                    path.note_limiting(&judged);
-                } else {
-                    path.note_leap(&judged);
-                }
-            }
-        }
+        let ended = self.close_epoch(now, rate, pace, packet, receivers);
+        let found = self.look_at(&ended, paths);
         self.believes_much_loss = found.believes_much_loss;
         if !found.any {
-            self.settling = settles;
-            let patience = self.patience(length);
-            if let Some(before) = self.few.unheard(now, patience) {
-                self.settling = true;
-                self.rate = Some(before);
-            }
-            return;
+            return self.note_unheard(&ended);
         }
         self.few.heard();
-        if settles {
+        if ended.settles {
             return;
         }
-        if unqueued {
-            // What is on its way was sent before.
-            self.settling = true;
-            self.far = match self.far {
-                Far::No if self.is_in_doubt(&found) => Far::LookedInto,
-                Far::LookedInto => Far::Known,
-                far => far,
-            };
-            let trial = self.trial.take();
-            if found.is_outrun {
-                // As much comes through at this rate.
-                self.rate = Some(pace.max(Self::MIN.min(self.max)));
-                self.starting = false;
-            } else if let Some(trial) = trial.filter(|_| found.own_loss) {
-                self.rate = Some(trial.rate);
-                self.starting = trial.starting;
-            }
-            return;
+        if ended.is_unqueued {
+            return self.learn_unqueued(&ended, &found);
         }
         if self.far == Far::No && self.is_in_doubt(&found) {
             self.far = Far::LookedInto;
@@ -675,96 +566,7 @@ impl Rate {
         }
         // Who says nothing may be the one before whom packets wait.
         self.own = self.own.saturating_sub(1);
-        let patience = self.patience(length);
-        let is_silent = found.unheard >= patience;
-        let silent = (is_silent || found.is_awaited) && self.yields;
-        let took = used_up
-            && !silent
-            && !is_own
-            && found.is_clear()
-            && found.counted.clear * 2 >= receivers;
-        if let Some(step) = self.few.step(now, took) {
-            self.settling = true;
-            match step {
-                Step::At(rate) => self.rate = Some(rate),
-                // The rate of the others is sought.
-                Step::Proven => self.starting = true,
-            }
-            return;
-        }
-        let falls = found.unheard.is_multiple_of(Self::UNHEARD_MAX * patience);
-        if is_silent && falls && self.yields {
-            return self.unheard();
-        }
-        let Judged {
-            round_trip,
-            shortest,
-            queue,
-            stays,
-            ..
-        } = found.limiting;
-        let (shortest, queue) = match is_own {
-            true => (own, own),
-            false => (shortest, queue),
-        };
-        let mut stays = stays || is_own;
-        if !found.is_missed {
-            stays |= self.draining.is_some_and(|it| it.lingers(queue));
-            self.rivals.note(stays, queue);
-        }
-        let may_be_own = is_own || !self.host_queue.is_told();
-        let full = self.rivals.fill(rate, round_trip).filter(|_| stays);
-        self.overflowed *= Self::OVERFLOWED_FADES;
-        let next = if let Some(congestion) = found.congestion {
-            let through = rate.min(achieved) * (1.0 - congestion.excess);
-            self.congested(rate, &congestion, queue)
-                .max(self.least_beside_overflow(rate, through, &congestion))
-        } else if full == Some(Full::Falls) {
-            self.congested(rate, &Congestion::FULL, queue)
-        } else if let Some(Full::Restored(before)) = full {
-            before.max(rate)
-        } else if stays && !self.rivals.are_there() {
-            self.drain(rate, achieved, shortest, (!is_own).then_some(queue))
-        } else if stays && may_be_own && !is_idle && achieved < Self::HELD_BACK * pace {
-            self.held_back(achieved, queue)
-        } else if silent || found.suspect || found.is_missed {
-            rate
-        } else {
-            self.draining = None;
-            self.grown(rate, used_up, packet, round_trip, length)
-        };
-        self.calm = match next < rate || stays {
-            true => 0,
-            false => self.calm + 1,
-        };
-        self.settles_for = Duration::ZERO;
-        if next < rate {
-            self.settles_for = round_trip;
-            self.regains = 0.0;
-            self.few.fell(now, found.counted, receivers);
-        }
-        let next = next.clamp(Self::MIN.min(self.max), self.max);
-        self.rate = Some(next);
-        let has_room = next * Few::TIMES <= self.max;
-        if has_room
-            && self.trial.is_none()
-            && let Some(leap) = self.few.begin(now, next, found.counted, receivers)
-        {
-            self.settling = true;
-            self.draining = None;
-            self.rate = Some(leap);
-        }
-    }
-
-    /// Whether a long way, or what is lost on it, is to be looked into.
-    fn is_in_doubt(&self, found: &Found) -> bool {
-        found.is_far && self.yields && !self.few.leaps()
-    }
-
-    /// In so many epochs of `length` seconds a receiver has been asked twice.
-    fn patience(&self, length: f64) -> u32 {
-        let asked = 2.0 * self.asking.every().as_secs_f64() / length.max(1e-3);
-        (asked as u32).max(1)
+        self.adapt(&ended, &found);
     }
 }
 

@@ -3,12 +3,62 @@
 
 use core::time::Duration;
 
-use super::path::Congestion;
+use super::ended::Ended;
+use super::path::{Congestion, Found};
+use super::rivals::Full;
 use super::{Draining, Rate, Trial};
 
 impl Rate {
+    /// The rate after an epoch that was judged; `silent`: somebody was not heard for long, or may
+    /// be far.
+    pub(super) fn next(&mut self, ended: &Ended, found: &Found, silent: bool) -> f64 {
+        let Ended { rate, achieved, .. } = *ended;
+        let limiting = &found.limiting;
+        let (shortest, queue) = match ended.is_own {
+            true => (ended.own, ended.own),
+            false => (limiting.shortest, limiting.queue),
+        };
+        let mut stays = limiting.stays || ended.is_own;
+        if !found.is_missed {
+            stays |= self.draining.is_some_and(|it| it.lingers(queue));
+            self.rivals.note(stays, queue);
+        }
+        let full = self.rivals.fill(rate, limiting.round_trip);
+        self.overflowed *= Self::OVERFLOWED_FADES;
+        let next = if let Some(congestion) = found.congestion {
+            let through = rate.min(achieved) * (1.0 - congestion.excess);
+            self.congested(rate, &congestion, queue)
+                .max(self.least_beside_overflow(rate, through, &congestion))
+        } else if let Some(full) = full.filter(|_| stays) {
+            match full {
+                Full::Falls => self.congested(rate, &Congestion::FULL, queue),
+                Full::Restored(before) => before.max(rate),
+            }
+        } else if stays && !self.rivals.are_there() {
+            self.drain(rate, achieved, shortest, (!ended.is_own).then_some(queue))
+        } else if stays && self.is_held_back(ended) {
+            self.held_back(achieved, queue)
+        } else if silent || found.suspect || found.is_missed {
+            rate
+        } else {
+            self.draining = None;
+            self.grown(ended, limiting.round_trip)
+        };
+        self.calm = match next < rate || stays {
+            true => 0,
+            false => self.calm + 1,
+        };
+        next
+    }
+
+    /// Whether this host took less than it was given, and may have a queue of its own.
+    fn is_held_back(&self, ended: &Ended) -> bool {
+        let may_be_own = ended.is_own || !self.host_queue.is_told();
+        may_be_own && !ended.is_idle && ended.achieved < Self::HELD_BACK * ended.pace
+    }
+
     /// The rate after more was lost than the link loses by itself.
-    pub(super) fn congested(&mut self, rate: f64, it: &Congestion, queue: Duration) -> f64 {
+    fn congested(&mut self, rate: f64, it: &Congestion, queue: Duration) -> f64 {
         if !it.queued {
             self.trial = Some(Trial {
                 rate,
@@ -33,12 +83,7 @@ impl Rate {
 
     /// The least that `rate` falls to for congestion while so many bytes a second go `through`: not
     /// above 0, unless all that is lost is lost to queues too short to show.
-    pub(super) fn least_beside_overflow(
-        &mut self,
-        rate: f64,
-        through: f64,
-        congestion: &Congestion,
-    ) -> f64 {
+    fn least_beside_overflow(&mut self, rate: f64, through: f64, congestion: &Congestion) -> f64 {
         if !congestion.to_overflow || self.gives_way {
             return 0.0;
         }
@@ -49,7 +94,7 @@ impl Rate {
     /// The rate while there is a queue and nothing is lost: below what went through, until the
     /// queue is gone; what it was before, if others keep it full. `queue` is how long it is, if it
     /// is not this host's own.
-    pub(super) fn drain(
+    fn drain(
         &mut self,
         rate: f64,
         achieved: f64,
@@ -89,7 +134,7 @@ impl Rate {
     /// The rate while others are taken to keep a queue full, but this host takes less than it is
     /// given: the queue is that of the host, which loses nothing, and other transfers are the
     /// others. The rate falls until packets wait in it no more.
-    pub(super) fn held_back(&mut self, achieved: f64, queue: Duration) -> f64 {
+    fn held_back(&mut self, achieved: f64, queue: Duration) -> f64 {
         self.rivals.note_own(queue);
         if !self.host_queue.is_told() {
             self.own = Self::OWN;
@@ -99,16 +144,15 @@ impl Rate {
         achieved * Self::DECREASE_YIELDING
     }
 
-    /// The rate after an epoch of `length` seconds without congestion.
-    pub(super) fn grown(
-        &self,
-        rate: f64,
-        used_up: bool,
-        packet: usize,
-        round_trip: Duration,
-        length: f64,
-    ) -> f64 {
-        if !used_up {
+    /// The rate after an epoch without congestion.
+    fn grown(&self, ended: &Ended, round_trip: Duration) -> f64 {
+        let Ended {
+            rate,
+            length,
+            packet,
+            ..
+        } = *ended;
+        if !ended.used_up {
             return rate;
         }
         if self.yields && (self.starting || rate < self.regains) {
