@@ -74,8 +74,9 @@ impl Rate {
             _ => Self::DECREASE,
         };
         let part = decrease.min(1.0 - it.excess);
+        // A loss does not say who keeps a queue of the network.
+        self.draining = self.draining.filter(|it| it.queue.is_some());
         if let Some(draining) = &mut self.draining {
-            // A loss does not say who keeps the queue.
             draining.rate *= part;
         }
         rate * part

@@ -70,7 +70,8 @@ impl Rivals {
             epochs: Self::EPOCHS,
             quiet: self.quiet,
             appeared_at: queue,
-            longest: self.longest,
+            // What was long in this host once need not be so again.
+            longest: queue.map_or(Duration::ZERO, |_| self.longest),
             ..Self::default()
         };
     }
@@ -191,6 +192,15 @@ mod tests {
         }
         // Until that is long ago.
         let fills = (0..4096).any(|_| rivals.fill(1e6, of(30_000)).is_some());
+        assert!(fills);
+    }
+
+    #[test]
+    fn what_was_long_before_says_nothing_of_this_hosts_own_queue() {
+        let mut rivals = Rivals::default();
+        assert_eq!(rivals.fill(1e6, of(40_000)), None);
+        rivals.appear(None);
+        let fills = (0..3).any(|_| rivals.fill(1e6, of(30_000)) == Some(Full::Falls));
         assert!(fills);
     }
 
