@@ -10,7 +10,7 @@ use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit};
 use groupcast_protocols::rmp::FAMILY;
 use groupcast_sim::ClusterConfig;
 
-use super::honest;
+use super::{honest, poll};
 use crate::insider::{Conduct, Group, Insider, group, works};
 
 const HOSTS: usize = 5;
@@ -27,22 +27,6 @@ struct Hinders {
     /// The configuration that it accepted, or did not, last.
     last: Vec<u8>,
     accepts: bool,
-}
-
-impl Hinders {
-    fn poll(&self) -> Vec<u8> {
-        let mut body = vec![39];
-        body.extend(self.attempt.to_be_bytes());
-        body.extend(1_u64.to_be_bytes());
-        for members in [&self.peers[..], &[], &[], &self.peers] {
-            body.extend((members.len() as u16).to_be_bytes());
-            for member in members {
-                body.extend(member.node.0.to_be_bytes());
-                body.extend(member.incarnation.0.to_be_bytes());
-            }
-        }
-        body
-    }
 }
 
 impl Conduct for Hinders {
@@ -77,7 +61,7 @@ impl Conduct for Hinders {
             destination: Destination::Group,
             class: SocketClass::Control,
         };
-        vec![(to_all, self.poll())]
+        vec![(to_all, poll(self.attempt, 1, &self.peers, &self.peers))]
     }
 
     fn due(&self) -> Option<Time> {

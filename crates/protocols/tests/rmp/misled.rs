@@ -12,7 +12,7 @@ use groupcast_core::{
 use groupcast_protocols::rmp::FAMILY;
 use groupcast_sim::ClusterConfig;
 
-use super::honest;
+use super::{honest, poll};
 use crate::insider::{Conduct, Group, Insider, group, works};
 
 const HOSTS: usize = 5;
@@ -26,22 +26,6 @@ struct Misleads {
     next: Time,
     interval: Duration,
     attempt: u64,
-}
-
-impl Misleads {
-    fn poll(&self) -> Vec<u8> {
-        let mut body = vec![39];
-        body.extend(self.attempt.to_be_bytes());
-        body.extend(1_u64.to_be_bytes());
-        for members in [&self.peers[..], &[], &[], &self.peers] {
-            body.extend((members.len() as u16).to_be_bytes());
-            for member in members {
-                body.extend(member.node.0.to_be_bytes());
-                body.extend(member.incarnation.0.to_be_bytes());
-            }
-        }
-        body
-    }
 }
 
 impl Conduct for Misleads {
@@ -67,7 +51,10 @@ impl Conduct for Misleads {
             destination: Destination::Member(*misled),
             class: SocketClass::Control,
         });
-        to_one.map(|to| (to, self.poll())).into_iter().collect()
+        to_one
+            .map(|to| (to, poll(self.attempt, 1, &self.peers, &self.peers)))
+            .into_iter()
+            .collect()
     }
 
     fn due(&self) -> Option<Time> {

@@ -97,3 +97,21 @@ fn formed(hosts: usize, seed: u64) -> Cluster<Rmp> {
 fn honest(member: MemberId, rng: Rng, now: Time) -> Box<dyn Instrumented> {
     Box::new(Rmp::new(RmpConfig::lan(), member, rng, now).expect("the settings are valid"))
 }
+
+/// A poll of an insider, who wants some members in its configuration and says that it has heard
+/// some (`docs/rmp.md`).
+fn poll(attempt: u64, counter: u64, wanted: &[MemberId], heard: &[MemberId]) -> Vec<u8> {
+    let mut body = vec![39];
+    body.extend(attempt.to_be_bytes());
+    body.extend(counter.to_be_bytes());
+    for members in [wanted, &[], &[], heard] {
+        body.extend((members.len() as u16).to_be_bytes());
+        members.iter().for_each(|it| put_member(&mut body, *it));
+    }
+    body
+}
+
+fn put_member(body: &mut Vec<u8>, member: MemberId) {
+    body.extend(member.node.0.to_be_bytes());
+    body.extend(member.incarnation.0.to_be_bytes());
+}

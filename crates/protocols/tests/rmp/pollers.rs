@@ -10,13 +10,12 @@ use groupcast_core::{Destination, MemberId, Service, SocketClass, Time, Transmit
 use groupcast_protocols::rmp::FAMILY;
 use groupcast_sim::ClusterConfig;
 
-use super::honest;
+use super::{honest, poll};
 use crate::insider::{Conduct, Group, Insider, group, works};
 
 const HOSTS: usize = 5;
 const BEGINS: Time = Time::from_millis(2_000);
 const INTERVAL: Duration = Duration::from_millis(5);
-const POLL: u8 = 39;
 /// No honest member has made this many attempts.
 const ATTEMPTS: u64 = 1 << 40;
 
@@ -24,24 +23,6 @@ struct PollsOn {
     peers: Vec<MemberId>,
     next: Time,
     attempt: u64,
-}
-
-impl PollsOn {
-    /// A poll for all that were heard, who are all heard, as it says (`docs/rmp.md`).
-    fn poll(&self) -> Vec<u8> {
-        let mut body = vec![POLL];
-        body.extend(self.attempt.to_be_bytes());
-        body.extend(1_u64.to_be_bytes());
-        for all in [true, false, false, true] {
-            let members = if all { &self.peers[..] } else { &[] };
-            body.extend((members.len() as u16).to_be_bytes());
-            for member in members {
-                body.extend(member.node.0.to_be_bytes());
-                body.extend(member.incarnation.0.to_be_bytes());
-            }
-        }
-        body
-    }
 }
 
 impl Conduct for PollsOn {
@@ -69,7 +50,7 @@ impl Conduct for PollsOn {
             destination: Destination::Group,
             class: SocketClass::Control,
         };
-        vec![(to_all, self.poll())]
+        vec![(to_all, poll(self.attempt, 1, &self.peers, &self.peers))]
     }
 
     fn due(&self) -> Option<Time> {

@@ -11,7 +11,7 @@ use groupcast_core::{Destination, MemberId, Ordered as _, SocketClass, Time, Tra
 use groupcast_protocols::rmp::FAMILY;
 use groupcast_sim::ClusterConfig;
 
-use super::honest;
+use super::{honest, poll, put_member};
 use crate::insider::{Conduct, Group, Insider, group, works};
 
 const HOSTS: usize = 5;
@@ -32,11 +32,6 @@ struct Splits {
     outgoing: VecDeque<(Transmit, Vec<u8>)>,
 }
 
-fn member(body: &mut Vec<u8>, member: MemberId) {
-    body.extend(member.node.0.to_be_bytes());
-    body.extend(member.incarnation.0.to_be_bytes());
-}
-
 impl Splits {
     fn says(&mut self, to: MemberId, body: Vec<u8>) {
         let transmit = Transmit {
@@ -46,17 +41,10 @@ impl Splits {
         self.outgoing.push_back((transmit, body));
     }
 
-    /// A poll for all that were heard, who are all heard, as it says (`docs/rmp.md`).
+    /// A poll for all that were heard, who are all heard, as it says.
     fn poll(&self) -> Vec<u8> {
-        let mut body = vec![39];
-        body.extend(self.attempt.to_be_bytes());
-        body.extend(self.counter.to_be_bytes());
         let all: Vec<MemberId> = self.peers.iter().copied().chain([self.local]).collect();
-        for members in [&all[..], &[], &[], &self.peers] {
-            body.extend((members.len() as u16).to_be_bytes());
-            members.iter().for_each(|it| member(&mut body, *it));
-        }
-        body
+        poll(self.attempt, self.counter, &all, &self.peers)
     }
 
     /// A configuration of this member and the one that has given this answer.
@@ -65,7 +53,7 @@ impl Splits {
         let mut body = vec![41];
         body.extend(self.attempt.to_be_bytes());
         body.extend(self.counter.to_be_bytes());
-        member(&mut body, self.local);
+        put_member(&mut body, self.local);
         body.extend(high);
         // MaxN, and none who left.
         body.extend([0, 2, 0, 0, 0, 2]);
@@ -73,7 +61,7 @@ impl Splits {
         members[1].1.copy_from_slice(from);
         members.sort_unstable();
         for (it, from) in members {
-            member(&mut body, it);
+            put_member(&mut body, it);
             body.extend(from);
             body.extend(body_max);
         }
@@ -87,7 +75,7 @@ impl Conduct for Splits {
             self.peers.push(from);
         }
         let mut own = Vec::new();
-        member(&mut own, self.local);
+        put_member(&mut own, self.local);
         match body[0] {
             40 | 54 if body[1..17] == own && body[17..25] == self.attempt.to_be_bytes() => {
                 self.counter += 1;

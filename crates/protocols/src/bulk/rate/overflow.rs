@@ -209,14 +209,20 @@ mod tests {
         assert_eq!(found(|| 1500.0, || 100.0), 0);
     }
 
-    #[test]
-    fn a_longer_queue_is_another_one() {
+    /// A queue that has overflowed at a wait of 500 microseconds.
+    fn overflowed() -> Overflow {
         let mut overflow = Overflow::default();
         for _ in 0..10 {
             overflow.sample(of(500.0), true);
             overflow.sample(of(100.0), false);
         }
         assert!(overflow.end_epoch(Duration::ZERO, SHOWS));
+        overflow
+    }
+
+    #[test]
+    fn a_longer_queue_is_another_one() {
+        let mut overflow = overflowed();
         overflow.sample(of(5000.0), false);
         assert!(!overflow.end_epoch(of(5000.0), SHOWS));
         assert!(!overflow.is_known());
@@ -224,12 +230,7 @@ mod tests {
 
     #[test]
     fn a_queue_that_has_overflowed_is_there_while_packets_wait_and_is_forgotten() {
-        let mut overflow = Overflow::default();
-        for _ in 0..10 {
-            overflow.sample(of(500.0), true);
-            overflow.sample(of(100.0), false);
-        }
-        assert!(overflow.end_epoch(Duration::ZERO, SHOWS));
+        let mut overflow = overflowed();
         // No more is lost.
         let mut epochs = (0..1000).map(|_| {
             overflow.sample(of(100.0), false);
