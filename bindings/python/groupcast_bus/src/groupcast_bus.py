@@ -13,6 +13,7 @@ import os
 import re
 import selectors
 import socket
+import threading
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ __all__ = [
     "loads",
 ]
 
-#: The most lists in one another that are read.
+#: The most lists and marks in one another that are read or written.
 DEPTH_MAX = 1000
 _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 #: The most bytes of deliveries that wait to be received. Beyond it no reply is waited for, since more may come
@@ -75,11 +76,17 @@ class Symbol(str):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"Symbol({super().__repr__()})"
+
 
 class Character(str):
     """A character: what follows ``#\\``, such as ``a`` or ``Space``."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Character({super().__repr__()})"
 
 
 @dataclass(frozen=True)
@@ -156,13 +163,18 @@ Items = list[Any] | tuple[Any, ...] | Dotted
 
 
 class Bus:
-    """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``, or over an open socket, ``fd:NUMBER``."""
+    """A connection to the bus of a daemon at ``IP:PORT`` or ``unix:PATH``, or over an open socket, ``fd:NUMBER``.
+
+    One thread at a time may be in a call, waiting or not; only ``close`` may come from another one meanwhile.
+    """
 
     def __init__(self, address: str, timeout: float | None = 30.0) -> None:
         self._socket = _connect(address, timeout)
         # Calls wait in ``_wait`` and nowhere else: what a signal interrupts there has moved nothing.
         self._socket.setblocking(False)
         self._timeout = timeout
+        #: Held by the thread that is in a call.
+        self._calls = threading.RLock()
         self._buffer = bytearray()
         self._unsent = bytearray()
         #: Commands so far, and replies to them: the n-th reply is that to the n-th command, whoever waits for it.
@@ -261,29 +273,31 @@ class Bus:
 
     def clients(self) -> list[list[str]]:
         """All clients of the bus: name, id and domains of each."""
-        count = int(self._command("clients"))
-        return [words(self._line()) for _ in range(count)]
+        with self._alone():
+            count = int(self._command("clients"))
+            return [words(self._line()) for _ in range(count)]
 
     def receive(self, timeout: float | None = None) -> Event:
         """The next message or other event; waits for it, for ``timeout`` seconds at most if that is given."""
-        before = self._timeout
-        try:
-            self._timeout = timeout
-            while not self._events:
-                self._read()
-        finally:
-            self._timeout = before
-        with self._whole():
-            event = self._events.popleft()
-            if isinstance(event, Message):
-                self._kept -= len(event.data)
-        return event
+        with self._alone():
+            before = self._timeout
+            try:
+                self._timeout = timeout
+                while not self._events:
+                    self._read()
+            finally:
+                self._timeout = before
+            with self._whole():
+                event = self._events.popleft()
+                if isinstance(event, Message):
+                    self._kept -= len(event.data)
+            return event
 
     def poll(self) -> Event | None:
         """The next message or other event that has come, if there is one; never waits."""
         try:
             return self.receive(0)
-        except BlockingIOError:
+        except TimeoutError:
             return None
 
     def fileno(self) -> int:
@@ -291,8 +305,16 @@ class Bus:
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Leave, once all that was sent is carried out. A message that was sent in part is sent whole first."""
+        """Leave, once all that was sent is carried out. A message that was sent in part is sent whole first.
+
+        If another thread is in a call, the connection ends at once, and that call raises ``Closed``.
+        """
         if self._socket.fileno() < 0:
+            return
+        if not self._calls.acquire(blocking=False):
+            self._end = Closed("bye", "another thread of this program has closed the connection")
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
             return
         try:
             self._begin(b"quit\n")
@@ -304,24 +326,40 @@ class Bus:
             pass
         finally:
             self._socket.close()
+            self._calls.release()
 
     def _command(self, line: str) -> str:
         return self._ask(line.encode() + b"\n")
 
     def _ask(self, command: bytes) -> str:
-        if self._kept > KEPT_MAX:
-            raise Full
-        number = self._begin(command)
-        self._flush()
-        line = self._line()
-        while self._answered < number or line.startswith(" "):
-            # A reply that came after its call was given up or interrupted, or a line of one.
+        with self._alone():
+            if self._socket.fileno() < 0:
+                raise Closed("bye", "this program has closed the connection")
+            if self._kept > KEPT_MAX:
+                raise Full
+            number = self._begin(command)
+            self._flush()
             line = self._line()
+            while self._answered < number or line.startswith(" "):
+                # A reply that came after its call was given up or interrupted, or a line of one.
+                line = self._line()
         word, _, rest = line.partition(" ")
         if word == "ok":
             return rest
         code, column, text = rest.split(" ", 2)
         raise BusError(code, int(column), text)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """What is done in here is done by one thread: two that read take each other's bytes."""
+        if not self._calls.acquire(blocking=False):
+            raise RuntimeError(
+                "another thread is in a call of this Bus: have one thread make all calls, or connect twice"
+            )
+        try:
+            yield
+        finally:
+            self._calls.release()
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
@@ -359,7 +397,7 @@ class Bus:
             selector.register(self._socket, events)
             for _, ready in selector.select(self._timeout):
                 return ready
-        raise BlockingIOError if self._timeout == 0 else TimeoutError("the bus says nothing, or takes nothing")
+        raise TimeoutError("the bus says nothing, or takes nothing")
 
     def _flush(self) -> None:
         """Sends all, and reads meanwhile: the bus may wait for that. A time-out leaves the rest to the next call."""
@@ -547,16 +585,22 @@ def dumps(value: Any) -> bytes:
     out: list[bytes] = []
     # What is still to be written, last first: a stack, so that depth costs no recursion.
     todo: list[Any] = [value]
+    depth = 0
     while todo:
         item = todo.pop()
+        if isinstance(item, (list, tuple, Dotted, Quoted)):
+            depth += 1
+            if depth > DEPTH_MAX:
+                raise ValueError(f"more than {DEPTH_MAX} levels of lists and marks, or a list that is in itself")
         if isinstance(item, _Raw):
             out.append(item.text)
+            depth -= item.ends
         elif isinstance(item, (list, tuple, Dotted)):
             if isinstance(item, Dotted) and not item.items:
                 raise ValueError("an item stands before the dot of a list")
             inner = [*item.items, _Raw(b"."), item.tail] if isinstance(item, Dotted) else list(item)
             out.append(b"(")
-            todo.append(_Raw(b")"))
+            todo.append(_Raw(b")", ends=True))
             for index, each in reversed(list(enumerate(inner))):
                 todo.append(each)
                 if index:
@@ -565,7 +609,7 @@ def dumps(value: Any) -> bytes:
             if item.mark not in _MARKS or (item.mark == "#" and not isinstance(item.item, (list, tuple, Dotted))):
                 raise ValueError(f"{item.mark!r} is no mark of {item.item!r}")
             gap = b" " if item.mark == "," and isinstance(item.item, Symbol) and item.item.startswith("@") else b""
-            todo.append(item.item)
+            todo += [_Raw(b"", ends=True), item.item]
             out.append(item.mark.encode() + gap)
         else:
             out.append(_atom(item))
@@ -574,9 +618,10 @@ def dumps(value: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _Raw:
-    """Text that ``dumps`` writes as it is."""
+    """Text that ``dumps`` writes as it is. ``ends`` says that a list or a mark ends with it."""
 
     text: bytes
+    ends: bool = False
 
 
 def _atom(item: Any) -> bytes:

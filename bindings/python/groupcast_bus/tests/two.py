@@ -218,6 +218,41 @@ def gone() -> None:
     listener.close()
 
 
+def threads(address: str) -> None:
+    """A second thread is told that it may not, and the first goes on; ``close`` ends what another one waits for."""
+    bus = Bus(address, timeout=10)
+    bus.accept("*", "threads")
+    heard: list[object] = []
+
+    def wait() -> None:
+        try:
+            while True:
+                heard.append(bus.receive(10))
+        except Closed as closed:
+            heard.append(closed)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    for call in (bus.poll, bus.info, bus.clients, lambda: bus.send("t", "threads", "from a second thread")):
+        try:
+            call()
+        except RuntimeError as error:
+            assert "another thread" in str(error), error
+        else:
+            raise AssertionError("two threads were in calls")
+    with Bus(address) as other:
+        other.send("t", "threads", "goes on")
+    began = time.monotonic()
+    while not heard and time.monotonic() < began + 10:
+        time.sleep(0.01)
+    bus.close()
+    waiting.join(10)
+    assert len(heard) == 2 and isinstance(heard[0], Message) and heard[0].data == b"goes on", heard
+    assert isinstance(heard[1], Closed) and heard[1].code == "bye", heard
+    bus.close()
+
+
 def mistakes(first: str, second: str) -> None:
     """What a user does wrongly: where there is no bus, to nobody, too long, and a word that is two lines."""
     for address, error, said in (
@@ -239,11 +274,11 @@ def mistakes(first: str, second: str) -> None:
             assert bus.name == "c1@h1"
     with Bus(second) as bus:
         bus.close()
-    for late in (bus.poll, bus.info):
+    for late in (bus.poll, bus.info, lambda: bus.send("t", "d", "late")):
         try:
             late()
         except Closed as closed:
-            assert closed.code == "bye", closed
+            assert closed.code == "bye" and "this program has closed" in closed.text, closed
         else:
             raise AssertionError("it goes on behind its end")
     with Bus(second) as bus:
@@ -315,10 +350,29 @@ def main() -> None:
         except ValueError:
             continue
         raise AssertionError(f"{wrong_item!r} was written")
+    assert repr([Symbol("a"), "a", Character("a")]) == "[Symbol('a'), 'a', Character('a')]"
+    itself: list[object] = []
+    itself.append(itself)
+    deep: object = []
+    for level in range(1_000):
+        if level == 999:
+            assert dumps(deep) == b"(" * 1_000 + b")" * 1_000
+        deep = [deep]
+    quoted: object = 1
+    for _ in range(1_000):
+        quoted = Quoted("'", quoted)
+    for endless in (itself, Dotted((1,), itself), deep, [quoted]):
+        try:
+            dumps(endless)
+        except ValueError as error:
+            assert "levels" in str(error), error
+        else:
+            raise AssertionError("it was written")
     full()
     slow()
     interrupted()
     gone()
+    threads(sys.argv[1])
     mistakes(sys.argv[1], sys.argv[2])
     with Bus(sys.argv[1]) as al, Bus(sys.argv[2]) as bo:
         bo.sender(True)
@@ -351,12 +405,13 @@ def main() -> None:
         al._command("msg draw page.d cstream 17\ncs[y1:as1:b.y1:c]")
         third = bo.receive(10)
         assert isinstance(third, Message) and third.value == Dotted((Symbol("a"), "b"), Symbol("c")), third
-        try:
-            bo.receive(0.05)
-        except TimeoutError:
-            pass
-        else:
-            raise AssertionError("nothing was sent")
+        for timeout in (0.05, 0):
+            try:
+                bo.receive(timeout)
+            except TimeoutError:
+                pass
+            else:
+                raise AssertionError("nothing was sent")
         assert bo.poll() is None
         al.send("draw", "page.d", "for select")
         while (polled := bo.poll()) is None:
