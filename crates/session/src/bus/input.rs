@@ -55,6 +55,7 @@ pub(super) enum Fault {
     ListTooLong,
     LengthUnknown,
     EndInMessage,
+    Http,
 }
 
 impl Fault {
@@ -66,6 +67,7 @@ impl Fault {
             Self::ListTooLong => "list-too-long",
             Self::LengthUnknown => "length-unknown",
             Self::EndInMessage => "end-in-message",
+            Self::Http => "http",
         }
     }
 
@@ -83,6 +85,11 @@ impl Fault {
                     .into()
             }
             Self::EndInMessage => "the stream ended inside a message, which was not sent".into(),
+            Self::Http => {
+                "this is the message bus, and no server for HTTP: what a web page sends here is not \
+                 carried out"
+                    .into()
+            }
         }
     }
 }
@@ -305,6 +312,7 @@ impl Input {
                 Ok(Parsed::Refused(refusal, announcement)) => {
                     return self.refuse(len, refusal, announcement);
                 }
+                Err(_) if is_http(line) => return Err(Fault::Http),
                 Err(refusal) => return Ok(self.give(len, Item::Refused(refusal))),
             };
             let body = match form {
@@ -423,4 +431,11 @@ impl Input {
         };
         Ok(self.give(end + line, item))
     }
+}
+
+/// Whether `line` begins a request of HTTP. Every web page can have a browser send one to this
+/// host, with commands of the bus as its body; who wrote the page is no client.
+fn is_http(line: &[u8]) -> bool {
+    let version = line.rsplit(|byte| *byte == b' ').next();
+    version.is_some_and(|word| word.starts_with(b"HTTP/"))
 }

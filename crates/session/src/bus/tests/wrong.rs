@@ -153,6 +153,35 @@ fn where_the_frame_is_lost_the_last_line_says_why() {
     }
 }
 
+/// A browser sends what any web page asks it to send to this host: commands in the body of a
+/// request are not those of a client.
+#[test]
+fn the_body_of_a_web_request_is_not_carried_out() {
+    let head = "Host: 127.0.0.1:4812\r\nOrigin: http://page.example\r\nContent-Length: 32\r\n\r\n";
+    for first in [
+        "POST / HTTP/1.1",
+        "GET /a%20b?c HTTP/1.0",
+        "OPTIONS * HTTP/1.1",
+        "PRI * HTTP/2.0",
+    ] {
+        let mut solo = Solo::new();
+        let heard = solo.say(format!(
+            "{first}\r\n{head}accept * d\r\nmsg t d from a page\r\n"
+        ));
+        assert!(heard.starts_with("closed http "), "{first}: {heard}");
+        assert_eq!(heard.lines().count(), 1, "{first}: {heard}");
+        assert!(!solo.open && !solo.bus.wants_text(), "{first}");
+        assert_eq!(solo.ordered, 4, "{first}: state, names, leave: no message");
+    }
+    let mut solo = Solo::new();
+    let text = "POST / HTTP/1.1";
+    assert_eq!(
+        solo.say(format!("accept * d\nmsg t d {text}\n")),
+        format!("ok\nmsg t d raw {}\n{text}\nok\n", text.len()),
+        "as a text it is one like others"
+    );
+}
+
 /// What is skipped because its message is refused has the limits of what is not.
 #[test]
 fn what_belongs_to_a_refused_message_is_bounded_too() {
