@@ -91,9 +91,7 @@ impl Syntax {
 /// # Errors
 /// What is wrong with it, and where.
 pub fn check(syntax: Syntax, message: &[u8], limits: Limits) -> Result<(), Error> {
-    if Syntax::guess(message) != Some(syntax) {
-        return Err(Error::new(Fault::NoList, 0));
-    }
+    begins_as(syntax, message)?;
     match syntax {
         Syntax::Sexp => drain(sexp::Reader::new(message, limits)?, |_| {}),
         Syntax::Cstream => drain(cstream::Reader::new(message, limits)?, |_| {}),
@@ -105,6 +103,7 @@ pub fn check(syntax: Syntax, message: &[u8], limits: Limits) -> Result<(), Error
 /// # Errors
 /// What is wrong with `message`, and where.
 pub fn convert(syntax: Syntax, message: &[u8], limits: Limits) -> Result<Vec<u8>, Error> {
+    begins_as(syntax, message)?;
     let mut written = Vec::with_capacity(message.len() + message.len() / 4);
     match syntax {
         Syntax::Sexp => {
@@ -121,6 +120,14 @@ pub fn convert(syntax: Syntax, message: &[u8], limits: Limits) -> Result<Vec<u8>
         }
     }
     Ok(written)
+}
+
+/// Whether `message` begins as a list in `syntax` does, and not as another item.
+fn begins_as(syntax: Syntax, message: &[u8]) -> Result<(), Error> {
+    match Syntax::guess(message) == Some(syntax) {
+        true => Ok(()),
+        false => Err(Error::new(Fault::NoList, 0)),
+    }
 }
 
 /// Hands all tokens of a reader to `each`.

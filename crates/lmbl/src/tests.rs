@@ -52,6 +52,31 @@ fn each_kind_of_item_has_its_two_forms() {
     }
 }
 
+/// A client that is none of the bus may say of any bytes that they are a list.
+#[test]
+fn what_is_an_item_and_no_list_is_not_converted() {
+    for text in [
+        &b"x"[..],
+        b"",
+        b"5",
+        b"\"(a)\"",
+        b"'(a)",
+        b"cs[y1:a]",
+        b" (a)",
+    ] {
+        assert_eq!(
+            cstream(text).map_err(|error| error.fault),
+            Err(Fault::NoList)
+        );
+    }
+    for stream in [&b"cs"[..], b"", b"csy1:a", b"(a)"] {
+        assert_eq!(
+            sexp(stream).map_err(|error| error.fault),
+            Err(Fault::NoList)
+        );
+    }
+}
+
 #[test]
 fn what_is_not_canonical_becomes_so() {
     let text = b"( a;no\n\t\"\\b\" #| x #| y |# |# . ( #u8( 007 ) ) ) ; end";
