@@ -90,7 +90,8 @@ pub(crate) struct Clients {
     rests: Rests,
     /// Clients of which frames were read that are not handled yet.
     held: BTreeSet<ClientId>,
-    /// Clients of which the beginning of a long frame was read, and not its end.
+    /// Clients of which the beginning of a long frame was read, and not its end; and those in a TLS
+    /// handshake, a step of which takes as long.
     long: BTreeSet<ClientId>,
     /// Clients with output that may be written, in the order of their turns.
     writable: Turns,
@@ -496,3 +497,5 @@ pub(crate) fn raise_file_limit(clients: usize) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tls_tests;

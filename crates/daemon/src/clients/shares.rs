@@ -113,7 +113,10 @@ impl Clients {
             let begins = stream.take_begins();
             share.taken += begins * TRACE_COST;
             share.begins += begins;
-            if handshaking {
+            let came = !matches!(&read, Err(error) if error.kind() == ErrorKind::WouldBlock);
+            // A read that finds nothing is no step. If it counted as one, the client would rest
+            // after it, be read again, find nothing, and so on without end.
+            if handshaking && came {
                 share.taken += HANDSHAKE_COST;
                 if !stream.is_handshaking() {
                     engine.certified(id, stream.certificate());
