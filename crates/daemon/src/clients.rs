@@ -332,11 +332,14 @@ impl Clients {
         self.tcp.as_ref().and_then(TcpAcceptor::address)
     }
 
-    /// Clients that connect by TCP from now on are shown the certificate of `tls`.
-    pub(crate) fn set_tls(&mut self, tls: Server) {
+    /// Clients that connect by TLS from now on, those of the bus too, are shown the certificate of
+    /// `tls`, and held to its authorities.
+    pub(crate) fn set_tls(&mut self, tls: &Server) {
         if let Some(tcp) = &mut self.tcp {
-            tcp.set_tls(tls);
+            tcp.set_tls(tls.clone());
         }
+        let bus = self.bus.iter_mut().filter_map(BusAcceptor::tls_mut);
+        bus.for_each(|tcp| tcp.set_tls(tls.clone()));
     }
 
     /// The reasons for which clients over TCP will refuse the daemon's certificate now.

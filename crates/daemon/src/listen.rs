@@ -185,6 +185,14 @@ impl BusAcceptor {
         }
     }
 
+    /// The listener over TCP, if clients speak TLS there.
+    pub(crate) fn tls_mut(&mut self) -> Option<&mut TcpAcceptor> {
+        match self {
+            Self::Tcp(tcp) if tcp.tls.is_some() => Some(tcp),
+            Self::Unix(_) | Self::Tcp(_) => None,
+        }
+    }
+
     /// Accepts a connection. Its client shows the daemon `token`, and its traces go to `traces`.
     pub(crate) fn accept(
         &self,

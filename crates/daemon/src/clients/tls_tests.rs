@@ -1,4 +1,5 @@
-//! Goal: stalled handshakes cost nothing. Method: real sockets, and turns one at a time.
+//! Goal: stalled handshakes cost nothing, and files of TLS that are read again hold wherever TLS is
+//! spoken. Method: real sockets, and turns one at a time.
 
 use std::io::{Cursor, Write as _};
 use std::net::TcpStream as StdTcpStream;
@@ -101,4 +102,57 @@ fn handshakes_that_stall_let_the_loop_sleep() {
     }
     assert_eq!(clients.streams.len(), COUNT, "they have time left");
     drop(stalled);
+}
+
+/// A client whose authority was taken away would go on connecting to the bus otherwise.
+#[test]
+fn files_of_tls_that_are_read_again_hold_for_the_bus_as_well() {
+    let path = std::env::temp_dir().join(format!("gc-again-{}", std::process::id()));
+    let ((before, old), (after, new)) = (pair("before"), pair("after"));
+    let poll = mio::Poll::new().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, None).unwrap();
+    let bus = [listener(Some(before)), listener(None)];
+    let addresses = bus.each_ref().map(|tcp| tcp.address().unwrap());
+    let bus = bus.map(BusAcceptor::Tcp);
+    clients.listen_for_bus(bus.into(), None, None).unwrap();
+    clients.set_tls(&after);
+
+    let agrees = |clients: &Clients, client: &Client| {
+        let socket = StdTcpStream::connect(addresses[0]).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let ip = addresses[0].ip();
+        let mut client = client.connect(socket, ip, Some(NAME)).unwrap();
+        let mut daemon = loop {
+            match clients.bus[0].accept(None, None) {
+                Ok(stream) => break stream,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+        };
+        let goes_on = |read: io::Result<usize>| match read {
+            Ok(_) => true,
+            Err(error) => matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+        };
+        let mut bytes = [0; 1 << 10];
+        while client.is_handshaking() || daemon.is_handshaking() {
+            let flushed = client.flush();
+            flushed.unwrap();
+            if !goes_on(io::Read::read(&mut client, &mut bytes))
+                || !goes_on(io::Read::read(&mut daemon, &mut bytes))
+            {
+                return false;
+            }
+        }
+        true
+    };
+    assert!(agrees(&clients, &new));
+    assert!(!agrees(&clients, &old), "the former certificate is gone");
+    let clear = StdTcpStream::connect(addresses[1]).unwrap();
+    let stream = loop {
+        match clients.bus[1].accept(None, None) {
+            Ok(stream) => break stream,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+    };
+    assert!(!stream.is_handshaking(), "loopback speaks text as before");
+    drop(clear);
 }

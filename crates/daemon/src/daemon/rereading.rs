@@ -49,7 +49,7 @@ impl Daemon {
         };
         match Server::load(files) {
             Ok(tls) => {
-                self.clients.set_tls(tls);
+                self.clients.set_tls(&tls);
                 self.narrator.certificate_read(Ok(()));
                 self.narrator.doubts(&self.clients.doubts());
             }
