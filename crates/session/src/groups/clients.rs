@@ -1,6 +1,7 @@
 //! All clients of a daemon, their names, and the sums that limits are checked against.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -265,9 +266,26 @@ impl Clients {
         self.unwelcomed.len()
     }
 
-    /// Takes the one of them that connected first; it is not counted among them any more.
+    /// Takes one of them: of those from the place from which most come, the one that connected
+    /// first. It is not counted among them any more. So who connects without end from one host
+    /// makes room for others.
     pub(super) fn take_unwelcomed(&mut self) -> Option<ClientId> {
-        self.unwelcomed.pop_first()
+        let place = |id: &ClientId| {
+            let address = self.all.get(id).and_then(|client| client.address);
+            address.map(|address| place_of(address.ip()))
+        };
+        let mut counts = BTreeMap::new();
+        for id in &self.unwelcomed {
+            *counts.entry(place(id)).or_insert(0) += 1;
+        }
+        let most = counts.values().max().copied();
+        let taken = self
+            .unwelcomed
+            .iter()
+            .find(|id| counts.get(&place(id)).copied() == most)
+            .copied()?;
+        self.unwelcomed.remove(&taken);
+        Some(taken)
     }
 
     /// The client is welcomed, and has this publish window.
@@ -378,5 +396,14 @@ impl Clients {
             self.input = self.input - client.unfinished + unfinished;
             client.unfinished = unfinished;
         }
+    }
+}
+
+/// What is taken for one host: an IPv4 address, or the network of an IPv6 address, in which a host
+/// can take any address.
+fn place_of(ip: IpAddr) -> IpAddr {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => ip.into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
     }
 }

@@ -12,7 +12,7 @@ use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError,
 /// This many connections beyond `clients_max` may be open until their clients have read why they
 /// are refused.
 pub const REFUSED_MAX: usize = 64;
-/// The most connections over TCP that are not welcomed; beyond it the oldest of them is refused.
+/// The most connections over TCP that are not welcomed; beyond it one of them is refused.
 const UNWELCOMED_MAX: usize = 64;
 /// The most frames that a call handles: what is read at once may have thousands of short ones.
 const FRAMES_MAX: usize = 64;
@@ -108,7 +108,8 @@ impl Engine {
         self.disconnect(now, client, Disconnect::Other, text);
     }
 
-    /// Refuses the oldest connection over TCP that is not welcomed, to make room.
+    /// Refuses a connection over TCP that is not welcomed, to make room: the oldest from where most
+    /// of them come.
     fn refuse_oldest(&mut self, now: Time) {
         let Some(oldest) = self.clients.take_unwelcomed() else {
             return;

@@ -2,8 +2,8 @@
 
 use groupcast_core::{MemberId, Rng, Service};
 use groupcast_session::frame::{ClientFrame, Disconnect, MAGIC, credit_cost, encode_publish_head};
-use groupcast_session::groups::{Fact, InputAhead, Transport};
-use groupcast_session::{ClientId, EngineConfig};
+use groupcast_session::groups::{Fact, InputAhead, Transport, Whence};
+use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use crate::world::client::TestClient;
 use crate::world::{World, take_output};
@@ -79,6 +79,38 @@ fn silence_over_tcp_keeps_nobody_out() {
     }
     assert_eq!(engine.counters().clients_refused, 2_000 - 64);
     assert!(engine.connected(now, Transport::Unix).is_some());
+}
+
+/// One host that connects without end would keep out all clients whose way is so long that their
+/// hello comes after 64 such connections.
+#[test]
+fn silence_from_one_host_takes_no_place_from_others() {
+    let (mut world, _, one) = alone(EngineConfig::default());
+    let now = world.now;
+    let engine = &mut world.daemon(one).engine;
+    let connect = |engine: &mut Engine, address: &str| {
+        let whence = Whence {
+            address: Some(address.parse().unwrap()),
+            ..Whence::default()
+        };
+        let client = engine.connected_from(now, Transport::Tcp, whence);
+        client.expect("it is let in")
+    };
+    let good = ["10.0.0.5:1", "[2001:db8:0:1::5]:1"].map(|address| connect(engine, address));
+    let silent = connect(engine, "10.0.0.9:999");
+    for port in 1..500 {
+        connect(engine, &format!("10.0.0.9:{port}"));
+        // A host can have any address of its network.
+        connect(engine, &format!("[2001:db8:0:2::{port}]:1"));
+        while let Some(client) = engine.poll_output() {
+            take_output(engine, now, client);
+        }
+        while engine.poll_close().is_some() {}
+    }
+    for client in good {
+        assert!(engine.space(client).is_some(), "it may say hello yet");
+    }
+    assert!(engine.space(silent).is_none());
 }
 
 /// A client that waits for its name has said hello, and is told something else.
