@@ -26,7 +26,7 @@ use std::time::Duration;
 use groupcast_core::Time;
 use groupcast_net::Readiness;
 use groupcast_session::frame::AccessToken;
-use groupcast_session::groups::{REFUSED_MAX, RINGS_PER_DAEMON_MAX, Whence};
+use groupcast_session::groups::{OPERATORS_MAX, REFUSED_MAX, RINGS_PER_DAEMON_MAX, Whence};
 use groupcast_session::{ClientId, Engine};
 use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
@@ -462,13 +462,13 @@ fn token_of(id: ClientId) -> Token {
 /// address of the interface has changed, what waits for them, and a history.
 const FILES_PER_RING: usize = 6;
 
-/// How many files a daemon with this many clients may have open: theirs, those of connections that
-/// are refused or linger, those of further rings, which joins may make, and others: sockets between
-/// daemons, listeners, histories, traces, standard streams.
+/// How many files a daemon with this many clients may have open: theirs, those of operators' tools
+/// and of connections that are refused or linger, those of further rings, which joins may make, and
+/// others: sockets between daemons, listeners, histories, traces, standard streams.
 fn files_wanted(clients: usize) -> u64 {
     const OTHERS: usize = 192;
     let rings = RINGS_PER_DAEMON_MAX * FILES_PER_RING;
-    (clients + REFUSED_MAX + linger::COUNT_MAX + rings + OTHERS) as u64
+    (clients + OPERATORS_MAX + REFUSED_MAX + linger::COUNT_MAX + rings + OTHERS) as u64
 }
 
 /// Raises the limit of open files to what `clients` connections need, as far as the hard limit

@@ -191,6 +191,8 @@ pub(super) struct Client {
     pub(super) address: Option<SocketAddr>,
     /// The DNS names of the certificate that it showed.
     pub(super) certificate: Vec<String>,
+    /// It has one of the places that are kept for tools of operators.
+    pub(super) reserved: bool,
     pub(super) kind: ClientKind,
     /// The features that both sides support.
     pub(super) features: u64,
@@ -294,6 +296,7 @@ impl Client {
             user: None,
             address: None,
             certificate: Vec::new(),
+            reserved: false,
             kind: ClientKind::Application,
             features: 0,
             phase: ClientPhase::Greeting,

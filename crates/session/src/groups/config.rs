@@ -19,7 +19,9 @@ groupcast_core::settings! {
     /// Limits of an engine: every queue, table and list has one.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct EngineConfig {
-        /// The most clients at once, on all sockets together; more are refused.
+        /// The most clients at once, on all sockets together; more are refused. Eight tools
+        /// (`status`, `groups`, `monitor`, `rekey`) of root and of the daemon's own user at the
+        /// Unix socket come in beside them.
         pub clients_max: usize = 1_024 => Spec::count("clients", 1, CLIENTS_MAX as u32),
             "Too small: clients are turned away. Too large: each may hold its share of memory.";
         /// The most groups that one client may be in; further joins are rejected.

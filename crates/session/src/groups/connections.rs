@@ -7,11 +7,16 @@ use super::client::{Client, ClientOrder, ClientPhase, InputAhead, Pending};
 use super::orders::OrderIndex;
 use super::schedule::Timer;
 use super::{ClientId, ClientStatus, Engine, Fact, Transport, Whence};
-use crate::frame::{DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError, MAGIC, Refusal};
+use crate::frame::{
+    ClientKind, DaemonFrame, Disconnect, FRAME_MAX, FrameDecoder, FrameError, MAGIC, Refusal,
+};
 
 /// This many connections beyond `clients_max` may be open until their clients have read why they
 /// are refused.
 pub const REFUSED_MAX: usize = 64;
+/// This many tools of root and of the daemon's own user may be connected beyond `clients_max`, so
+/// that clients cannot keep operators from the daemon.
+pub const OPERATORS_MAX: usize = 8;
 /// The most connections over TCP that are not welcomed; beyond it one of them is refused.
 const UNWELCOMED_MAX: usize = 64;
 /// The most frames that a call handles: what is read at once may have thousands of short ones.
@@ -61,7 +66,12 @@ impl Engine {
         if transport == Transport::Tcp && self.clients.unwelcomed() >= UNWELCOMED_MAX {
             self.refuse_oldest(now);
         }
-        if self.clients.links() >= self.config.clients_max + REFUSED_MAX {
+        let by_operator = transport == Transport::Unix && self.is_operator(whence.user);
+        let reserved = match by_operator {
+            true => OPERATORS_MAX,
+            false => 0,
+        };
+        if self.clients.links() >= self.config.clients_max + REFUSED_MAX + reserved {
             self.journal.counters.clients_refused += 1;
             self.journal.fact(Fact::Refused {
                 whence,
@@ -70,14 +80,16 @@ impl Engine {
             });
             return None;
         }
+        let is_full = self.clients.links() >= self.config.clients_max;
         let (id, client) = self.clients.connect(transport);
         (client.user, client.address) = (whence.user, whence.address);
+        client.reserved = is_full && by_operator;
         if let Some(link) = &mut client.link {
             link.output.control(&MAGIC);
         }
         self.schedule.ready.insert(id);
         self.set_deadline(id, Some(now + self.config.hello_within));
-        if self.clients.links() > self.config.clients_max {
+        if is_full && !by_operator {
             self.refuse(now, id, Refusal::TooManyClients, self.full());
         } else if self.orders[OrderIndex::OWN].is_stopped() {
             self.refuse_stopping(now, id);
@@ -96,7 +108,18 @@ impl Engine {
         bytes
     }
 
-    fn full(&self) -> String {
+    /// Whether `user`, at the other end of a Unix socket, runs the daemon.
+    fn is_operator(&self, user: Option<u32>) -> bool {
+        user.is_some_and(|user| user == 0 || self.own_user == Some(user))
+    }
+
+    /// Whether a client that has said hello has a place that is kept for tools, and is none.
+    pub(super) fn lacks_place(&self, id: ClientId, kind: ClientKind) -> bool {
+        let client = self.clients.get(id);
+        kind != ClientKind::Tool && client.is_some_and(|client| client.reserved)
+    }
+
+    pub(super) fn full(&self) -> String {
         format!(
             "the daemon {} has {} clients, as many as it takes: try again later, or raise its limit of clients",
             self.host, self.config.clients_max

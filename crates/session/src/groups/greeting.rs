@@ -27,6 +27,9 @@ impl Engine {
         if let Some(text) = self.lacks_token(id, &hello) {
             return self.refuse(now, id, Refusal::Token, text.into());
         }
+        if self.lacks_place(id, hello.kind) {
+            return self.refuse(now, id, Refusal::TooManyClients, self.full());
+        }
         let Some(name) = &hello.name else {
             let name = self.invent_name(id);
             return self.welcome(id, &hello, name);

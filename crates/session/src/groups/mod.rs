@@ -123,7 +123,7 @@ pub use self::bimodal::{BIMODAL_GROUPS_MAX, BIMODAL_MESSAGE_MAX};
 pub use self::client::{ClientId, InputAhead, Transport};
 use self::clients::Clients;
 pub use self::config::{EngineConfig, EngineConfigError};
-pub use self::connections::{Handled, REFUSED_MAX};
+pub use self::connections::{Handled, OPERATORS_MAX, REFUSED_MAX};
 pub use self::fact::{
     BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status, Whence,
 };
@@ -233,8 +233,8 @@ impl Engine {
         self.tcp_token = Some(token);
     }
 
-    /// The daemon runs as `user`, who may change the key where no rule says who may. By default
-    /// only root may.
+    /// The daemon runs as `user`, who may change the key where no rule says who may, and for whose
+    /// tools places are kept. By default that is so of root alone.
     pub fn set_own_user(&mut self, user: u32) {
         self.own_user = Some(user);
     }

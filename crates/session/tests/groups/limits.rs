@@ -1,8 +1,11 @@
 //! What clients may take of a daemon: memory and time, each and together.
 
 use groupcast_core::{MemberId, Rng, Service};
-use groupcast_session::frame::{ClientFrame, Disconnect, MAGIC, credit_cost, encode_publish_head};
-use groupcast_session::groups::{Fact, InputAhead, Transport, Whence};
+use groupcast_session::client::Connection;
+use groupcast_session::frame::{
+    ClientFrame, ClientKind, Disconnect, MAGIC, credit_cost, encode_publish_head,
+};
+use groupcast_session::groups::{Fact, InputAhead, OPERATORS_MAX, Transport, Whence};
 use groupcast_session::{ClientId, Engine, EngineConfig};
 
 use crate::world::client::TestClient;
@@ -111,6 +114,54 @@ fn silence_from_one_host_takes_no_place_from_others() {
         assert!(engine.space(client).is_some(), "it may say hello yet");
     }
     assert!(engine.space(silent).is_none());
+}
+
+/// Who can connect could keep operators from seeing why nobody else can, and from changing the key.
+#[test]
+fn tools_of_who_runs_the_daemon_come_in_however_many_clients_there_are() {
+    const OWN: u32 = 7;
+    let config = EngineConfig {
+        clients_max: 2,
+        ..EngineConfig::default()
+    };
+    let (mut world, _, one) = alone(config);
+    let now = world.now;
+    let engine = &mut world.daemon(one).engine;
+    engine.set_own_user(OWN);
+    let come = |engine: &mut Engine, over: Transport, user: u32, kind: ClientKind| {
+        let whence = Whence {
+            user: Some(user),
+            ..Whence::default()
+        };
+        let id = engine.connected_from(now, over, whence)?;
+        let mut client = Connection::with_token(None, kind, 1 << 20, None);
+        let hello = client.poll_transmit()?.to_vec();
+        engine.space(id)?[..hello.len()].copy_from_slice(&hello);
+        let before = engine.counters().clients_accepted;
+        engine.received(now, id, hello.len());
+        (engine.counters().clients_accepted > before).then_some(id)
+    };
+    let unix = Transport::Unix;
+    for _ in 0..2 {
+        assert!(come(engine, unix, 9, ClientKind::Application).is_some());
+    }
+    for (over, user, kind) in [
+        (unix, 9, ClientKind::Tool),
+        (unix, 0, ClientKind::Application),
+        (Transport::Tcp, 0, ClientKind::Tool),
+    ] {
+        assert!(come(engine, over, user, kind).is_none(), "{over:?} {user}");
+    }
+    let tools = [0, OWN].map(|user| come(engine, unix, user, ClientKind::Tool));
+    assert!(tools.iter().all(Option::is_some), "{tools:?}");
+    // However many are still to read why they are refused.
+    while engine
+        .connected_from(now, unix, Whence::default())
+        .is_some()
+    {}
+    let more = std::iter::from_fn(|| come(engine, unix, OWN, ClientKind::Tool));
+    let more = more.take(OPERATORS_MAX + 1).count();
+    assert_eq!(more, OPERATORS_MAX, "they are bounded as well");
 }
 
 /// A client that waits for its name has said hello, and is told something else.
