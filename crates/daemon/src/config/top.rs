@@ -166,7 +166,7 @@ pub(super) const TOP: &[TopKey] = &[
     TopKey {
         name: "access",
         meaning: "Rules for clients, each a table `[[access]]`. A rule gives `rights` (`join`, `send`, `rekey`) in \
-                  `groups` (names; a name that ends in `*` means all names that begin so) to `users` (names or \
+                  `groups` (names; `ops/*` means all names that begin so, `*.cb` all names below `cb`) to `users` (names or \
                   numbers, of processes at the Unix socket), to `certificates` (DNS names in the certificates that \
                   clients show) and, with `tcp = true`, to all clients over TCP. All clients may use a group that no \
                   rule names. Only root and the daemon's own user may change the key, unless a rule gives `rekey`; no \
@@ -178,8 +178,8 @@ pub(super) const TOP: &[TopKey] = &[
     },
     TopKey {
         name: "when_slow",
-        meaning: "Rules for clients that read too slowly, each a table `[[when_slow]]` with `groups` (names; a \
-                  name that ends in `*` means all names that begin so) and a `policy`. `block`: when \
+        meaning: "Rules for clients that read too slowly, each a table `[[when_slow]]` with `groups` (names, as \
+                  in `access`) and a `policy`. `block`: when \
                   `clients.stop_publishers_at` bytes of such groups wait for the client, this daemon's clients \
                   that publish to them or send them requests wait. `spill`: no publisher waits; what comes \
                   beyond that many bytes waits on the disk, up to `clients.spill_each_max`. `drop`: no publisher \

@@ -44,7 +44,8 @@ pub enum Principal {
 /// A rule: it gives rights in groups to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
-    /// Names of groups. One that ends in `*` means all names that begin with the rest.
+    /// Names of groups. One that ends in `*` means all names that begin with the rest; one that
+    /// begins with `*.` means all names below the rest, and is one itself.
     pub groups: Vec<String>,
     /// The clients to which it gives the rights.
     pub who: Vec<Principal>,
@@ -52,11 +53,17 @@ pub struct Rule {
     pub rights: Vec<Right>,
 }
 
-/// Whether `group` is one of `named`, or begins with one that ends in `*`.
+/// Whether `group` is one of `named`, begins with one that ends in `*`, or is below one that begins
+/// with `*.`.
 pub(super) fn names(named: &[String], group: &str) -> bool {
-    named.iter().any(|name| match name.strip_suffix('*') {
-        Some(beginning) => group.starts_with(beginning),
-        None => name == group,
+    named.iter().any(|name| {
+        if let Some(beginning) = name.strip_suffix('*') {
+            return group.starts_with(beginning);
+        }
+        match name.strip_prefix('*') {
+            Some(end) if end.starts_with('.') && end.len() > 1 => group.ends_with(end),
+            _ => name == group,
+        }
     })
 }
 
@@ -162,6 +169,21 @@ mod tests {
         assert!(may(REMOTE, Right::Send, "ops/alerts"));
         assert!(!may(REMOTE, Right::Join, "ops/alerts") && !may(REMOTE, Right::Send, "ops/x"));
         assert!(may(BOB, Right::Send, "ops"), "the name without the slash");
+    }
+
+    /// Clients of the bus ask for `*.REST`, and an operator writes that into a rule: it would close
+    /// the group of that very name alone.
+    #[test]
+    fn a_rule_for_all_below_a_name_is_for_each_of_them() {
+        let alice = Principal::User(1000);
+        let access = Access(vec![rule(&["*.team", "*."], &[alice], &[Right::Join])]);
+        let may = |client, group| access.allows(client, Right::Join, group);
+        for group in ["a.team", "b.a.team", "*.team", "*."] {
+            assert!(may(ALICE, group) && !may(BOB, group), "{group}");
+        }
+        for group in ["team", "ateam", "a.team.x", "a.steam", "*", "x."] {
+            assert!(may(BOB, group), "{group}");
+        }
     }
 
     #[test]

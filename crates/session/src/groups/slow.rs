@@ -17,7 +17,8 @@ const WARNING_INTERVAL: Duration = Duration::from_secs(1);
 /// The policy for the slow members of some groups.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SlowRule {
-    /// Names of groups. One that ends in `*` means all names that begin with the rest.
+    /// Names of groups. One that ends in `*` means all names that begin with the rest; one that
+    /// begins with `*.` means all names below the rest.
     pub groups: Vec<String>,
     /// The daemon's policy for a member of them that is slow.
     pub policy: WhenSlow,
