@@ -44,11 +44,7 @@ impl Client {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => builder
                 .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
-                .map_err(|error| TlsError::Identity {
-                    certificate: certificate.clone(),
-                    key: key.clone(),
-                    why: error.to_string(),
-                })?,
+                .map_err(|error| TlsError::identity(certificate, key, &error))?,
         };
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.resumption = Resumption::disabled();

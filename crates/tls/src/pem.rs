@@ -14,6 +14,9 @@ use zeroize::Zeroizing;
 /// No PEM file is longer, in bytes.
 const FILE_MAX: u64 = 1 << 20;
 
+/// The word in PEM that says that a key is encrypted, in both ways to write that.
+const ENCRYPTED: &[u8] = b"ENCRYPTED";
+
 /// What is wrong with the files of one side.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -46,7 +49,7 @@ pub enum TlsError {
     },
     /// Certificate and key do not belong together, or are of a kind that is not spoken.
     #[error(
-        "the certificate {} and the key {} cannot be used together: {why}; name the key that the certificate was made for",
+        "the certificate {} and the key {} cannot be used together: {why}",
         certificate.display(), key.display()
     )]
     Identity {
@@ -54,9 +57,32 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// What the library said.
+        /// What is wrong, and what to do.
         why: String,
     },
+}
+
+impl TlsError {
+    /// What `error` says of a certificate and its key.
+    pub(crate) fn identity(certificate: &Path, key: &Path, error: &rustls::Error) -> Self {
+        // It has no name in the library.
+        let of_version_1 = || error.to_string().contains("UnsupportedCertVersion");
+        let why = match error {
+            rustls::Error::InconsistentKeys(_) => format!(
+                "{error}; name the key that the certificate was made for. Of several certificates in a file the first is \
+                 the one of the key, and the chain above it stands behind it"
+            ),
+            _ if of_version_1() => {
+                "it is a certificate of version 1, as openssl makes it without -extfile: make one of version 3".into()
+            }
+            _ => error.to_string(),
+        };
+        Self::Identity {
+            certificate: certificate.into(),
+            key: key.into(),
+            why,
+        }
+    }
 }
 
 /// The certificates in the file `path`, at least one.
@@ -73,8 +99,17 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 /// The private key in the file `path`, which nobody else may read.
 pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let (text, mode) = read(path)?;
-    let key = PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|error| malformed(path, &format!("holds no private key in PEM: {error}")))?;
+    let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        let encrypted = text.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
+        match encrypted {
+            true => malformed(
+                path,
+                "is encrypted, and nobody is there to give its password: `openssl pkey -in FILE -out NEWFILE` writes it \
+                 without",
+            ),
+            false => malformed(path, &format!("holds no private key in PEM: {error}")),
+        }
+    })?;
     // Only now: nobody is to be told to change the mode of a file that is something else.
     match mode {
         Some(mode) => Err(TlsError::Exposed {

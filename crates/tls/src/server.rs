@@ -41,11 +41,8 @@ impl Server {
     /// # Errors
     /// Which file is wrong, and why.
     pub fn load(files: &ServerFiles) -> Result<Self, TlsError> {
-        let identity = |error: rustls::Error| TlsError::Identity {
-            certificate: files.certificate.clone(),
-            key: files.key.clone(),
-            why: error.to_string(),
-        };
+        let identity =
+            |error: rustls::Error| TlsError::identity(&files.certificate, &files.key, &error);
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(VERSIONS)
             .map_err(identity)?;

@@ -294,6 +294,25 @@ fn each_wrong_file_is_named() {
     fails(with_key(&other), "cannot be used together");
     fails(with_key(&files.certificate), "holds no private key");
     fails(with_key(&directory), "is not a regular file");
+    // As openssl writes one with a password, and as it once did.
+    for text in [
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n",
+        "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n\nAAAA\n-----END EC PRIVATE KEY-----\n",
+    ] {
+        let path = directory.join("encrypted.key");
+        fs::write(&path, text).unwrap();
+        mode(&path, 0o600);
+        fails(with_key(&path), "is encrypted");
+    }
+    let chain = directory.join("chain.pem");
+    let (ca, own) = (authority.ca(), &files.certificate);
+    let text = [&ca, own].map(|path| fs::read_to_string(path).unwrap());
+    fs::write(&chain, text.concat()).unwrap();
+    let from_above = ServerFiles {
+        certificate: chain,
+        ..files.clone()
+    };
+    fails(from_above, "the first is the one of the key");
     let swapped = ServerFiles {
         certificate: files.key.clone(),
         ..files.clone()
