@@ -125,6 +125,10 @@ fn reason(error: &dyn std::error::Error) -> String {
         innermost = source;
     }
     let text = innermost.to_string();
+    // This text is for those who compile expressions, and not for those who write them.
+    if text.contains("Unicode word boundaries") {
+        return r"word boundaries need all of Unicode: write `(?-u:\b)` for `\b`, and alike".into();
+    }
     let line = text.lines().last().unwrap_or_default();
     line.trim_start_matches("error: ").to_owned()
 }
@@ -255,6 +259,8 @@ mod tests {
 
     #[test]
     fn what_is_no_pattern_or_too_large_is_refused() {
+        let boundary = Pattern::new(r"\bdraw\b").unwrap_err();
+        assert!(boundary.contains(r"`(?-u:\b)` for `\b`"), "{boundary}");
         for wrong in [
             "(",
             "a)|(b",
