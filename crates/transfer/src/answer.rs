@@ -156,6 +156,8 @@ struct Work {
     over: Arc<AtomicBool>,
     /// The reply: its code, its bytes, and how many of them the protocol has taken.
     reply: Option<(u32, Vec<u8>, usize)>,
+    /// Why there is none.
+    problem: Option<String>,
 }
 
 impl Work {
@@ -289,6 +291,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 is_queued: false,
                 over: Arc::default(),
                 reply: None,
+                problem: None,
             };
             self.requests.insert(id, work);
         }
@@ -349,7 +352,10 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                     work.reply = Some((code, bytes, 0));
                     self.go_on(id);
                 }
-                Err(reason) => self.host.bulk().conclude(now, id, Err(&reason)),
+                Err(reason) => {
+                    self.host.bulk().conclude(now, id, Err(&reason));
+                    work.problem = Some(reason);
+                }
             }
         }
     }
@@ -406,8 +412,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
                 let name = printable(self.answering.link.name.as_bytes());
                 format!("another member is called {name} too: each needs a name of its own")
             }
-            Failure::GivenUp => "it came to nothing, and the requester was told why".into(),
-            _ => "it came to nothing".into(),
+            _ => work.problem.unwrap_or_else(|| "it came to nothing".into()),
         };
         tell(AnswerEvent::Failed {
             requester: &work.requester,
@@ -444,6 +449,7 @@ mod tests {
             is_queued: false,
             over: Arc::default(),
             reply: None,
+            problem: None,
         };
         assert!(!work.begins());
         work.is_received = true;

@@ -8,6 +8,7 @@
 )]
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -20,6 +21,9 @@ use groupcast_transfer::{
 };
 
 const MEMBERS: usize = 12;
+
+/// Replies, by member, with the code and the bytes of each.
+type Replies = Vec<(String, u32, Vec<u8>)>;
 
 fn link(name: &str, port: u16, bulk: BulkConfig) -> TransferLink {
     TransferLink {
@@ -48,16 +52,18 @@ fn requesting(port: u16) -> Requesting {
     }
 }
 
-/// Asks once all members listen; each answers by `work`, with its number. The replies by member.
+/// Asks once all members listen; each answers by `work`, with its number. The replies by member;
+/// and what members were told of requests without a reply.
 fn ask(
     requesting: impl FnOnce(u16) -> Requesting,
     work: impl Fn(usize, &Asked) -> Answered + Sync,
-) -> (RequestReport, Vec<(String, u32, Vec<u8>)>) {
+) -> (RequestReport, Replies, Vec<String>) {
     let port = UdpSocket::bind("127.0.0.1:0").unwrap();
     let port = port.local_addr().unwrap().port();
     let (stop, listening) = (&AtomicBool::new(false), &AtomicUsize::new(0));
     let work = &work;
-    thread::scope(|scope| {
+    let told = &Mutex::new(Vec::new());
+    let (report, replies) = thread::scope(|scope| {
         for number in 0..MEMBERS {
             scope.spawn(move || {
                 let answering = Answering {
@@ -67,10 +73,14 @@ fn ask(
                     subgroups: None,
                 };
                 let own = move |asked: &Asked| work(number, asked);
-                let tell = &mut |event: AnswerEvent<'_>| {
-                    if matches!(event, AnswerEvent::Listening) {
+                let tell = &mut |event: AnswerEvent<'_>| match event {
+                    AnswerEvent::Listening => {
                         listening.fetch_add(1, Ordering::Relaxed);
                     }
+                    AnswerEvent::Failed { reason, .. } => {
+                        told.lock().unwrap().push(format!("{number}: {reason}"));
+                    }
+                    _ => {}
                 };
                 answer(answering, &own, stop, tell).unwrap();
             });
@@ -94,13 +104,15 @@ fn ask(
         let mut report = report.unwrap();
         report.members.sort_by(|a, b| a.0.cmp(&b.0));
         (report, replies)
-    })
+    });
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    (report, replies, told)
 }
 
 #[test]
 fn replies_come_whole_and_whoever_has_none_is_named() {
     let over = AtomicBool::new(false);
-    let (report, replies) = ask(requesting, |number, asked| {
+    let (report, replies, told) = ask(requesting, |number, asked| {
         assert_eq!(
             (&asked.bytes[..], asked.requester.as_str()),
             (&b"what?"[..], "console")
@@ -130,6 +142,12 @@ fn replies_come_whole_and_whoever_has_none_is_named() {
         (became[3], became[4]),
         (&Became::TooLong, &Became::TimedOut)
     );
+    for reason in [
+        "1: it does not know",
+        "2: the program that answers has panicked",
+    ] {
+        assert!(told.iter().any(|it| it == reason), "{told:?}");
+    }
     assert!(report.timed_out && over.load(Ordering::Relaxed));
     let expected = (5..MEMBERS).map(|number| {
         let bytes = vec![number as u8; number * 8_000];
@@ -150,7 +168,7 @@ fn a_request_that_is_too_long_is_refused_by_each_member() {
         subgroups: Subgroups::ALL,
         ..requesting(port)
     };
-    let (report, replies) = ask(long, |_, _| Ok((0, Vec::new())));
+    let (report, replies, _) = ask(long, |_, _| Ok((0, Vec::new())));
     let reason = "a request has at most 1000 bytes here".to_owned();
     let refused = Became::Failed(Outcome::Refused(reason));
     assert_eq!(report.members.len(), MEMBERS);
