@@ -6,10 +6,11 @@
 )]
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use crate::host::{Host, Running, free_port};
 
@@ -238,6 +239,48 @@ fn the_examples_of_the_book_do_what_they_say() {
         assert!(output.status.success(), "{language}: {said}");
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
     }
+}
+
+/// A client of the client protocol may say of any bytes that they are a list; the bus passes on what
+/// its receiver need not have converted.
+#[test]
+fn what_is_no_list_in_spite_of_its_mark_does_not_end_a_program_in_node() {
+    if !is_there("node") {
+        return skipped(
+            "what_is_no_list_in_spite_of_its_mark_does_not_end_a_program_in_node needs node",
+        );
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let bus = thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(b"bus 1 c1@h1\n").unwrap();
+        let mut lines = BufReader::new(peer.try_clone().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "syntax cstream");
+        peer.write_all(b"ok\nmsg t d 7\ncs[y9:a\nmsg t d 1\nx\nmsg t d 8\ncs[y1:a]\n")
+            .unwrap();
+        // Nothing more, or that the program has ended.
+        assert!(!matches!(lines.next(), Some(Ok(_))));
+    });
+    let host = Host::new();
+    let library = "groupcast-bus.mjs";
+    let source = root().join("examples/bus/node").join(library);
+    host.write(library, fs::read(source).unwrap());
+    let program = format!(
+        "import {{ Bus }} from './{library}';
+         const bus = await Bus.connect('{address}');
+         for (let i = 0; i < 3; i++) console.log((await bus.receive()).value);
+         process.exit(0);"
+    );
+    let program = host.write("forged.mjs", program);
+    let output = Command::new("node").arg(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let heard = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(
+        heard, "undefined\nundefined\n[ Sym { name: 'a' } ]\n",
+        "{said}"
+    );
+    bus.join().unwrap();
 }
 
 #[test]

@@ -172,13 +172,21 @@ function message(line, data) {
   const marks = options.slice(0, -1);
   const sender = marks.find((it) => it.startsWith("from="));
   const syntax = marks.find((it) => !it.startsWith("from=")) ?? "cstream";
+  let value;
+  if (syntax === "cstream") {
+    try {
+      value = loads(data);
+    } catch {
+      // Its sender, which was no client of the bus, said what is not so. This must not end the program.
+    }
+  }
   return {
     tag: unquote(tag),
     domains: domains.match(/"(?:[^"\\]|\\.)*"|[^,"]+/g).map(unquote),
     sender: sender && unquote(sender.slice(5)),
     syntax,
     data,
-    value: syntax === "cstream" ? loads(data) : undefined,
+    value,
   };
 }
 
