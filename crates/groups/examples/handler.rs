@@ -91,6 +91,7 @@ fn ask(mut groups: Groups, text: &str) -> Result<(), Box<dyn Error>> {
                 println!("{from}: {}", String::from_utf8_lossy(&payload));
                 return Ok(groups.close(Duration::from_secs(5))?);
             }
+            None => eprintln!("no answer yet: does a replica serve?"),
             _ => {}
         }
     }
