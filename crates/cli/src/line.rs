@@ -90,6 +90,9 @@ struct ViewLine<'a> {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     approximate: bool,
     cause: &'static str,
+    /// The client that came or went; not where daemons did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    who: Option<&'a str>,
     members: Vec<&'a str>,
     /// What orders messages at the daemon; not in a bimodal group.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -180,6 +183,7 @@ impl JsonLines {
             kind: view.kind.name(),
             approximate: view.approximate,
             cause: view.cause.name(),
+            who: view.changed.as_deref(),
             members: view.members.iter().map(AsRef::as_ref).collect(),
             order: order.filter(|_| !view.approximate),
             ring,
@@ -546,7 +550,7 @@ mod tests {
         assert_eq!(
             String::from_utf8(bytes).unwrap(),
             "{\"event\":\"view\",\"group\":\"g\",\"view\":\"7-0000000000000001.0000000000000002:65536\",\
-             \"kind\":\"regular\",\"cause\":\"join\",\"members\":[\"al@h\",\"bo@h\"]}\n"
+             \"kind\":\"regular\",\"cause\":\"join\",\"who\":\"bo@h\",\"members\":[\"al@h\",\"bo@h\"]}\n"
         );
         let mut bytes = Vec::new();
         describe_view(&mut bytes, &view).unwrap();
@@ -556,6 +560,8 @@ mod tests {
         );
         let view = View {
             approximate: true,
+            cause: Cause::Network,
+            changed: None,
             ..view
         };
         let mut bytes = Vec::new();
@@ -563,8 +569,8 @@ mod tests {
         describe_view(&mut bytes, &view).unwrap();
         let text = String::from_utf8(bytes).unwrap();
         assert!(
-            text.contains("\"kind\":\"regular\",\"approximate\":true,\"cause\":\"join\"")
-                && text.contains("[g] approximate view after join"),
+            text.contains("\"approximate\":true,\"cause\":\"network\",\"members\":")
+                && text.contains("[g] approximate view after network:"),
             "{text}"
         );
     }
