@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use groupcast_core::text::printable;
 use groupcast_session::bus::trace::{About, Head, Reader, Record, Side, TraceError};
@@ -228,13 +229,31 @@ impl<'a> RecordLine<'a> {
 
 fn write_head(out: &mut impl Write, head: &Head) -> io::Result<()> {
     let (name, client) = (&head.name, printable(head.client.as_bytes()));
-    let start = head.start.as_secs_f64();
     writeln!(
         out,
-        "trace {} of {client}, file {}, begun {start:.6} s after 1970",
+        "trace {} of {client}, file {}, begun {}",
         printable(name.as_bytes()),
-        head.part
+        head.part,
+        date(head.start)
     )
+}
+
+/// The date and time, in UTC, that is this long after the beginning of 1970.
+fn date(since: Duration) -> String {
+    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
+    // Counted from March of the year 0, a leap day is the last of its year, its century, and its
+    // 400 years.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    let micros = since.subsec_micros();
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
 /// Writes a record for people: time, direction, the client if the bus says it unasked, and the
@@ -261,5 +280,27 @@ fn write_record(out: &mut impl Write, record: &Record<'_>) -> io::Result<()> {
             out,
             "               and {cut} bytes more, which were not kept"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_shown_as_its_date() {
+        for (seconds, shown) in [
+            (0, "1970-01-01T00:00:00"),
+            (68_169_599, "1972-02-28T23:59:59"),
+            (68_169_600, "1972-02-29T00:00:00"),
+            (951_782_400, "2000-02-29T00:00:00"),
+            (1_795_391_700, "2026-11-22T23:55:00"),
+            (4_107_542_399, "2100-02-28T23:59:59"),
+            (4_107_542_400, "2100-03-01T00:00:00"),
+        ] {
+            let since = Duration::new(seconds, 123_456_789);
+            assert_eq!(date(since), format!("{shown}.123456Z"));
+        }
+        assert!(date(Duration::MAX).ends_with('Z'));
     }
 }
