@@ -710,6 +710,12 @@ fn a_sender_says_for_whom_it_waits() {
     );
     let sent = group.send(&["file", "--receivers", "2", "--wait", "4"]);
     sent.fails_with(3, &["waiting for 1 more (1 here); "]);
+    let sent = group.send(&["file", "--min", "2", "--wait", "4"]);
+    sent.fails_with(1, &["waiting for 1 more (1 here); "]);
+    let sent = group.send(&["file", "--min", "1", "--wait", "4"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    let enough = "as many are here as are needed (1); others may come for ";
+    assert!(sent.stderr.contains(enough), "{}", sent.stderr);
     let sent = group.send(&["file", "--require", "absent", "--no-compare", "--wait", "4"]);
     sent.fails_with(3, &["waiting for absent (1 here); "]);
 }

@@ -111,7 +111,7 @@ pub enum SendEvent<'a> {
         /// The names of those that are named.
         names: &'a [&'a str],
         /// How many are missing of those that are named or counted (at most so many, if fewer may
-        /// do); 0 if any one will do.
+        /// do). 0 if any one will do, or if as many are here as are needed, and others may come.
         missing: usize,
         /// How many are here.
         here: usize,
@@ -436,6 +436,11 @@ impl Sender {
         };
         let now = host.now();
         let of_lists = Traffic::of(&mut host);
+        let most = sending.link.bulk.receivers_max;
+        let least = match transfer.receivers {
+            Wanted::Between { min, max } => (max >= most).then_some(min),
+            _ => None,
+        };
         let id = host.bulk().send(now, transfer)?;
         host.accounts().open(id.number);
         if sending.strict {
@@ -455,7 +460,7 @@ impl Sender {
             required,
             settled: after.settled,
             begun: None,
-            waits: Waits::new(now),
+            waits: Waits::new(now).needs(least),
             of_lists,
             shown: now,
             length,

@@ -126,6 +126,9 @@ fn waiting(names: &[&str], missing: usize, here: usize, left: u64) -> String {
     /// No more names than these.
     const MAX: usize = 8;
     let left = number_of(left, "second", "seconds");
+    if missing == 0 && here > 0 {
+        return format!("as many are here as are needed ({here}); others may come for {left} more");
+    }
     if missing == 0 {
         return format!("no receiver has answered yet; {left} more");
     }

@@ -13,6 +13,8 @@ use crate::host::BulkHost;
 pub(crate) struct Waits {
     /// When to look next.
     next: Time,
+    /// How many are enough, where others may come until the time is up.
+    least: Option<usize>,
     told: Option<(Vec<NodeId>, usize)>,
 }
 
@@ -26,8 +28,14 @@ impl Waits {
     pub(crate) fn new(now: Time) -> Self {
         Self {
             next: now + Self::PATIENCE,
+            least: None,
             told: None,
         }
+    }
+
+    /// The transfer needs `least` receivers, and takes as many as come.
+    pub(crate) fn needs(self, least: Option<usize>) -> Self {
+        Self { least, ..self }
     }
 
     /// Tells for whom the transfer waits, if that has changed. `required` has the names.
@@ -52,8 +60,9 @@ impl Waits {
         else {
             return;
         };
-        // Without a number those that have come are enough.
-        let waits = missing > 0 || here == 0;
+        let missing = self.least.map_or(missing, |it| it.saturating_sub(here));
+        // Without a number those that have come are enough, and it begins soon.
+        let waits = missing > 0 || here == 0 || self.least.is_some();
         if !waits || self.told.as_ref() == Some(&(named.clone(), missing)) {
             return;
         }
