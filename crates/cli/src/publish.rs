@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// majority or safe; bimodal in the daemon's bimodal groups
     #[arg(long, value_name = "S", default_value = "agreed")]
     service: Service,
-    /// Send the lines of this file instead of stdin
+    /// Send the lines of this file instead of stdin, which is also `-`
     #[arg(long, value_name = "F", conflicts_with_all = ["size", "count"])]
     file: Option<PathBuf>,
     /// Send all of the file or of stdin as one message, instead of one a line
@@ -211,7 +211,12 @@ impl Args {
 
     /// Whether the messages are to be typed at a terminal.
     fn waits_for_a_terminal(&self) -> bool {
-        self.file.is_none() && self.size.is_none() && io::stdin().is_terminal()
+        self.named_file().is_none() && self.size.is_none() && io::stdin().is_terminal()
+    }
+
+    /// The file whose lines are sent, if it is not the standard input.
+    fn named_file(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|path| *path != Path::new("-"))
     }
 
     fn input(&self) -> Result<Input, Failure> {
@@ -221,7 +226,7 @@ impl Args {
                 count: count.get(),
             });
         }
-        let Some(path) = &self.file else {
+        let Some(path) = self.named_file() else {
             let stdin = io::stdin().as_fd().try_clone_to_owned();
             return stdin
                 .map(|stdin| Input::File(stdin.into()))

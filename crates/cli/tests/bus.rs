@@ -383,6 +383,17 @@ fn a_terminal_a_file_and_a_process_at_the_bus() {
     let ran = host.run(&bus_with(server, &["--file", &bad]));
     ran.fails_with(1, &["bad:5: error pattern 8 "]);
     assert!(!ran.stdout.contains("never"));
+    let mut piped = host.command(&bus_with(server, &["--file", "-"]));
+    let piped = piped
+        .stdin(std::fs::File::open(&bad).unwrap())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&piped.stderr);
+    assert!(said.contains(" -:5: error pattern 8 "), "{said}");
+    let socket = host.socket("h1");
+    let mut publish = host.command(&["pub", "d", "--socket", &socket, "--file", "-"]);
+    let publish = publish.stdin(std::fs::File::open(&good).unwrap()).output();
+    assert!(publish.unwrap().status.success());
     let torn = host.write("torn", "accept * d\nmsg t d 10\nabc\n");
     host.run(&bus_with(server, &["--file", &torn]))
         .fails_with(1, &["torn:2: ", "was not sent"]);

@@ -1,6 +1,6 @@
 //! `--file`: commands and messages of a file, one after the other.
 
-use std::io::{self, BufRead, Write as _};
+use std::io::{self, BufRead, Read as _, Write as _};
 use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,8 +18,15 @@ use crate::failure::{Failure, printed};
 /// Sends the commands of the file at `path`, each after the reply to the one before it. Deliveries
 /// and replies go to standard output.
 pub(super) fn send(socket: Socket, path: &Path) -> Result<ExitCode, Failure> {
-    let text = std::fs::read(path)
-        .map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
+    let text = match path == Path::new("-") {
+        true => {
+            let mut text = Vec::new();
+            io::stdin().read_to_end(&mut text).map(|_| text)
+        }
+        false => std::fs::read(path),
+    };
+    let text =
+        text.map_err(|error| Failure::failed(format!("cannot read {}: {error}", path.display())))?;
     let text: Arc<[u8]> = text.into();
     let place = |at: usize| {
         let line = 1 + text[..at].iter().filter(|byte| **byte == b'\n').count();
