@@ -241,8 +241,8 @@ fn the_examples_of_the_book_do_what_they_say() {
     }
 }
 
-/// A client of the client protocol may say of any bytes that they are a list; the bus passes on what
-/// its receiver need not have converted.
+/// A client of the client protocol may say of any bytes that they are a list; the bus passes on
+/// what its receiver need not have converted.
 #[test]
 fn what_is_no_list_in_spite_of_its_mark_does_not_end_a_program_in_node() {
     if !is_there("node") {

@@ -49,8 +49,8 @@ pub(crate) struct Args {
     server: Option<Place>,
     #[command(flatten)]
     tls: TlsArgs,
-    /// Send the commands and messages of this file, or with `-` of the standard input, each after the
-    /// reply to the one before it, and stop at the first error
+    /// Send the commands and messages of this file, or with `-` of the standard input, each after
+    /// the reply to the one before it, and stop at the first error
     #[arg(long, value_name = "FILE", conflicts_with = "exec")]
     file: Option<PathBuf>,
     /// Run this command with the bus as its standard input and output, and end with it
