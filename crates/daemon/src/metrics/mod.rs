@@ -8,8 +8,9 @@
 mod http;
 mod text;
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -24,8 +25,11 @@ use serde_json::Value;
 use crate::error::DaemonError;
 use crate::stop::{drain, pair};
 
-/// The most connections at a time; the next one is closed at once.
+/// The most connections at a time; the next one ends the oldest of them.
 const CONNECTIONS_MAX: usize = 8;
+/// The most threads of connections, those of ended ones included. Where there are so many, the next
+/// connection is closed at once.
+const THREADS_MAX: usize = 4 * CONNECTIONS_MAX;
 /// How long a connection may take, from its request to the end of the answer.
 const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
 /// How long the daemon may take to say its status.
@@ -66,7 +70,8 @@ impl Metrics {
             ask,
             waker,
             kept: Mutex::new(None),
-            open: AtomicUsize::new(0),
+            open: Mutex::default(),
+            threads: AtomicUsize::new(0),
         });
         let acceptor = spawn("metrics", move || accept(&listener, &stopped, &desk));
         Ok(Self {
@@ -116,8 +121,10 @@ struct Desk {
     waker: UnixStream,
     /// The last answer, and when it was given; `None` if the daemon did not say its status in time.
     kept: Mutex<Option<(Instant, Option<Arc<str>>)>>,
-    /// Connections now.
-    open: AtomicUsize,
+    /// Connections now, the oldest first.
+    open: Mutex<VecDeque<Arc<TcpStream>>>,
+    /// Their threads, and those of ended connections that have not ended yet.
+    threads: AtomicUsize,
 }
 
 impl Desk {
@@ -134,6 +141,27 @@ impl Desk {
         let text = self.ask().map(|status| text::of(&status).into());
         *kept = Some((Instant::now(), text.clone()));
         text
+    }
+
+    /// Counts a connection. If it is one too many, the oldest ends: connections that ask nothing
+    /// must not keep others out for the time that they may take.
+    fn enter(&self, socket: Arc<TcpStream>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push_back(socket);
+        if open.len() > CONNECTIONS_MAX
+            && let Some(oldest) = open.pop_front()
+        {
+            // Its thread finds the end, or that there was one already.
+            let _ = oldest.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// The thread of a connection ends.
+    fn leave(&self, socket: &Arc<TcpStream>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|it| !Arc::ptr_eq(it, socket));
+        drop(open);
+        self.threads.fetch_sub(1, Ordering::Relaxed);
     }
 
     fn ask(&self) -> Option<Value> {
@@ -171,19 +199,21 @@ fn accept(listener: &TcpListener, stopped: &UnixStream, desk: &Arc<Desk>) {
 }
 
 fn serve(socket: TcpStream, desk: &Arc<Desk>) {
-    if desk.open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-        desk.open.fetch_sub(1, Ordering::Relaxed);
+    if desk.threads.fetch_add(1, Ordering::Relaxed) >= THREADS_MAX {
+        desk.threads.fetch_sub(1, Ordering::Relaxed);
         return;
     }
-    let of_thread = Arc::clone(desk);
-    let served = spawn("metrics", move || {
+    let socket = Arc::new(socket);
+    desk.enter(Arc::clone(&socket));
+    let (of_thread, served) = (Arc::clone(desk), Arc::clone(&socket));
+    let begun = spawn("metrics", move || {
         let end = Instant::now() + CONNECTION_WITHIN;
         // A peer that has gone or is too slow is told nothing.
-        let _ = http::serve(&socket, end, || of_thread.metrics());
-        of_thread.open.fetch_sub(1, Ordering::Relaxed);
+        let _ = http::serve(&served, end, || of_thread.metrics());
+        of_thread.leave(&served);
     });
-    if served.is_err() {
-        desk.open.fetch_sub(1, Ordering::Relaxed);
+    if begun.is_err() {
+        desk.leave(&socket);
     }
 }
 
@@ -268,18 +298,17 @@ mod tests {
         let stop = Arc::new(AtomicBool::new(false));
         let loop_ = daemon(metrics, Arc::clone(&stop));
         let begun = Instant::now();
-        let silent: Vec<_> = (0..CONNECTIONS_MAX)
-            .map(|_| TcpStream::connect(address).unwrap())
-            .collect();
-        // One that is one too many is closed; when the others have had their time, it is served.
-        loop {
-            let answer = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
-            if answer.starts_with("HTTP/1.0 200 ") && begun.elapsed() > CONNECTION_WITHIN {
-                break;
+        let mut silent = Vec::new();
+        for _ in 0..10 {
+            for _ in 0..CONNECTIONS_MAX {
+                silent.push(TcpStream::connect(address).unwrap());
             }
-            assert!(begun.elapsed() < 10 * CONNECTION_WITHIN, "{answer}");
-            thread::sleep(Duration::from_millis(20));
+            let answer = ask(address, b"GET /metrics HTTP/1.1\r\n\r\n");
+            assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
+            // Those that were ended have no thread any more.
+            thread::sleep(Duration::from_millis(50));
         }
+        assert!(begun.elapsed() < CONNECTION_WITHIN, "nobody was waited for");
         for mut socket in silent {
             socket.read_to_end(&mut Vec::new()).unwrap();
         }
