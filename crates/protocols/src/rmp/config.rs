@@ -353,4 +353,42 @@ mod tests {
         let refused = waits.validate().map_err(|error| error.field);
         assert_eq!(refused, Err("pass_after"));
     }
+
+    #[test]
+    fn a_setting_that_another_bounds_may_be_as_large_or_as_small_as_that() {
+        type Change = fn(&mut RmpConfig, Duration);
+        let lan = RmpConfig::lan();
+        let bounds: [(&str, Duration, bool, Change); 6] = [
+            ("confirm_after", lan.timer_min / 2, true, |it, time| {
+                it.confirm_after = time;
+            }),
+            ("null_ack_after", lan.silence_max / 4, true, |it, time| {
+                it.null_ack_after = time;
+            }),
+            ("pass_after", lan.silence_max / 4, true, |it, time| {
+                it.pass_after = time;
+            }),
+            ("poll_interval", lan.poll_wait / 4, true, |it, time| {
+                it.poll_interval = time;
+            }),
+            ("timer_max", lan.timer_min, false, |it, time| {
+                it.timer_max = time;
+            }),
+            ("quarantine_max", lan.quarantine_min, false, |it, time| {
+                it.quarantine_max = time;
+            }),
+        ];
+        for (name, bound, is_most, change) in bounds {
+            let mut config = lan.clone();
+            change(&mut config, bound);
+            assert_eq!(config.validate(), Ok(()), "{name}");
+            let step = Duration::from_millis(1);
+            change(
+                &mut config,
+                if is_most { bound + step } else { bound - step },
+            );
+            let refused = config.validate().map_err(|error| error.field);
+            assert_eq!(refused, Err(name));
+        }
+    }
 }

@@ -10,8 +10,9 @@ use groupcast_core::mech::closing::Holding;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::peers::Attempt;
 use groupcast_core::mech::seq::Seq;
-use groupcast_core::{Event, Protocol as _, Rng, Time};
+use groupcast_core::{Event, Protocol as _, Rng, Service, Time};
 
+use super::catching_up::comes_from;
 use super::config::RmpConfig;
 use super::fixtures::{config, member};
 use super::numbers::{Marks, Number, Packets, Stamp};
@@ -23,6 +24,7 @@ use super::wire::{
     Ack, Answer, Data, Declared, Inventory, List, ListAck, Message, Passed, Poll, Proposal, Start,
 };
 use super::{Rmp, State};
+use crate::packing::{Packer, Record};
 
 /// The order of member 2 of three, whose positions begin above `start`; member 1 has sent four
 /// packets, and nothing is ordered.
@@ -207,6 +209,87 @@ fn a_list_that_cannot_have_been_passed_is_not_looked_for() {
         assert!(!order.may_be(claim) && !order.catch_up(claim, &mut |_| {}));
     }
     assert!(order.may_be(&passed([0, 4, 0, 0])));
+}
+
+#[test]
+fn who_left_with_a_list_does_not_come_from_behind_it() {
+    let mut behind = inventory(104, 104);
+    behind.holding.config = config(2);
+    behind.passed = Some(Passed {
+        gone: Some(member(1)),
+        ..passed([0, 4, 0, 0])
+    });
+    let own = inventory(104, 104);
+    let all = [own.clone(), behind];
+    let of = |it| comes_from(member(it), &own, &all);
+    assert_eq!((of(0), of(1)), (config(2), config(1)));
+}
+
+/// Position 101 is not known; member 0 let member 7 in at 102.
+#[test]
+fn no_list_is_passed_before_all_in_front_of_it_is_held() {
+    let mut order = order_above(100);
+    let mut list = joins(0);
+    list.ack.stamp = Stamp(2);
+    list.ack.first = Seq(102);
+    assert_eq!(order.take_list(&list), Heard::Newest);
+    let at = |at| Passed {
+        at: Seq(at),
+        ..passed([0, 4, 0, 0])
+    };
+    for claim in [at(101), at(102)] {
+        assert!(!order.catch_up(&claim, &mut |_| {}), "{claim:?}");
+    }
+    assert_eq!(order.id, config(1));
+    let nack = order.request_to_list(&at(102), 0, 1_000);
+    assert_eq!((nack.again, nack.positions.len()), (255, 1));
+    assert_eq!(nack.positions[0].first, Seq(101));
+}
+
+/// What it delivers early in front of the list is told, and an own one is not sent again.
+#[test]
+fn who_catches_up_delivers_what_the_others_did_in_front_of_the_list() {
+    let record = |number| Record {
+        service: Service::Reliable,
+        number,
+        payload: vec![7].into(),
+    };
+    let body = |number| {
+        let mut packer = Packer::default();
+        packer.push(record(number));
+        packer.pack(1431).expect("it fits")
+    };
+    let members = (0..3).map(member).collect();
+    let lan = RmpConfig::lan();
+    let mut order = Order::new(config(1), members, member(2), Seq(100), 1431, &lan);
+    let packet = |number| Packet {
+        version: 0,
+        body: body(number),
+    };
+    order.insert(1, Number(1), packet(5));
+    order.insert(2, Number(1), packet(7));
+    assert_eq!(order.take_list(&joins(0)), Heard::Newest);
+    let mut delivered = Vec::new();
+    let mut tell = |event| {
+        if let Event::Deliver(delivery) = event {
+            delivered.push(delivery.id.number);
+        }
+    };
+    assert!(
+        !order.catch_up(&passed([0, 2, 1, 0]), &mut tell),
+        "a packet is missing"
+    );
+    let nack = order.request_to_list(&passed([0, 2, 1, 0]), 0, 3);
+    assert!(nack.positions.is_empty());
+    let missing = Packets {
+        origin: 1,
+        first: Number(2),
+        count: 1,
+    };
+    assert_eq!((nack.again, nack.packets), (3, vec![missing]));
+    assert!(order.catch_up(&passed([0, 1, 1, 0]), &mut tell));
+    assert_eq!(delivered, [5, 7]);
+    assert_eq!(order.lists.own_early, [7]);
 }
 
 /// A declaration of a member of the configuration of `order_above`.

@@ -93,6 +93,8 @@ mod installing;
 #[cfg(test)]
 mod invented;
 mod joining;
+#[cfg(test)]
+mod letting_in;
 mod listing;
 mod lists;
 mod numbers;
@@ -111,6 +113,8 @@ mod probe;
 mod recovering;
 mod relaying;
 mod repair;
+#[cfg(test)]
+mod single_rules;
 mod standby;
 mod state;
 mod status;

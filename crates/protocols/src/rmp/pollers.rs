@@ -119,6 +119,8 @@ impl Pollers {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use crate::rmp::fixtures::member;
 
@@ -164,5 +166,40 @@ mod tests {
             pollers.follow(Time::from_millis(node), member(node), &lan);
         }
         assert!(pollers.of.len() <= Peers::MAX);
+    }
+
+    #[test]
+    fn room_is_made_of_pollers_that_have_no_time_to_give_back() {
+        let (mut pollers, lan) = (Pollers::default(), LAN());
+        let most = Peers::MAX as u64;
+        let at = Time::from_millis;
+        for node in 0..most {
+            assert!(pollers.may_answer(at(0), member(node), &lan));
+        }
+        pollers.follow(at(0), member(0), &lan);
+        assert_eq!(pollers.of.len(), Peers::MAX, "there is room for so many");
+        assert!(pollers.may_answer(at(0), member(most), &lan));
+        let kept: Vec<MemberId> = pollers.of.keys().copied().collect();
+        assert_eq!(
+            kept,
+            [member(0), member(most)],
+            "who is followed, and the new one"
+        );
+        // All were followed for a second each.
+        let mut pollers = Pollers::default();
+        for node in 0..most {
+            pollers.follow(at(node * 1_000), member(node), &lan);
+        }
+        let end = most * 1_000;
+        pollers.rest(at(end));
+        assert!(
+            pollers.may_answer(at(end - 1), member(0), &lan),
+            "it is known"
+        );
+        for poller in pollers.of.values_mut() {
+            (poller.spent, poller.at) = (Duration::from_secs(1), at(end));
+        }
+        assert!(!pollers.may_answer(at(end), member(most), &lan));
+        assert!(pollers.may_answer(at(end + 60_000), member(most), &lan));
     }
 }

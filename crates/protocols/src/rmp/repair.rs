@@ -416,3 +416,61 @@ impl Rmp {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::rmp::config::RmpConfig;
+    use crate::rmp::fixtures::{config, member};
+    use crate::rmp::order::Packet;
+
+    #[test]
+    fn a_request_is_answered_with_so_many_packets_at_most() {
+        let members = (0..3).map(member).collect();
+        let lan = RmpConfig::lan();
+        let mut order = Order::new(config(1), members, member(2), Seq(100), 1431, &lan);
+        for number in 1..4 {
+            let packet = Packet {
+                version: 0,
+                body: Bytes::from_static(b"packet"),
+            };
+            order.insert(1, Number(number), packet);
+        }
+        let nack = Nack {
+            whole: false,
+            tag: order.tag,
+            asked: 2,
+            again: 0,
+            positions: Vec::new(),
+            packets: [Packets {
+                origin: 1,
+                first: Number(1),
+                count: 3,
+            }]
+            .into(),
+        };
+        let answers = [9, 3, 2].map(|most| order.answers(&nack, true, most).len());
+        assert_eq!(answers, [3, 3, 2]);
+    }
+
+    #[test]
+    fn a_nack_names_runs_of_what_is_missing_as_far_as_it_has_room() {
+        let counts = |runs: &[Positions]| runs.iter().map(|it| it.count).collect::<Vec<_>>();
+        assert_eq!(counts(&runs((1..=300).map(Seq))), [255, 45]);
+        assert_eq!(counts(&runs([1, 2, 4].map(Seq).into_iter())), [2, 1]);
+        let holes = runs((0..1_000).map(|it| Seq(it * 2 + 1)));
+        assert_eq!(holes.len(), NACK_RUNS_MAX);
+        let mut packets = Vec::new();
+        for number in (1..=300).chain([302]) {
+            add_packet(&mut packets, 1, Number(number));
+        }
+        add_packet(&mut packets, 2, Number(303));
+        let named = packets.iter().map(|it| (it.origin, it.first.0, it.count));
+        let expected = [(1, 1, 255), (1, 256, 45), (1, 302, 1), (2, 303, 1)];
+        assert_eq!(named.collect::<Vec<_>>(), expected);
+        (0..1_000).for_each(|it| add_packet(&mut packets, 3, Number(it * 2)));
+        assert_eq!(packets.len(), NACK_RUNS_MAX);
+    }
+}

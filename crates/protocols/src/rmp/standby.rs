@@ -339,3 +339,28 @@ impl Rmp {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rmp::fixtures::member;
+
+    #[test]
+    fn polls_that_were_answered_are_remembered_of_as_many_members_as_there_may_be() {
+        let mut answered = Answered::default();
+        let most = Peers::MAX as u64;
+        for poller in 0..most + 1 {
+            answered.note(member(poller), Attempt(1));
+        }
+        assert!(answered.has(member(most - 1), Attempt(1)));
+        assert!(!answered.has(member(most), Attempt(1)));
+        answered.note(member(0), Attempt(2));
+        assert!(
+            answered.has(member(0), Attempt(2)),
+            "a newer one of the same"
+        );
+        answered.spend();
+        assert!(answered.is_spent(member(0), Attempt(2)));
+        assert!(!answered.has(member(0), Attempt(2)));
+    }
+}

@@ -210,6 +210,24 @@ mod tests {
     }
 
     #[test]
+    fn messages_whose_packets_lost_their_places_are_not_delivered_in_front_of_a_later_one() {
+        let mut stream = Stream::default();
+        for number in 1..=3 {
+            let mut packer = Packer::default();
+            packer.push(Record {
+                service: Service::Agreed,
+                number,
+                payload: vec![0; 30].into(),
+            });
+            let body = packer.pack(60).expect("it fits");
+            stream.read(&body, 1_000, true, false, &mut |_| {});
+        }
+        let record = stream.take(Number(3), &mut |_| {});
+        assert_eq!(record.map(|record| record.number), Some(3));
+        assert!(stream.take(Number(3), &mut |_| {}).is_none());
+    }
+
+    #[test]
     fn what_stands_behind_a_message_comes_when_that_is_delivered() {
         let packets = packets(&[
             Service::Agreed,

@@ -1,5 +1,6 @@
 //! The wire format: what is encoded comes back, layouts are pinned, any bytes are survived.
 
+use alloc::boxed::Box;
 use alloc::vec;
 
 use groupcast_core::mech::closing::Holding;
@@ -387,4 +388,23 @@ fn an_announcement_names_no_more_members_than_there_are_indices() {
         Message::decode(&bytes).is_ok()
     };
     assert!(decodes(128) && !decodes(129));
+}
+
+#[test]
+fn only_what_was_said_in_a_reformation_is_told_on() {
+    let told = |said: Message| {
+        let told = Told {
+            member: member(4),
+            said: Box::new(said),
+        };
+        Message::decode(&Message::Told(told).encode()).is_ok()
+    };
+    let accept = || Message::Accept { config: config() };
+    assert!(told(accept()));
+    assert!(!told(Message::Goodbye) && !told(data()));
+    let of_another = Told {
+        member: member(5),
+        said: Box::new(accept()),
+    };
+    assert!(!told(Message::Told(of_another)), "what is told is not");
 }
