@@ -324,4 +324,98 @@ mod tests {
             assert!(ring.goodbyes.contains(&member(3)));
         }
     }
+
+    type Change = fn(&mut Ring, &mut Commit);
+
+    /// Member 1 gathers with members 0 and 2, and the commit token comes for the first time, with
+    /// this change.
+    fn first_pass(change: Change) -> Ring {
+        let config = RingConfig::lan();
+        let mut ring = Ring::new(config, member(1), Rng::new(1), Time::ZERO).expect("valid");
+        ring.state.expect_gather().proc = (0..3).map(member).collect();
+        let attempt = ring.peers.attempt;
+        let holding = || Holding {
+            config: ConfigId {
+                counter: 0,
+                representative: member(0),
+            },
+            aru: Seq::ZERO,
+            high: Seq::ZERO,
+            safe: Seq::ZERO,
+            obligations: Indices::default(),
+        };
+        let part = |index| CommitMember {
+            member: member(index),
+            attempt,
+            body_max: 1_431,
+            holding: (index == 0).then(holding),
+        };
+        let mut commit = Commit {
+            hop: Hop(1),
+            ring: ConfigId {
+                counter: 2,
+                representative: member(0),
+            },
+            left: vec![],
+            members: (0..3).map(part).collect(),
+            marks: vec![],
+        };
+        change(&mut ring, &mut commit);
+        ring.handle_commit(Time::from_millis(1), member(0), commit);
+        ring
+    }
+
+    #[test]
+    fn the_commit_token_is_taken_of_the_ring_that_this_member_wants_alone() {
+        let taken = first_pass(|_, _| {});
+        assert!(matches!(&taken.state, State::Commit(it) if it.commit.hop == Hop(2)));
+        let changes: [(&str, Change); 6] = [
+            ("of another representative", |_, it| {
+                it.ring.representative = member(2);
+            }),
+            ("without a member", |ring, _| {
+                ring.state.expect_gather().proc.insert(member(3));
+            }),
+            ("of an earlier attempt", |ring, it| {
+                it.members[1].attempt = ring.peers.attempt.next();
+            }),
+            ("not declared by who had it", |_, it| {
+                it.members[0].holding = None;
+            }),
+            ("in its second round", |_, it| it.hop = Hop(4)),
+            ("for another", |_, it| it.hop = Hop(2)),
+        ];
+        for (what, change) in changes {
+            let ring = first_pass(change);
+            assert!(matches!(ring.state, State::Gather(_)), "{what}");
+            let refused = ring.counters.foreign + ring.counters.malformed;
+            assert_eq!(refused, 1, "{what}");
+        }
+    }
+
+    #[test]
+    fn the_commit_token_comes_again_with_what_all_have_declared() {
+        let pass_again = |counter, hop, declared| {
+            let mut ring = first_pass(|_, _| {});
+            let mut commit = ring.state.expect_commit().commit.clone();
+            (commit.hop, commit.ring.counter) = (hop, counter);
+            let holding = commit.members[0].holding.clone();
+            if declared {
+                commit.members[2].holding = holding;
+            }
+            ring.handle_commit(Time::from_millis(2), member(0), commit);
+            let formed = matches!(ring.state, State::Recovery(_));
+            let counters = &ring.counters;
+            let refused = [
+                counters.foreign,
+                counters.malformed,
+                counters.token_duplicates,
+            ];
+            (formed, refused)
+        };
+        assert_eq!(pass_again(2, Hop(4), true), (true, [0; 3]));
+        assert_eq!(pass_again(2, Hop(4), false), (false, [0, 1, 0]));
+        assert_eq!(pass_again(3, Hop(4), true), (false, [1, 0, 0]));
+        assert_eq!(pass_again(2, Hop(1), true), (false, [0, 0, 1]), "again");
+    }
 }
