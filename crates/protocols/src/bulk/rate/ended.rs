@@ -149,6 +149,7 @@ impl Rate {
                     true => path.judge_each(&epoch, &sent, ended.least),
                     false => path.judge(&epoch, ended.least),
                 };
+                found.is_far |= sent.is_sought && epoch.loses_much() && !judged.is_queued();
                 if is_asked {
                     found.add(judged);
                     path.note_limiting(&judged);

@@ -27,7 +27,11 @@
 //!   TCP does: the rate is restored, and for a while only loss counts, each packet of it, and a
 //!   queue that is full (`rivals`). A queue has gone when half of it is left: one that is only a
 //!   little shorter is kept by others who grow slowly. If it becomes twice as long without a loss,
-//!   it is looked into again: others may be gone, or send without filling it, as BBR does.
+//!   it is looked into again: others may be gone, or send without filling it, as BBR does. One that
+//!   is four times as long though the rate has fallen twice is filled by others at once; if nothing
+//!   is lost soon, it is looked into again.
+//! - Beside others a rate that was still sought goes on doubling until something is lost, and one
+//!   that fell comes back by the time, as CUBIC's window does (`regrowth`).
 //! - What is lost while the packets behind it have waited longer than others is lost to a queue,
 //!   though that is too short to show (`overflow`). The rate falls, but no further than to a
 //!   quarter of what went through: that leaves others three quarters of their share, however many
@@ -41,8 +45,9 @@
 //!   was sent: it is known without a round trip to compare with, so it may be there from the first
 //!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit.
 //!   What waits there is no queue of the network.
-//! - After loss it falls as far as TCP's window, and grows by the step of TCP's, as far as a
-//!   twentieth of the rate.
+//! - After loss it falls as far as TCP's window, to no less than half where a long queue lost the
+//!   packets, whatever others lose there when they begin, and grows by the step of TCP's, as far as
+//!   a twentieth of the rate.
 //! - It begins low, asks for reports by the time, too, does not grow while it hears nothing of some
 //!   receiver, and falls when that lasts.
 //!
@@ -55,11 +60,12 @@
 //! The first epoch that judges a path shows how long its round trip is, if none at a lower rate
 //! did: too little was sent to it, or its answers were on their way yet. A long one may be the
 //! queue of others, so the next epoch is sent at a much lower rate, once; not if it is the very
-//! first epoch that judges. The same follows if much is lost in the first: what keeps overflowing
-//! may be a queue that others keep full. No path is believed to lose more than two fifths by
-//! itself, and one that is believed to lose a tenth is looked into again every 64 epochs: where the
-//! rate outruns the link, as much comes through at a quarter of it. Until a receiver was heard for
-//! the first time, the rate neither grows nor falls for it, for a second at most.
+//! first epoch that judges. The same follows if much is lost while the rate is first sought and no
+//! queue shows: what keeps overflowing may be a queue that others keep full. No path is believed to
+//! lose more than two fifths by itself, and one that is believed to lose a tenth is looked into
+//! again every 64 epochs: where the rate outruns the link, as much comes through at a quarter of
+//! it. Until a receiver was heard for the first time, the rate neither grows nor falls for it, for
+//! a second at most.
 //!
 //! A few receivers that hold the rate far below what the others take can be left behind (`few`),
 //! where they are served later.
@@ -75,6 +81,7 @@ mod host;
 mod next;
 mod overflow;
 mod path;
+mod regrowth;
 mod rivals;
 
 use core::time::Duration;
@@ -87,6 +94,7 @@ use self::bucket::Bucket;
 use self::few::Few;
 use self::host::{HostQueue, Idle};
 pub(super) use self::path::Path;
+use self::regrowth::Regrowth;
 use self::rivals::Rivals;
 use super::config::{RateControl, Share};
 use super::numbers::Epoch;
@@ -153,6 +161,8 @@ pub(super) struct Rate {
     few: Few,
     /// The most that went through of late while a queue too short to show overflowed.
     overflowed: f64,
+    /// What it comes back to, beside others.
+    regrowth: Option<Regrowth>,
 }
 
 /// Whether a path is looked into that had a long round trip, or much loss, at first.
@@ -186,11 +196,25 @@ struct Draining {
     /// How long the queue was when the rate began to fall; `None`, if it is this host's own, which
     /// is told.
     queue: Option<Duration>,
+    /// Whether the rate was sought by doubling until then, and nothing was lost since.
+    starting: bool,
 }
 
 impl Draining {
     /// The queue has gone when it is shorter than this part of what it was.
     const GONE: u32 = 2;
+    /// Others keep it if, though the rate has fallen so often, it is so many times what it was.
+    const GROWN: u32 = 4;
+    const GROWN_AFTER: u32 = 2;
+    /// And so long: a shorter one is soon seen to stay.
+    const GROWN_MIN: Duration = Duration::from_millis(20);
+
+    /// Whether the queue has grown for others, if the shortest round trip of an epoch is this.
+    fn grows(&self, shortest: Duration) -> bool {
+        let has_fallen = self.vain >= Self::GROWN_AFTER;
+        let times = |began: Duration| shortest > Self::GROWN_MIN.max(began * Self::GROWN);
+        has_fallen && self.queue.is_some_and(times)
+    }
 
     /// Whether a queue of this length is what is left of it.
     fn lingers(&self, queue: Duration) -> bool {
@@ -208,6 +232,10 @@ impl Rate {
     /// And this one, if it yields and there is a queue: as TCP's window (CUBIC's), because a single
     /// loss is not yet congestion here, so it must not cost less.
     const DECREASE_YIELDING: f64 = 0.7;
+    /// At least this part is left, if it yields and a queue of this length or more lost the
+    /// packets: what others lose at their start is not what this rate sends too much.
+    const LEFT: f64 = 0.5;
+    const LEFT_QUEUE: Duration = Duration::from_millis(2);
     /// And this one, if it gives way: more than any TCP.
     const DECREASE_GIVING_WAY: f64 = 0.5;
     /// A queue that is no shorter after so many decreases is kept full by others.
@@ -304,6 +332,7 @@ impl Rate {
             regains: 0.0,
             few: Few::default(),
             overflowed: 0.0,
+            regrowth: None,
         }
     }
 

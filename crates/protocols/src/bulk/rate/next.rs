@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::ended::Ended;
 use super::path::{Congestion, Found};
+use super::regrowth::Regrowth;
 use super::rivals::Full;
 use super::{Draining, Rate, Trial};
 
@@ -44,11 +45,27 @@ impl Rate {
             self.draining = None;
             self.grown(ended, limiting.round_trip)
         };
+        self.note_fall(ended, found, full, next);
         self.calm = match next < rate || stays {
             true => 0,
             false => self.calm + 1,
         };
         next
+    }
+
+    /// Notes what the rate comes back to, if it fell to `next` beside others.
+    fn note_fall(&mut self, ended: &Ended, found: &Found, full: Option<Full>, next: f64) {
+        let rate = ended.rate;
+        let round_trip = found.limiting.round_trip;
+        let is_fall = found.congestion.is_some() || full == Some(Full::Falls);
+        if next < rate && is_fall {
+            let rates = [rate, next];
+            let before = self.regrowth;
+            let it = Regrowth::after_fall(before, rates, ended.packet, round_trip, ended.at);
+            self.regrowth = Some(it);
+        } else if !self.rivals.are_there() && self.draining.is_none() {
+            self.regrowth = None;
+        }
     }
 
     /// Whether this host took less than it was given, and may have a queue of its own.
@@ -73,11 +90,16 @@ impl Rate {
             true if self.yields => Self::DECREASE_YIELDING,
             _ => Self::DECREASE,
         };
-        let part = decrease.min(1.0 - it.excess);
+        let left = match self.yields && it.queued && queue >= Self::LEFT_QUEUE {
+            true => Self::LEFT.max(1.0 - it.excess),
+            false => 1.0 - it.excess,
+        };
+        let part = decrease.min(left);
         // A loss does not say who keeps a queue of the network.
         self.draining = self.draining.filter(|it| it.queue.is_some());
         if let Some(draining) = &mut self.draining {
             draining.rate *= part;
+            draining.starting = false;
         }
         rate * part
     }
@@ -103,7 +125,8 @@ impl Rate {
         queue: Option<Duration>,
     ) -> f64 {
         let through = rate.min(achieved);
-        let through = match core::mem::take(&mut self.starting) {
+        let was_starting = core::mem::take(&mut self.starting);
+        let through = match was_starting {
             true => through * Self::DECREASE_AFTER_START,
             false => through,
         };
@@ -116,6 +139,7 @@ impl Rate {
             shortest: Duration::MAX,
             vain: 0,
             queue,
+            starting: was_starting,
         });
         let shrinks = draining.vain > 0 && shortest < draining.shortest - draining.shortest / 8;
         draining.shortest = shortest;
@@ -123,8 +147,14 @@ impl Rate {
             self.draining = Some(draining);
             return rate;
         }
-        if draining.vain == Self::VAIN_MAX {
-            self.rivals.appear(queue);
+        let is_kept = draining.vain == Self::VAIN_MAX;
+        if is_kept || draining.grows(shortest) {
+            match is_kept {
+                true => self.rivals.appear(queue),
+                false => self.rivals.appear_to_fill(queue),
+            }
+            // Beside others TCP doubles its window until something is lost.
+            self.starting = draining.starting;
             return draining.rate;
         }
         draining.vain += 1;
@@ -179,7 +209,9 @@ impl Rate {
             let step = step(round_trip.as_secs_f64()) + rate * part;
             let most = (rate * Self::YIELDING_GROWTH_MAX)
                 .max(Self::YIELDING_PACKETS_MAX * packet as f64 / length.max(1e-3));
-            rate + step.min(most)
+            let grown = rate + step.min(most);
+            let regrowth = self.regrowth.filter(|_| self.rivals.are_there());
+            regrowth.map_or(grown, |it| grown.max(it.grown(rate, ended.at)))
         } else {
             rate + step(round_trip.as_secs_f64().max(1e-5)).min(rate * 0.1)
         }

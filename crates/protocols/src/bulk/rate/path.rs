@@ -331,6 +331,11 @@ impl Found {
 }
 
 impl Judged {
+    /// Whether there was a queue in the epoch, on average.
+    pub(super) fn is_queued(&self) -> bool {
+        self.queued
+    }
+
     /// Whether the rate may not be higher for it.
     fn limits(&self) -> bool {
         self.congestion.is_some() || self.stays

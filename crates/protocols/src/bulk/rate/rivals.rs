@@ -46,6 +46,8 @@ pub(super) enum Full {
 impl Rivals {
     /// For so many epochs without congestion it is believed that they are there.
     const EPOCHS: u32 = 128;
+    /// And for so many, if they only seem to fill a queue.
+    const EPOCHS_TO_FILL: u32 = 16;
     /// After a loss to the others the queue falls by a third: they send as windows open. If it
     /// falls below this part of what it was, they are transfers that take each other for rivals.
     const PEAK: u32 = 4;
@@ -55,8 +57,9 @@ impl Rivals {
     /// longer than this.
     const DOUBLED: u32 = 2;
     const TESTED_MAX: Duration = Duration::from_millis(50);
-    /// This part of the longest round trip is forgotten in an epoch.
-    const LONGEST_FADES: u32 = 4096;
+    /// This part of the longest round trip is forgotten in an epoch: CUBIC grows slowly near it for
+    /// ten seconds and more.
+    const LONGEST_FADES: u32 = 1 << 18;
     /// A queue has ceased to grow if it is longer than in the epoch before by less than this part.
     const GROWN: u32 = 64;
 
@@ -74,6 +77,13 @@ impl Rivals {
             longest: queue.map_or(Duration::ZERO, |_| self.longest),
             ..Self::default()
         };
+    }
+
+    /// A queue has become much longer though the rate fell. Who fills it for good, as TCP does at
+    /// its start, loses something soon; who does not, like BBR, is not taken for a rival for long.
+    pub(super) fn appear_to_fill(&mut self, queue: Option<Duration>) {
+        self.appear(queue);
+        self.epochs = Self::EPOCHS_TO_FILL;
     }
 
     /// An epoch is over that has shown a queue of this length, and whether that stayed all through
@@ -191,7 +201,7 @@ mod tests {
             assert_eq!(rivals.fill(1e6, of(30_000)), None);
         }
         // Until that is long ago.
-        let fills = (0..4096).any(|_| rivals.fill(1e6, of(30_000)).is_some());
+        let fills = (0..1 << 18).any(|_| rivals.fill(1e6, of(30_000)).is_some());
         assert!(fills);
     }
 
@@ -214,6 +224,22 @@ mod tests {
         rivals.appear(Some(of(21_000)));
         rivals.note(true, of(100_000));
         assert!(rivals.are_there());
+    }
+
+    #[test]
+    fn who_seems_to_fill_a_queue_and_loses_nothing_is_soon_forgotten() {
+        let after = |is_lost: bool| {
+            let mut rivals = Rivals::default();
+            rivals.appear_to_fill(Some(of(100_000)));
+            if is_lost {
+                rivals.note_loss(of(100_000));
+            }
+            for _ in 0..16 {
+                rivals.note(true, of(100_000));
+            }
+            rivals.are_there()
+        };
+        assert_eq!([false, true].map(after), [false, true]);
     }
 
     #[test]

@@ -269,7 +269,12 @@ impl<const N: usize> Several<N> {
     /// The same where the host takes only a part of what the rate allows.
     fn part(&mut self, part: f64, shown: [Option<(f64, u64)>; N]) -> f64 {
         let allowed = self.rate.pace().expect("it is adaptive");
-        let length = length_of(allowed, 1400);
+        self.lasting(length_of(allowed, 1400), part, shown)
+    }
+
+    /// The same for an epoch of so many seconds.
+    fn lasting(&mut self, length: f64, part: f64, shown: [Option<(f64, u64)>; N]) -> f64 {
+        let allowed = self.rate.pace().expect("it is adaptive");
         self.now += Duration::from_secs_f64(length);
         let sent = (part * allowed * length / 1400.0) as u64;
         self.rate.spend(sent as usize * 1400);
@@ -291,6 +296,15 @@ impl<const N: usize> Several<N> {
         (0..count)
             .map(|_| self.epoch(shown))
             .fold(0.0, |_, rate| rate)
+    }
+
+    /// Epochs that are alike until the rate has become so, and no more than so many.
+    fn until(&mut self, count: u32, shown: [Option<(f64, u64)>; N], is_so: impl Fn(&Rate) -> bool) {
+        let became = (0..count).any(|_| {
+            self.epoch(shown);
+            is_so(&self.rate)
+        });
+        assert!(became, "{:?}", self.rate);
     }
 }
 
@@ -450,7 +464,9 @@ fn beside_rivals() -> Pair {
     let mut pair = Pair::new();
     pair.epochs(8, [Some((0.0, 500)); 2]);
     let queue = [Some((0.0, 335_000)), Some((0.0, 500))];
-    pair.epochs(40, queue);
+    pair.until(40, queue, |rate| rate.rivals.are_there());
+    pair.rate.starting = false;
+    pair.epochs(20, queue);
     assert!(pair.rate.rivals.are_there());
     pair
 }
@@ -482,6 +498,69 @@ fn a_loss_while_the_rate_falls_for_a_queue_does_not_hide_who_keeps_it() {
     assert!(pair.rate.rivals.are_there());
     let after = pair.rate.rate.expect("it is adaptive");
     assert!(after > 0.3 * before, "{after} after {before}");
+}
+
+/// A flow that begins fills a long queue in a few round trips, however much the rate falls.
+#[test]
+fn a_queue_that_grows_though_the_rate_falls_is_that_of_others() {
+    let after = |queues: [u64; 3]| {
+        let mut pair = Pair::new();
+        pair.epochs(8, [Some((0.0, 500)); 2]);
+        for micros in queues {
+            // Every second epoch is judged.
+            pair.epochs(2, [Some((0.0, micros)); 2]);
+        }
+        pair.rate.rivals.are_there()
+    };
+    assert!(after([5_000, 60_000, 300_000]));
+    assert!(!after([5_000, 10_000, 15_000]));
+    assert!(!after([300_000; 3]));
+}
+
+/// TCP that begins beside a full queue doubles its window until something is lost.
+#[test]
+fn a_start_that_a_queue_of_others_has_ended_goes_on() {
+    let mut pair = Pair::new();
+    pair.epochs(2, [Some((0.0, 500)); 2]);
+    let queue = [Some((0.0, 12_000)); 2];
+    pair.until(40, queue, |rate| rate.rivals.are_there());
+    let before = pair.rate.rate.expect("it is adaptive");
+    // It is not full yet.
+    for micros in [13_000, 14_000, 15_000, 16_000, 17_000] {
+        pair.epoch([Some((0.0, micros)); 2]);
+    }
+    let after = pair.rate.rate.expect("it is adaptive");
+    assert!(after > 8.0 * before, "{after} after {before}");
+    pair.epochs(2, [Some((0.3, 17_000)); 2]);
+    assert!(!pair.rate.starting);
+}
+
+/// A flow that begins loses half of what all send, and that of others, too.
+#[test]
+fn half_of_the_rate_is_left_beside_a_long_queue_whatever_it_loses() {
+    for (micros, least, most) in [(335_000, 0.49, 0.51), (1_900, 0.09, 0.11)] {
+        let mut pair = Pair::new();
+        pair.epochs(8, [Some((0.0, 500)); 2]);
+        let before = pair.rate.rate.expect("it is adaptive");
+        pair.epoch([Some((0.9, micros)), Some((0.0, 500))]);
+        let left = pair.rate.rate.expect("it is adaptive") / before;
+        assert!((least..most).contains(&left), "{left} at {micros}");
+    }
+}
+
+/// By a packet per round trip in each round trip it would take a minute.
+#[test]
+fn beside_others_the_rate_comes_back_by_the_time_as_cubic_does() {
+    let mut pair = beside_rivals();
+    let queue = |loss| [Some((loss, 335_000)), Some((0.0, 500))];
+    let before = pair.rate.rate.expect("it is adaptive");
+    pair.until(4, queue(0.1), |rate| rate.rate < Some(before));
+    // 20 seconds.
+    for _ in 0..60 {
+        pair.lasting(0.335, 1.0, queue(0.0));
+    }
+    let after = pair.rate.rate.expect("it is adaptive");
+    assert!(after > before, "{after} after {before}");
 }
 
 #[test]
@@ -603,6 +682,12 @@ fn much_loss_at_the_start_is_looked_into_like_a_long_way() {
         let looked = pair.rate.pace().expect("it is adaptive") < 0.3 * begun;
         assert_eq!(looked, looks, "a loss of {loss}");
     }
+    // It is lost when the rate has been doubled some times.
+    let mut pair = Pair::new();
+    pair.epochs(3, [Some((0.0, 7_000)); 2]);
+    let begun = pair.epoch([Some((0.3, 7_000)); 2]);
+    let looked = pair.rate.pace().expect("it is adaptive");
+    assert!(looked < 0.6 * begun, "{looked} after {begun}");
 }
 
 /// Others send as much as the link carries, whatever is lost, and keep its queue full from the
