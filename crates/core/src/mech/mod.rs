@@ -22,6 +22,7 @@
 //! - [`send_queue`]: what a user may submit, and when it is refused: numbering and back-pressure.
 //! - [`queue_limit`]: how much may wait to be sent, as measured by what is taken at a time.
 //! - [`timers`]: a table of timers keyed by an enum.
+//! - [`turns`]: when members announce their configuration, one after the other.
 //! - [`estimate`]: a smoothed duration and its deviation.
 
 pub mod allowance;
@@ -43,4 +44,5 @@ pub mod room;
 pub mod send_queue;
 pub mod seq;
 pub mod timers;
+pub mod turns;
 pub mod window;

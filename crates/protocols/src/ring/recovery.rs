@@ -469,7 +469,7 @@ impl Ring {
         self.peers.note_well(now, &ring.members);
         self.counters.configurations += 1;
         self.timers.set(Timer::Loss, now + self.token_loss());
-        self.plan_announcement(now);
+        self.plan_first_announcement(now);
     }
 }
 

@@ -4,6 +4,7 @@
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
 use groupcast_core::mech::room::fit;
+use groupcast_core::mech::turns;
 use groupcast_core::{Event, MemberId, Time};
 
 use super::config::BODY_LEAST;
@@ -18,17 +19,20 @@ use super::{Cause, Ring, State, Timer};
 const WITNESS_SILENCE: u32 = 10;
 
 impl Ring {
-    /// Sets the next turn of this member to announce the ring.
-    pub(super) fn plan_announcement(&mut self, now: Time) {
-        let members = self.state.expect_operational().ordering.members.len();
-        let turn = self.config.announce_interval * members as u32;
-        let delay = self.rng.duration(turn * 3 / 4, turn * 5 / 4);
+    /// Sets the first turn of this member to announce the ring.
+    pub(super) fn plan_first_announcement(&mut self, now: Time) {
+        let interval = self.config.announce_interval;
+        let members = &self.state.expect_operational().ordering.members;
+        let delay = turns::first(&mut self.rng, interval, members, self.local);
         self.timers.set(Timer::Announce, now + delay);
     }
 
     pub(super) fn announce_by_turn(&mut self, now: Time) {
         self.announce(now, self.config.body_max);
-        self.plan_announcement(now);
+        let interval = self.config.announce_interval;
+        let members = self.state.expect_operational().ordering.members.len();
+        let delay = turns::next(&mut self.rng, interval, members);
+        self.timers.set(Timer::Announce, now + delay);
     }
 
     /// Announces the ring, in datagrams with bodies of at most `most` bytes.

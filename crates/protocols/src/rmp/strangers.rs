@@ -2,46 +2,37 @@
 //! processes of one name do.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use groupcast_core::mech::leave::{Leave, LeaveStep};
 use groupcast_core::mech::namesakes::Reaction;
 use groupcast_core::mech::peers::Stranger;
 use groupcast_core::mech::room::fit;
+use groupcast_core::mech::turns;
 use groupcast_core::{Event, MemberId, Time};
 
 use super::polling::Polling;
 use super::wire::{Announcement, Message};
 use super::{Rmp, State, Timer};
 
-/// A configuration announces itself for the first time after so many intervals at the latest.
-const FIRST_TURN: u32 = 8;
 /// In a configuration of so many members each polls for a stranger that it hears.
 const POLLERS_SMALL: usize = 8;
 /// In a larger one so many do on average.
 const POLLERS_MEAN: u64 = 4;
 
 impl Rmp {
-    /// Sets the first turn of this member to announce its configuration. In a large one a whole
-    /// turn is long: the first members begin soon, and the others follow in their order.
+    /// Sets the first turn of this member to announce its configuration.
     pub(super) fn plan_first_announcement(&mut self, now: Time) {
-        let delay = self.next_turn();
+        let interval = self.config.announce_interval;
         let members = &self.state.expect_operational().order.members;
-        let rank = members.partition_point(|it| *it < self.local) as u32;
-        let in_order = self.config.announce_interval * (FIRST_TURN + rank);
-        self.timers.set(Timer::Announce, now + delay.min(in_order));
-    }
-
-    /// How long this member waits for its next turn to announce the group.
-    fn next_turn(&mut self) -> Duration {
-        let members = self.state.expect_operational().order.members.len();
-        let turn = self.config.announce_interval * members as u32;
-        self.rng.duration(turn * 3 / 4, turn * 5 / 4)
+        let delay = turns::first(&mut self.rng, interval, members, self.local);
+        self.timers.set(Timer::Announce, now + delay);
     }
 
     pub(super) fn announce_by_turn(&mut self, now: Time) {
         self.announce(now);
-        let delay = self.next_turn();
+        let interval = self.config.announce_interval;
+        let members = self.state.expect_operational().order.members.len();
+        let delay = turns::next(&mut self.rng, interval, members);
         self.timers.set(Timer::Announce, now + delay);
     }
 
@@ -319,17 +310,15 @@ impl Rmp {
 
 #[cfg(test)]
 mod tests {
-    use alloc::collections::BTreeSet;
     use alloc::vec;
+    use core::time::Duration;
 
     use bytes::Bytes;
-    use groupcast_core::mech::seq::Seq;
     use groupcast_core::{ConfigurationKind, Ordered, Protocol, Rng, Service, TransmitBuf};
 
     use super::*;
     use crate::rmp::RmpConfig;
     use crate::rmp::fixtures::{config, member};
-    use crate::rmp::order::Order;
 
     /// A member on its own, with the time up to which it has run.
     struct Alone {
@@ -400,25 +389,5 @@ mod tests {
         assert_eq!(alone.delivered, (1..=8).collect::<Vec<_>>());
         assert_eq!(alone.rmp.configuration(), first);
         assert_eq!(alone.configurations, 1);
-    }
-
-    /// Each member's first turn used to come only when as many intervals had passed as there are
-    /// members, or three quarters of that.
-    #[test]
-    fn a_large_group_announces_itself_soon_and_its_members_in_their_order() {
-        let interval = RmpConfig::lan().announce_interval;
-        let first_turns = [0, 5, 99].map(|rank| {
-            let local = member(rank);
-            let mut rmp = Rmp::new(RmpConfig::lan(), local, Rng::new(9), Time::ZERO)
-                .expect("the settings are valid");
-            let members = (0..100).map(member).collect();
-            let lan = RmpConfig::lan();
-            let order = Order::new(config(1), members, local, Seq(100), 1_431, &lan);
-            rmp.go_on(Time::ZERO, "all have accepted", order, BTreeSet::new());
-            rmp.timers.due(Timer::Announce).expect("it has a turn")
-        });
-        let at = |intervals: u32| Time::ZERO + interval * intervals;
-        assert_eq!(first_turns[..2], [at(8), at(13)]);
-        assert!(first_turns[2] <= at(107) && first_turns[2] >= at(75));
     }
 }

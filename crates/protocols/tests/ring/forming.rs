@@ -221,3 +221,28 @@ fn a_host_that_begins_again_is_back_as_soon_where_its_ring_is_full() {
         }
     }
 }
+
+/// Two rings that can reach each other since they have formed. Each member announced its ring for
+/// the first time when three quarters as many intervals had passed as there are members, or more:
+/// two rings of 64 found each other after 10 s.
+#[test]
+fn two_large_rings_find_each_other_soon() {
+    const HALF: usize = 20;
+    for seed in [1, 2, 3] {
+        let mut cluster = at_most(2 * HALF, 2 * HALF, seed);
+        let (one, other): (Vec<usize>, Vec<usize>) = (0..2 * HALF).partition(|it| *it < HALF);
+        cluster.partition(&[&one, &other]);
+        cluster.start_all();
+        let halves = |cluster: &Cluster<Ring>| {
+            (0..2 * HALF).all(|host| {
+                let now = cluster.current_configuration(host);
+                now.is_some_and(|it| it.members.len() == HALF)
+            })
+        };
+        cluster.must("two rings", halves, Duration::from_secs(2));
+        cluster.heal();
+        let one = Cluster::all_in_one_configuration;
+        cluster.must("one ring", one, Duration::from_millis(2_000));
+        cluster.check();
+    }
+}
