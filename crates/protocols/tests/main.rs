@@ -3,6 +3,7 @@
 //! and for a majority.
 
 mod closed_ways;
+mod flapping;
 mod gapped;
 mod insider;
 mod majority;

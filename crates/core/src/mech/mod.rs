@@ -2,6 +2,7 @@
 //!
 //! - [`window`]: what was received of a numbered sequence: gaps, the all-received-up-to mark, the
 //!   retransmission store.
+//! - [`absences`]: members that come and go.
 //! - [`allowance`]: how often something may be done.
 //! - [`seq`], [`indices`]: places in one order; members of one configuration and sets of them.
 //! - [`delivery`]: delivery in one order, up to a horizon for each service.
@@ -25,6 +26,7 @@
 //! - [`turns`]: when members announce their configuration, one after the other.
 //! - [`estimate`]: a smoothed duration and its deviation.
 
+pub mod absences;
 pub mod allowance;
 pub mod bookmarks;
 pub mod claims;

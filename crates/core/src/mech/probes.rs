@@ -51,8 +51,8 @@ struct Probed {
     failed: bool,
     /// How many times in a row it has answered enough of them.
     rounds: u32,
-    /// How many times as often as others it must.
-    longer: u32,
+    /// How many times in a row it must.
+    needed: u32,
     /// Why it was given up.
     why: Told<GivenUp>,
 }
@@ -68,7 +68,7 @@ impl Probed {
             missed: 0,
             failed: false,
             rounds: 0,
-            longer: 1,
+            needed: Probes::ROUNDS,
             why: Told(why),
         }
     }
@@ -83,7 +83,7 @@ impl Probed {
             self.rounds += 1;
         }
         self.failed |= self.missed >= MISSED;
-        self.failed && self.rounds >= ROUNDS * self.longer
+        self.failed && self.rounds >= self.needed
     }
 }
 
@@ -95,12 +95,13 @@ const ENOUGH: u32 = 6;
 /// reached: all of one time, or three times in a row three. With 2 % loss one pair of members sees
 /// that by chance once in a month, with 5 % once in half an hour.
 const MISSED: u32 = Probes::BURST;
-/// This many times in a row, after they failed to come, answers show that something was repaired.
-const ROUNDS: u32 = 5;
 
 impl Probes {
     /// This many probes are sent at once: a slow host does not answer them all at once.
     pub const BURST: u32 = 8;
+    /// This many times in a row, after they failed to come, answers show that something was
+    /// repaired.
+    pub const ROUNDS: u32 = 5;
 
     /// The number that probes which are sent now carry.
     pub fn number(&self) -> u64 {
@@ -166,11 +167,11 @@ impl Probes {
         }
     }
 
-    /// `member`, which is asked, must answer so many times as often in a row as others before that
-    /// shows a repair: what was repaired did not last before.
-    pub fn need(&mut self, member: MemberId, longer: u32) {
+    /// `member`, which is asked, must answer so many times in a row before that shows a repair:
+    /// what was repaired did not last before.
+    pub fn need(&mut self, member: MemberId, rounds: u32) {
         if let Some(probed) = self.given_up.get_mut(&member) {
-            probed.longer = longer;
+            probed.needed = rounds;
         }
     }
 
@@ -215,7 +216,7 @@ impl Probes {
     /// Whether `member` is asked and answers: enough of the last probes, several times in a row.
     pub fn answers(&self, member: MemberId) -> bool {
         let probed = self.given_up.get(&member);
-        probed.is_some_and(|probed| probed.rounds >= ROUNDS)
+        probed.is_some_and(|probed| probed.rounds >= Self::ROUNDS)
     }
 
     /// Judges the answers that came within `patience`: the members that answer again, after they

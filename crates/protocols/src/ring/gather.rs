@@ -186,6 +186,7 @@ impl Ring {
     pub(super) fn gather(&mut self, now: Time, cause: impl Into<Cause>, seed: Gather) {
         let mut next = seed;
         next.proc.extend(self.candidates());
+        self.call_the_roll(now);
         match &mut self.state {
             State::Gather(gather) => {
                 next.fail.append(&mut gather.fail);
@@ -240,7 +241,7 @@ impl Ring {
     }
 
     /// The sets changed: says so, and waits for consensus anew.
-    fn change_mind(&mut self, now: Time) {
+    pub(super) fn change_mind(&mut self, now: Time) {
         let gather = self.state.expect_gather();
         self.peers.attempt = self.peers.attempt.next();
         gather.heard.clear();
@@ -326,6 +327,10 @@ impl Ring {
         self.weigh_word(now, from);
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
+        }
+        if self.comes_and_goes(now, from) {
+            self.leave_out(now, from);
+            return;
         }
         match &self.state {
             State::Gather(_) => self.gather_join(now, from, &join),
@@ -587,6 +592,10 @@ impl Ring {
         let left = |it| self.goodbyes.contains(it) || gather.told_left.contains(it);
         for excluded in gather.fail.iter().filter(|it| !left(*it)) {
             let begins = self.peers.quarantine(now, *excluded, lengths);
+            if begins {
+                let was_with = gather.old.as_ref().is_some_and(|old| old.has(*excluded));
+                self.absences.note_excluded(now, *excluded, was_with);
+            }
             let accuses = gather.accused_by.contains(excluded);
             if begins && accuses {
                 self.peers.gave_us_up(*excluded);
@@ -625,9 +634,9 @@ impl Ring {
         gather.accused_by.extend(accusers);
         gather.fail.extend(given_up.iter().copied());
         for member in given_up {
-            self.accuse(now, member, GivenUp::Silent);
-            if is_silent && self.peers.forgive(now, member, self.config.quarantine_min) {
-                self.probes.note_silent(member);
+            match is_silent {
+                true => self.give_up_absent(now, member),
+                false => self.accuse(now, member, GivenUp::Silent),
             }
         }
         self.change_mind(now);

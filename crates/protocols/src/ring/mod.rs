@@ -24,7 +24,8 @@
 //! `operational`, `gather`, `commit`, `recovery`; `rest` is what a quiet ring does; `flow` tunes
 //! the windows; `passing` gets the token over one hop, `reach` remembers whom it does not reach;
 //! `parts` cuts what is longer than a datagram may be, `spans` puts messages together again;
-//! `strangers` is how rings find each other, `leave` how a member leaves; `numbers` has the types
+//! `strangers` is how rings find each other, `absences` leaves out who comes and goes, `leave` is
+//! how a member leaves; `numbers` has the types
 //! of sequence numbers, hops and rounds; `wire` is the format; `inspect` reads it from outside;
 //! `planted` has the bugs that tests plant. Messages share packets by `crate::packing`; how a
 //! configuration is delivered and finished, and what is remembered of others, is in `core::mech`.
@@ -71,6 +72,7 @@
 //!   its return: the call is sent again until the token is back. When data flows, data shows that
 //!   it arrived.
 
+mod absences;
 mod claims;
 mod commit;
 mod config;
@@ -103,6 +105,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::absences::Absences;
 use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
@@ -160,6 +163,7 @@ pub struct Ring {
     state: State,
     timers: Timers<Timer>,
     peers: Peers,
+    absences: Absences,
     namesakes: Namesakes,
     reach: Reach,
     probes: Probes,
@@ -264,6 +268,7 @@ impl Ring {
         let queue = SendQueue::new(limits, Packer::default()).measured(config.queue_measured);
         let mut ring = Self {
             flow: Flow::new(&config),
+            absences: absences::none(&config),
             config,
             local,
             rng,

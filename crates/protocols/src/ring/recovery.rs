@@ -467,6 +467,7 @@ impl Ring {
         let ring = &self.state.expect_operational().ordering;
         self.peers.note_installed(ring.id.counter);
         self.peers.note_well(now, &ring.members);
+        self.absences.end(now, &ring.members);
         self.counters.configurations += 1;
         self.timers.set(Timer::Loss, now + self.token_loss());
         self.plan_first_announcement(now);

@@ -190,7 +190,7 @@ impl Rmp {
                 self.peers.took_word(now, member, witness);
             }
             self.accuse(now, member);
-            self.probes.need(member, self.absences.patience(member));
+            self.need_answers(member);
             if begins && forgiven {
                 self.probes.note_silent(member);
             }
@@ -238,7 +238,7 @@ impl Rmp {
         left: BTreeSet<MemberId>,
     ) {
         self.works_since = now;
-        if self.absences.end() {
+        if self.absences.end(now, &order.members) {
             self.brittle.note_absence();
         }
         self.timers.cancel_all_but(Timer::KEPT);

@@ -131,6 +131,7 @@ mod wire;
 use alloc::collections::VecDeque;
 
 use bytes::Bytes;
+use groupcast_core::mech::absences::Absences;
 use groupcast_core::mech::claims::Claims;
 use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
@@ -146,7 +147,6 @@ use groupcast_core::{
     SubmitError, Time, Transmit, TransmitBuf,
 };
 
-use self::absences::Absences;
 use self::askers::Askers;
 use self::brittle::Brittle;
 pub use self::config::{ConfigError, NackTo, OrderRule, RmpConfig};
@@ -312,7 +312,7 @@ impl Rmp {
             answered: Answered::default(),
             pollers: Pollers::default(),
             brittle: Brittle::default(),
-            absences: Absences::default(),
+            absences: absences::none(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,

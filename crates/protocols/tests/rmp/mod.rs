@@ -3,7 +3,6 @@
 mod arrivals;
 mod faults;
 mod figures;
-mod flapping;
 mod heard;
 mod hearing;
 mod hinderers;

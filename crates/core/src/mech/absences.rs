@@ -1,0 +1,232 @@
+//! Members that come and go (ours).
+//!
+//! A member whose link fails again and again for a moment stops the group each time: the others
+//! begin to form another configuration, it is back before they have given it up, and all go on as
+//! before. Nobody would ever be left out, and nobody held responsible. So each member notes who was
+//! away when a reformation began and came back while it lasted. Who does so too often, each time
+//! soon after the one before, is left out, and so it is each time after that: its quarantine grows,
+//! and it must answer probes for longer before it is let in early.
+//!
+//! A member that was away itself finds all others late. It holds that against nobody: only where
+//! another one was there at once is one that was not away.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use core::time::Duration;
+
+use super::peers::Peers;
+use crate::id::MemberId;
+use crate::time::Time;
+
+/// How often members were away lately.
+#[derive(Clone, Hash, Debug)]
+pub struct Absences {
+    /// After this many absences a member is left out.
+    most: u32,
+    /// An absence is forgotten if no other one follows while the member is in for this long.
+    remembered: Duration,
+    of: BTreeMap<MemberId, Absence>,
+    /// The reformation under way.
+    roll: Option<Roll>,
+}
+
+/// That of one member.
+#[derive(Clone, Copy, Hash, Debug)]
+struct Absence {
+    times: u32,
+    /// When the last one began, or the member came in again after it.
+    last: Time,
+    /// It is in no configuration with this member since.
+    is_out: bool,
+}
+
+/// Who was heard since a reformation began.
+#[derive(Clone, Hash, Debug)]
+struct Roll {
+    begun: Time,
+    present: BTreeSet<MemberId>,
+    /// Some were there at once.
+    prompt: bool,
+    /// Some were not.
+    late: bool,
+    /// Those of them that are left out.
+    out: BTreeSet<MemberId>,
+}
+
+impl Absences {
+    /// Members are left out after this many absences, of which each is remembered for as long.
+    pub fn new(most: u32, remembered: Duration) -> Self {
+        Self {
+            most,
+            remembered,
+            of: BTreeMap::new(),
+            roll: None,
+        }
+    }
+
+    /// A reformation begins: the configuration of this member is over.
+    pub fn begin(&mut self, now: Time) {
+        self.roll.get_or_insert(Roll {
+            begun: now,
+            present: BTreeSet::new(),
+            prompt: false,
+            late: false,
+            out: BTreeSet::new(),
+        });
+    }
+
+    /// A member of that configuration says that it is there, as one does `within` this time.
+    /// Whether it is to be left out.
+    pub fn is_out(&mut self, now: Time, member: MemberId, within: Duration) -> bool {
+        let Some(roll) = &mut self.roll else {
+            return false;
+        };
+        if roll.present.insert(member) {
+            if now.since(roll.begun) <= within {
+                roll.prompt = true;
+            } else if roll.prompt {
+                roll.late = true;
+                if self.count(now, member) >= self.most
+                    && let Some(roll) = &mut self.roll
+                {
+                    roll.out.insert(member);
+                }
+            }
+        }
+        let roll = self.roll.as_ref();
+        roll.is_some_and(|roll| roll.out.contains(&member))
+    }
+
+    /// `member` was away once more: how many times by now.
+    fn count(&mut self, now: Time, member: MemberId) -> u32 {
+        let remembered = self.remembered;
+        let is_old = |it: &Absence| !it.is_out && now.since(it.last) >= remembered;
+        if self.of.len() >= Peers::MAX {
+            self.of.retain(|_, it| now.since(it.last) < remembered);
+        }
+        if self.of.len() >= Peers::MAX && !self.of.contains_key(&member) {
+            return 0;
+        }
+        let first = Absence {
+            times: 0,
+            last: now,
+            is_out: false,
+        };
+        let absence = self.of.entry(member).or_insert(first);
+        if is_old(absence) {
+            *absence = first;
+        }
+        absence.times = absence.times.saturating_add(1);
+        absence.last = now;
+        absence.times
+    }
+
+    /// `member` is excluded, which was with this one in the configuration before, or not. Whether
+    /// it was away, as far as that is known here.
+    pub fn note_excluded(&mut self, now: Time, member: MemberId, was_with: bool) -> bool {
+        let Some(roll) = &self.roll else {
+            return false;
+        };
+        let is_silent = !roll.present.contains(&member);
+        let was_away = is_silent || roll.out.contains(&member);
+        if is_silent && was_with && roll.prompt {
+            self.count(now, member);
+        }
+        was_away
+    }
+
+    /// How often `member` was away lately.
+    pub fn times(&self, member: MemberId) -> u32 {
+        self.of.get(&member).map_or(0, |it| it.times)
+    }
+
+    /// Whether `member` was away so often that it is left out if it is once more.
+    pub fn is_often_away(&self, member: MemberId) -> bool {
+        self.times(member) >= self.most
+    }
+
+    /// The next configuration begins, of these `members`: whether a member came late to it.
+    pub fn end(&mut self, now: Time, members: &[MemberId]) -> bool {
+        for (member, absence) in &mut self.of {
+            let is_in = members.contains(member);
+            if is_in && absence.is_out {
+                absence.last = now;
+            }
+            absence.is_out = !is_in;
+        }
+        self.roll.take().is_some_and(|roll| roll.late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{Incarnation, NodeId};
+
+    const WITHIN: Duration = Duration::from_millis(30);
+
+    fn member(node: u64) -> MemberId {
+        MemberId {
+            node: NodeId(node),
+            incarnation: Incarnation(node),
+        }
+    }
+
+    fn three_in_a_minute() -> Absences {
+        Absences::new(3, Duration::from_secs(60))
+    }
+
+    /// A reformation that begins at this second: member 1 is there at once if `prompt`, member 2
+    /// after 40 ms. Whether that one is left out.
+    fn reform(absences: &mut Absences, seconds: u64, prompt: bool) -> bool {
+        let at = |millis| Time::from_millis(seconds * 1_000 + millis);
+        absences.begin(at(0));
+        let first = if prompt { 5 } else { 35 };
+        assert!(!absences.is_out(at(first), member(1), WITHIN));
+        let out = absences.is_out(at(40), member(2), WITHIN);
+        assert_eq!(absences.is_out(at(50), member(2), WITHIN), out);
+        assert_eq!(absences.end(at(60), &[member(1), member(2)]), prompt);
+        out
+    }
+
+    #[test]
+    fn who_was_away_three_times_is_left_out_from_then_on_until_a_minute_has_passed() {
+        let mut absences = three_in_a_minute();
+        let outs = [0, 50, 100, 150, 209, 269, 270, 271];
+        let outs = outs.map(|seconds| reform(&mut absences, seconds, true));
+        assert_eq!(outs, [false, false, true, true, true, false, false, true]);
+        assert_eq!(absences.times(member(1)), 0, "it was there");
+    }
+
+    #[test]
+    fn who_was_away_itself_holds_it_against_nobody() {
+        let mut absences = three_in_a_minute();
+        for seconds in 0..10 {
+            assert!(!reform(&mut absences, seconds, false));
+        }
+        assert_eq!(absences.times(member(2)), 0);
+    }
+
+    #[test]
+    fn what_a_member_did_before_it_was_out_is_not_forgotten_while_it_is() {
+        let mut absences = three_in_a_minute();
+        for seconds in 0..3 {
+            reform(&mut absences, seconds, true);
+        }
+        assert!(absences.is_often_away(member(2)));
+        let at = |seconds: u64| Time::from_millis(seconds * 1_000);
+        absences.end(at(3), &[member(1)]);
+        absences.end(at(500), &[member(1), member(2)]);
+        absences.end(at(520), &[member(1), member(2)]);
+        assert!(reform(&mut absences, 559, true));
+        assert!(!reform(&mut absences, 619, true));
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut absences = three_in_a_minute();
+        for node in 0..2_000 {
+            absences.count(Time::from_millis(node), member(node));
+        }
+        assert_eq!(absences.of.len(), Peers::MAX);
+    }
+}
