@@ -409,6 +409,7 @@ fn a_list_that_no_group_makes_does_not_let_a_newcomer_in() {
         let mut list = joins();
         change(&mut list);
         rmp.handle_datagram(now, member(0), Message::List(list).encode());
+        assert_eq!(rmp.counters.foreign, 1, "{what}");
         let listed = Message::Listed(Listed {
             tag: order().tag,
             version: 1,

@@ -394,11 +394,11 @@ fn groups_come_together_where_there_is_room_for_both() {
         };
         let mut rmp = in_order(order(), settings.clone());
         announces(&mut rmp);
-        let wanted = matches!(&rmp.state, State::Polling(it) if it.wanted.contains(&member(8)));
+        let wanted = matches!(&rmp.state, State::Polling(it) if it.wanted.contains(&member(7)));
         assert_eq!(wanted, polls, "{members_max}, operational");
         let mut rmp = polling(settings);
         announces(&mut rmp);
-        let wanted = polling_of(&rmp).wanted.contains(&member(8));
+        let wanted = polling_of(&rmp).wanted.contains(&member(7));
         assert_eq!(wanted, polls, "{members_max}, polling");
     }
 }
