@@ -556,10 +556,16 @@ fn strangers_at_the_clients_socket_do_no_harm() {
     let subscribers: Vec<_> = (0..3)
         .map(|number| host.subscribe(&format!("sub{number}"), "d", &[]))
         .collect();
-    host.run(&["status", "--socket", &socket])
+    host.run(&["sub", "--once", "--socket", &socket, "room"])
         .fails_with(1, &["has 3 clients, as many as it takes"]);
+    assert!(
+        host.status("d").is_some(),
+        "who runs the daemon is let in beside them"
+    );
     drop(subscribers);
-    until("there is room again", || host.status("d").is_some());
+    let nothing = host.write("nothing", "");
+    let publish = ["pub", "room", "--socket", &socket, "--file", &nothing];
+    until("there is room again", || host.run(&publish).code == 0);
     assert_eq!(daemon.terminate(), 0);
     let log = host.read("d.err");
     assert!(log.contains("no hello came within"), "{log}");

@@ -399,7 +399,7 @@ mod tests {
             let mut ring = first_pass(|_, _| {});
             let mut commit = ring.state.expect_commit().commit.clone();
             (commit.hop, commit.ring.counter) = (hop, counter);
-            let holding = commit.members[0].holding.clone();
+            let holding = commit.members[0].holding;
             if declared {
                 commit.members[2].holding = holding;
             }

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
+use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::NameMessage;
 use groupcast_core::mech::peers::Attempt;
 use groupcast_core::mech::seq::Seq;
@@ -450,7 +451,7 @@ fn a_leaver_that_is_never_taken_off_the_list_says_goodbye() {
     assert_eq!(asks(&mut rmp), [16, 0]);
     rmp.ask_to_leave(NOW);
     assert_eq!(asks(&mut rmp), [0, 1]);
-    assert!(rmp.leaving.as_ref().is_some_and(|it| it.said_goodbye()));
+    assert!(rmp.leaving.as_ref().is_some_and(Leave::said_goodbye));
 }
 
 /// A member that was in no configuration yet comes from its own, of the counter 0.
