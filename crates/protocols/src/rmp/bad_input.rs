@@ -9,41 +9,16 @@ use bytes::Bytes;
 use groupcast_core::mech::peers::{Attempt, Peers};
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{
-    ConfigId, Incarnation, MemberId, NodeId, Ordered as _, Protocol as _, Rng, Service, Time,
-    TransmitBuf,
+    ConfigId, MemberId, Ordered as _, Protocol as _, Rng, Service, Time, TransmitBuf,
 };
 
 use super::config::RmpConfig;
+use super::fixtures::{member, order};
 use super::numbers::{Marks, Number, Packets, Stamp};
 use super::operational::Operational;
-use super::order::{Heard, Order, Packet};
+use super::order::{Heard, Packet};
 use super::wire::{Ack, Answer, Data, Message, Missing, Nack, Poll, Proposal, Relayed, Wanted};
 use super::{Rmp, State};
-
-fn member(site: u64) -> MemberId {
-    MemberId {
-        node: NodeId(site),
-        incarnation: Incarnation(site),
-    }
-}
-
-/// The order of member 2 of three; member 0 has the token.
-fn order() -> Order {
-    let id = ConfigId {
-        counter: 1,
-        representative: member(0),
-    };
-    let members = (0..3).map(member).collect();
-    let mut order = Order::new(id, members, member(2), Seq(100), 1431, &RmpConfig::lan());
-    for number in 1..4 {
-        let packet = Packet {
-            version: 0,
-            body: Bytes::from_static(b"packet"),
-        };
-        order.insert(1, Number(number), packet);
-    }
-    order
-}
 
 /// The first ACK: of member 0, for the first `count` packets of member 1.
 fn first(count: u8) -> Ack {

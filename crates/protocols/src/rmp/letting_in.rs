@@ -2,6 +2,7 @@
 
 use alloc::vec;
 
+use bytes::Bytes;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{Protocol as _, Rng, Time, TransmitBuf};
 
@@ -26,17 +27,22 @@ fn token_site(members: u64, settings: &RmpConfig) -> Rmp {
     rmp
 }
 
-/// Member 7, whose positions end at `high`, asks member 0 and others to be let in: how many lists
-/// there are then.
-fn lists_for_a_newcomer(rmp: &mut Rmp, high: u64) -> u64 {
-    let join = Message::Join(Join {
+/// A member whose positions end at `high` asks to be let in.
+fn join(high: u64) -> Bytes {
+    let join = Join {
         counter: 1,
         high: Seq(high),
         body_max: 1431,
         config: config(1),
         heard: vec![member(0)],
-    });
-    rmp.handle_datagram(Time::from_millis(1), member(7), join.encode());
+    };
+    Message::Join(join).encode()
+}
+
+/// Member 7, whose positions end at `high`, asks member 0 and others to be let in: how many lists
+/// there are then.
+fn lists_for_a_newcomer(rmp: &mut Rmp, high: u64) -> u64 {
+    rmp.handle_datagram(Time::from_millis(1), member(7), join(high));
     rmp.counters.lists_sent
 }
 
@@ -82,14 +88,7 @@ fn a_list_is_sent_again_to_the_newcomer_that_missed_it_and_to_nobody_else() {
     let mut buf = TransmitBuf::new(64, 0, 0);
     let mut lists_to = |rmp: &mut Rmp, from: u64| {
         let now = Time::from_millis(1);
-        let join = Message::Join(Join {
-            counter: 1,
-            high: Seq(100),
-            body_max: 1431,
-            config: config(1),
-            heard: vec![member(0)],
-        });
-        rmp.handle_datagram(now, member(from), join.encode());
+        rmp.handle_datagram(now, member(from), join(100));
         let mut lists = 0;
         while rmp.poll_transmit(now, &mut buf).is_some() {
             let sent = buf.iter().map(|it| Message::decode(&it.to_vec().into()));
@@ -117,14 +116,7 @@ fn a_request_that_is_not_repeated_is_over() {
         let own = Order::new(config(1), members, member(1), Seq(100), 1431, &lan);
         let tag = own.tag;
         rmp.state = State::Operational(Operational::new(own).into());
-        let join = Message::Join(Join {
-            counter: 1,
-            high: Seq(100),
-            body_max: 1431,
-            config: config(1),
-            heard: vec![member(0)],
-        });
-        rmp.handle_datagram(now, member(7), join.encode());
+        rmp.handle_datagram(now, member(7), join(100));
         let pass = Message::Ack(Ack {
             again: false,
             issuer: 0,

@@ -419,25 +419,12 @@ impl Rmp {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
-    use crate::rmp::config::RmpConfig;
-    use crate::rmp::fixtures::{config, member};
-    use crate::rmp::order::Packet;
+    use crate::rmp::fixtures::order;
 
     #[test]
     fn a_request_is_answered_with_so_many_packets_at_most() {
-        let members = (0..3).map(member).collect();
-        let lan = RmpConfig::lan();
-        let mut order = Order::new(config(1), members, member(2), Seq(100), 1431, &lan);
-        for number in 1..4 {
-            let packet = Packet {
-                version: 0,
-                body: Bytes::from_static(b"packet"),
-            };
-            order.insert(1, Number(number), packet);
-        }
+        let order = order();
         let nack = Nack {
             whole: false,
             tag: order.tag,

@@ -16,31 +16,16 @@ use groupcast_core::{
 };
 
 use super::config::RmpConfig;
-use super::fixtures::{config, member};
+use super::fixtures::{config, member, order};
 use super::numbers::{Number, Packets, Tag};
 use super::operational::Operational;
-use super::order::{Order, Packet};
+use super::order::Order;
 use super::polling::Polling;
 use super::wire::{Announcement, Answer, Message, Nack, Poll, Proposal};
 use super::{Rmp, State, Timer};
 use crate::packing::{Packer, Record};
 
 const NOW: Time = Time::from_millis(2);
-
-/// The order of member 2 of three; member 0 has the token, and member 1 has sent three packets.
-fn order() -> Order {
-    let members = (0..3).map(member).collect();
-    let lan = RmpConfig::lan();
-    let mut order = Order::new(config(1), members, member(2), Seq(100), 1431, &lan);
-    for number in 1..4 {
-        let packet = Packet {
-            version: 0,
-            body: Bytes::from_static(b"packet"),
-        };
-        order.insert(1, Number(number), packet);
-    }
-    order
-}
 
 /// Member 2 in this configuration, with these settings.
 fn in_order(order: Order, settings: RmpConfig) -> Rmp {
