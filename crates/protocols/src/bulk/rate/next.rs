@@ -90,10 +90,13 @@ impl Rate {
             true if self.yields => Self::DECREASE_YIELDING,
             _ => Self::DECREASE,
         };
-        let left = match self.yields && it.queued && queue >= Self::LEFT_QUEUE {
-            true => Self::LEFT.max(1.0 - it.excess),
-            false => 1.0 - it.excess,
+        let is_long = it.queued && queue >= Self::LEFT_QUEUE;
+        let least = if self.yields && is_long {
+            Self::LEFT
+        } else {
+            0.0
         };
+        let left = (1.0 - it.excess).max(least);
         let part = decrease.min(left);
         // A loss does not say who keeps a queue of the network.
         self.draining = self.draining.filter(|it| it.queue.is_some());

@@ -12,8 +12,6 @@
 
 use core::time::Duration;
 
-use super::path::sqrt;
-
 /// What is known of a queue that overflows.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Overflow {
@@ -129,7 +127,7 @@ impl Overflow {
             return None;
         }
         let length = behind.mean();
-        let by_chance = Self::DEVIATIONS * sqrt(behind.variance() + others.variance());
+        let by_chance = Self::DEVIATIONS * libm::sqrt(behind.variance() + others.variance());
         let longer = length - others.mean();
         let is_queue = length > Self::WAIT_MIN.as_secs_f64()
             && longer > by_chance.max(Self::LONGER_MIN.as_secs_f64());

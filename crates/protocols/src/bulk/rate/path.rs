@@ -131,7 +131,7 @@ impl Tried {
         let through = |it: &Self| it.pace * (1.0 - it.seen.loss());
         let grown = through(self) / through(lower).max(1.0);
         let excess = self.seen.loss() - lower.seen.loss();
-        let by_chance = 3.0 * sqrt(self.seen.variance() + lower.seen.variance());
+        let by_chance = 3.0 * libm::sqrt(self.seen.variance() + lower.seen.variance());
         times >= Self::TIMES && grown < 1.0 + (times - 1.0) * Self::PART && excess > by_chance
     }
 }
@@ -661,12 +661,12 @@ impl Path {
     /// What chance loses above the baseline: three deviations and a half of what the baseline
     /// alone loses, or this `share`, and a few packets.
     fn chance(&self, seen: Seen, share: f64) -> f64 {
-        3.0 + DEVIATIONS * sqrt(self.baseline.max(share) * seen.sent as f64)
+        3.0 + DEVIATIONS * libm::sqrt(self.baseline.max(share) * seen.sent as f64)
     }
 
     /// Whether more was lost than the baseline loses: a packet, if that is nothing.
     fn is_more(&self, seen: Seen) -> bool {
-        self.over(seen) > 0.5 + DEVIATIONS * sqrt(self.baseline * seen.sent as f64)
+        self.over(seen) > 0.5 + DEVIATIONS * libm::sqrt(self.baseline * seen.sent as f64)
     }
 
     /// Whether so much was lost that it is no chance, where a path may lose this `share` by itself.
@@ -684,7 +684,7 @@ impl Seen {
     /// The variance of the loss, if each packet is lost by itself.
     fn variance(self) -> f64 {
         let loss = self.loss();
-        loss * (1.0 - loss) / self.sent.max(1) as f64
+        (loss * (1.0 - loss)).max(0.0) / self.sent.max(1) as f64
     }
 }
 
@@ -692,17 +692,4 @@ impl Seen {
 /// is one. Half as long again is enough, and so is `part_max`.
 fn exceeds(round_trip: Duration, unqueued: Duration, least: Duration, part_max: Duration) -> bool {
     round_trip > unqueued + (unqueued / 2).min(part_max).max(least)
-}
-
-/// The square root, by Newton's method: this crate has no floating-point library, and needs no more
-/// than this.
-pub(super) fn sqrt(square: f64) -> f64 {
-    if square <= 0.0 {
-        return 0.0;
-    }
-    let mut root = square.max(1.0);
-    for _ in 0..24 {
-        root = (root + square / root) / 2.0;
-    }
-    root
 }

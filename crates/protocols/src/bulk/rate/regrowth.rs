@@ -53,7 +53,7 @@ impl Regrowth {
             window: top * packets,
             rate: top,
             fell: now,
-            back_after: cube_root(lost / Self::C),
+            back_after: libm::cbrt(lost / Self::C),
         }
     }
 
@@ -64,19 +64,6 @@ impl Regrowth {
         let target = self.rate * window / self.window;
         target.min(rate * (1.0 + Self::GROWTH_MAX))
     }
-}
-
-/// The cube root, by Newton's method, which begins above it: this crate has no floating-point
-/// library.
-fn cube_root(cube: f64) -> f64 {
-    if cube <= 0.0 {
-        return 0.0;
-    }
-    let mut root = cube.max(1.0);
-    for _ in 0..64 {
-        root = (2.0 * root + cube / (root * root)) / 3.0;
-    }
-    root
 }
 
 #[cfg(test)]
@@ -118,13 +105,5 @@ mod tests {
         // What fell from more than before comes back to all of it.
         let third = fallen(Some(second), 0.8 * RATE);
         assert!((third.rate / RATE - 0.8).abs() < 1e-9);
-    }
-
-    #[test]
-    fn roots_are_roots() {
-        for root in [0.0, 1e-3, 0.5, 1.0, 3.0, 100.0, 1e4] {
-            let found = cube_root(root * root * root);
-            assert!((found - root).abs() <= 1e-6 * root, "{found} of {root}");
-        }
     }
 }
