@@ -314,7 +314,8 @@ impl Stream {
     ///
     /// Each claim counts by itself. A new one says that all before it has been sent since: that is
     /// missing as of the new claim, and a message that was here by then is forged all the same. So
-    /// whoever goes on to name ever higher numbers does not keep what it named before.
+    /// whoever goes on to name ever higher numbers does not keep what it named before. What the
+    /// window has left behind stays given up.
     fn refute(&mut self, sent: u64, round: RoundNumber) -> Vec<Slot> {
         let floor = sent.max(self.done);
         if sent < self.own_word || self.high <= floor {
@@ -360,6 +361,7 @@ impl Stream {
             let within = forged.iter().filter(|number| **number < top);
             above.extend(within.map(|number| (*number, missing(*number))));
             self.join(above);
+            self.leave_behind();
         }
         if is_denied {
             self.deny(claimed, forged, round);

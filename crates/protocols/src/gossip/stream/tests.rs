@@ -183,6 +183,19 @@ fn a_description_from_before_the_first_arrival_settles_where_the_stream_begins()
     assert_eq!(far.missing(1, 200).count(), 63);
 }
 
+#[test]
+fn what_the_window_left_behind_stays_given_up_when_the_sender_denies_what_came() {
+    let mut stream = Stream::met_at(2, 1, RoundNumber(0), 16);
+    arrive(&mut stream, 2, 0);
+    put(&mut stream, 25, 0);
+    // By now the first are no longer new; the window leaves 3 to 25 behind.
+    put(&mut stream, 41, 3);
+    stream.described(2, RoundNumber(3));
+    assert_eq!(stream.missing(3, 25).count(), 23);
+    stream.close();
+    assert_eq!(drain(&mut stream), [(2, 2, true), (3, 25, false)]);
+}
+
 proptest! {
     /// The same where the stream is met in its middle and its sender says of itself what it
     /// likes.
