@@ -1,7 +1,7 @@
 """What figures show: places, bars, labels, units."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -71,6 +71,20 @@ def test_intervals_are_those_of_the_mean() -> None:
     assert bars(ax, 0)[0] == pytest.approx((0.001 - half, 0.001 + half))
     assert "95%" in ax.get_title()
     assert "3 seeds" in ax.get_title()
+
+
+@pytest.mark.parametrize("error", ["interval", "range"])
+def test_one_seed_has_no_bars_and_says_so(error: Literal["interval", "range"]) -> None:
+    cells = [cell for cell in sweep("x", [1, 2], ["a"]).cells if cell.seed == 0]
+    ax: Any = lab.plot_measure(lab.Sweep(cells), "latency_mean_s", x="x", error=error)
+    assert not any(len(segment) for segment in ax.containers[0].lines[2][0].get_segments())
+    assert ax.get_title() == "one seed, no bars"
+    assert list(ax.containers[0].lines[0].get_ydata()) == pytest.approx([0.0, 0.001])
+
+
+def test_a_confidence_is_not_rounded_away() -> None:
+    ax = lab.plot_measure(sweep("x", [1, 2], ["a"]), "latency_mean_s", x="x", confidence=0.999)
+    assert "99.9% confidence" in ax.get_title()
 
 
 def test_words_stand_side_by_side() -> None:

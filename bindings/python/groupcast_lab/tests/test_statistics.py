@@ -65,3 +65,16 @@ def test_a_summary_has_a_line_for_each_combination_in_order() -> None:
     assert summary["high"][0] == pytest.approx(2.0 + 12.7062 * 1.0, rel=1e-5)
     with pytest.raises(ResultsError, match="'lateny'; there are size, kind, seed, latency"):
         summarise(frame, "lateny", "size")
+
+
+def test_a_seed_counts_once_however_many_lines_it_has() -> None:
+    # Two seeds of three hosts each: the hosts of a run agree, the runs do not.
+    frame = pd.DataFrame(
+        {"loss": ["1 %"] * 6, "seed": [1, 1, 1, 2, 2, 2], "host": [0, 1, 2] * 2, "latency": [1, 1, 1, 3, None, 3]}
+    )
+    (line,) = summarise(frame, "latency", "loss").to_dict("records")
+    assert line["seeds"] == 2
+    assert (line["mean"], line["low"], line["high"]) == pytest.approx(interval([1.0, 3.0]))
+    assert (line["min"], line["max"]) == (1.0, 3.0)
+    # For one host there are as many lines as seeds.
+    assert list(summarise(frame, "latency", "host")["seeds"]) == [2, 1, 2]

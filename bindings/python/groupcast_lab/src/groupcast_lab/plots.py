@@ -50,7 +50,8 @@ def plot_measure(
     for key, group in groups:
         group = group.assign(_place=place[group.index]).sort_values("_place")
         low, high = (group["low"], group["high"]) if error == "interval" else (group["min"], group["max"])
-        bars = [(group["mean"] - low).fillna(0.0), (high - group["mean"]).fillna(0.0)]
+        several = group["seeds"] > 1  # one seed shows nothing of how much seeds differ: no bar, not one of no length
+        bars = [(group["mean"] - low).where(several), (high - group["mean"]).where(several)]
         names = key if isinstance(key, tuple) else (key,)
         label = ", ".join(f"{column} = {name}" for column, name in zip(lines, names, strict=True))
         ax.errorbar(group["_place"], group["mean"], yerr=bars, marker="o", capsize=3, label=label or None)
@@ -61,8 +62,7 @@ def plot_measure(
     ax.set_xlabel(x)
     ax.set_ylabel(_words(measure))
     _with_unit(ax.yaxis, _unit_of(measure))
-    what = f"{confidence:.0%} confidence" if error == "interval" else "least and greatest seed"
-    ax.set_title(f"means over {_count(points['seeds'])} seeds, bars: {what}", fontsize="small")
+    ax.set_title(_title(points["seeds"], confidence if error == "interval" else None), fontsize="small")
     return _finish(ax, legend=bool(lines))
 
 
@@ -177,6 +177,11 @@ def _words(column: str) -> str:
     return column.replace("_", " ")
 
 
-def _count(seeds: pd.Series[int]) -> str:
+def _title(seeds: pd.Series[int], confidence: float | None) -> str:
+    """How many seeds the points have, and what their bars show: the interval, or without it the range."""
     least, greatest = int(seeds.min()), int(seeds.max())
-    return str(least) if least == greatest else f"{least} to {greatest}"
+    if greatest < 2:
+        return "one seed, no bars"
+    count = str(least) if least == greatest else f"{least} to {greatest}"
+    bars = "least and greatest seed" if confidence is None else f"{100 * confidence:.4g}% confidence"
+    return f"means over {count} seeds, bars: {bars}"

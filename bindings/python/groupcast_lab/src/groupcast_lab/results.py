@@ -19,7 +19,7 @@ from .errors import ResultsError
 
 __all__ = ["TABLES", "Results", "Tables", "load"]
 
-TABLES = ("runs", "hosts", "links", "windows", "latency", "packets", "counters")
+TABLES = ("runs", "hosts", "links", "flows", "windows", "latency", "packets", "counters")
 """The tables, named like their files without ``.csv``."""
 
 _TEXT_COLUMNS: Any = dict.fromkeys(("counter", "kind", "link", "measure", "role", "trace_hash", "vertex"), "object")
@@ -59,6 +59,11 @@ class Tables(ABC):
     def links(self) -> pd.DataFrame:
         """One line a seed and direction of a link."""
         return self.table("links")
+
+    @property
+    def flows(self) -> pd.DataFrame:
+        """One line a seed and flow: what streams beside the protocol got. Empty without flows."""
+        return self.table("flows")
 
     @property
     def windows(self) -> pd.DataFrame:

@@ -69,7 +69,9 @@ def summarise(frame: pd.DataFrame, measure: str, by: str | Sequence[str], confid
     """``measure`` of ``frame`` for each combination of the columns ``by``, in the order in which they first appear.
 
     Columns: those of ``by``, then ``mean``, ``low``, ``high`` (the confidence interval), ``min``, ``max`` and ``seeds``
-    (lines that have a value).
+    (those that have a value). A seed counts once, with the mean of its lines: what hosts, links or windows of one run
+    show is not independent, and would make the interval too narrow. In a frame without the column ``seed`` each line
+    counts.
     """
     keys = [by] if isinstance(by, str) else list(by)
     for column in [*keys, measure]:
@@ -77,7 +79,12 @@ def summarise(frame: pd.DataFrame, measure: str, by: str | Sequence[str], confid
             raise ResultsError(f"there is no column {column!r}; there are {', '.join(map(str, frame.columns))}")
     lines = []
     for key, group in frame.groupby(keys, sort=False, dropna=False):
-        values = [float(value) for value in group[measure].dropna()]
+        measured = group.dropna(subset=[measure])
+        if "seed" in frame.columns and "seed" not in keys:
+            each = measured.groupby("seed", sort=False)[measure]
+            values = [math.fsum(float(value) for value in of) / len(of) for _, of in each]
+        else:
+            values = [float(value) for value in measured[measure]]
         mean, low, high = interval(values, confidence)
         least, greatest = (min(values), max(values)) if values else (math.nan, math.nan)
         where = key if isinstance(key, tuple) else (key,)
