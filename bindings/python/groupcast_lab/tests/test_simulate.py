@@ -90,6 +90,11 @@ def test_the_program_is_looked_for_in_order(stand_in: Path, monkeypatch: pytest.
         find_binary("/no/such/program")
 
 
+def test_a_program_that_is_another_is_told() -> None:
+    with pytest.raises(BinaryError, match="/bin/true ended well and wrote no results"):
+        simulate(task(Path("/bin/true")))
+
+
 def test_tasks_run_beside_each_other(stand_in: Path) -> None:
     outcomes: dict[int, bytes] = {}
 

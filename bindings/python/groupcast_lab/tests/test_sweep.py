@@ -126,11 +126,27 @@ def test_a_failing_run_ends_the_sweep_and_its_processes(stand_in: Path) -> None:
         ({"executor": "ray"}, 'there are "local", "dask"'),
         ({"executor": lab.Local(), "jobs": 3}, "know their own"),
         ({"jobs": 0}, "at least one job"),
+        ({"jobs": 0, "executor": "dask"}, "at least one job"),
+        ({"seeds": [1.5]}, "whole numbers"),
+        ({"seeds": ["1"]}, "whole numbers"),
+        ({"seeds": None}, "whole numbers"),
+        ({"parameters": ["source.0.size"]}, "a point is a mapping"),
     ],
 )
 def test_impossible_sweeps_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(lab.SweepError, match=message):
         lab.sweep(SCENARIO, **arguments)  # type: ignore[arg-type]
+
+
+def test_a_directory_that_cannot_be_made_is_named(stand_in: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(lab.SweepError, match=r"cannot keep the runs in .*/file"):
+        lab.sweep(SCENARIO, binary=stand_in, out=tmp_path / "file")
+
+
+def test_one_pattern_needs_no_tuple(stand_in: Path) -> None:
+    sweep = lab.sweep(SCENARIO, binary=stand_in, keep="runs.csv")
+    assert list(sweep.cells[0].outcome.files) == ["runs.csv"]
 
 
 def test_a_value_that_toml_lacks_is_refused() -> None:

@@ -33,8 +33,7 @@ class Local:
     """This machine: ``jobs`` simulations at a time (default: one a core), each a process of its own."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        if jobs is not None and jobs < 1:
-            raise SweepError(f"at least one job is needed, not {jobs}")
+        _at_least_one(jobs)
         self.jobs = jobs or os.cpu_count() or 1
 
     def run(self, tasks: Sequence[Task]) -> Generator[tuple[int, Outcome], None, None]:
@@ -85,6 +84,7 @@ class Dask:
     def __init__(self, cluster: Any = None, jobs: int | None = None) -> None:
         """``cluster``: a ``distributed.Client``, or a scheduler's address. By default a cluster of this machine is made
         for the sweep, with ``jobs`` workers of one thread (default: one a core)."""
+        _at_least_one(jobs)
         if cluster is not None and jobs is not None:
             raise SweepError("`jobs` says how many workers to start; a cluster that exists has its own")
         self.cluster = cluster
@@ -122,6 +122,11 @@ class Dask:
                 distributed.Client(cluster, set_as_default=False) as client,
             ):
                 yield client
+
+
+def _at_least_one(jobs: int | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise SweepError(f"at least one job is needed, not {jobs}")
 
 
 def _distributed() -> Any:

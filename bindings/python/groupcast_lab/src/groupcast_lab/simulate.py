@@ -95,6 +95,8 @@ def simulate(task: Task, started: Callable[[subprocess.Popen[str]], None] = lamb
             if code >= 0:
                 break
         complain(code, said, task.scenario.name)
+        if not out.is_dir():
+            raise BinaryError(f"{binary} ended well and wrote no results: it is not groupcast")
         files = {path.name: path.read_bytes() for path in sorted(out.iterdir()) if _kept(path.name, task.keep)}
     return Outcome(files, _build(binary))
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from operator import index
 from pathlib import Path
 from typing import TypeAlias
 
@@ -105,7 +106,7 @@ def sweep(
     jobs: int | None = None,
     binary: str | os.PathLike[str] | None = None,
     out: str | os.PathLike[str] | None = None,
-    keep: Sequence[str] = ("*.csv", "summary.json"),
+    keep: Sequence[str] | str = ("*.csv", "summary.json"),
     timeout: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
@@ -130,12 +131,14 @@ def sweep(
     :raises BinaryError: if there is no program, or not the same one everywhere.
     """
     described = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
+    if isinstance(keep, str):  # or its letters would be the patterns
+        keep = (keep,)
     points, numbers = _points(parameters), _seeds(seeds)
     where = _executor(executor, jobs)
     program = os.path.abspath(binary) if isinstance(binary, os.PathLike) else binary
     plan = [(point, seed) for point in points for seed in numbers]
     tasks = [Task(described, seed, as_overrides(point), program, tuple(keep), timeout) for point, seed in plan]
-    store = Store(Path(out), tasks, plan) if out is not None else None
+    store = _store(Path(out), tasks, plan) if out is not None else None
     outcomes: dict[int, Outcome] = store.finished() if store else {}
     remaining = [number for number in range(len(tasks)) if number not in outcomes]
     if progress:
@@ -171,6 +174,13 @@ def load_sweep(out: str | os.PathLike[str]) -> Sweep:
     return Sweep([Cell(point, seed, outcome) for (point, seed), outcome in zip(plan, outcomes, strict=True)])
 
 
+def _store(out: Path, tasks: Sequence[Task], plan: Sequence[tuple[Point, int]]) -> Store:
+    try:
+        return Store(out, tasks, plan)
+    except OSError as error:
+        raise SweepError(f"cannot keep the runs in {out}: {error.strerror or error}") from error
+
+
 def _points(parameters: Parameters) -> list[Point]:
     if isinstance(parameters, Mapping):
         for key, values in parameters.items():
@@ -179,7 +189,11 @@ def _points(parameters: Parameters) -> list[Point]:
         lists = [list(values) for values in parameters.values()]
         points: list[Point] = [dict(zip(parameters, values, strict=True)) for values in itertools.product(*lists)]
     else:
-        points = [dict(point) for point in parameters] or [{}]
+        points = list(parameters) or [{}]
+        for point in points:
+            if not isinstance(point, Mapping):
+                raise SweepError(f"a point is a mapping of keys to values, not {point!r}")
+        points = [dict(point) for point in points]
     if not points:
         raise SweepError("a parameter has no values: the sweep has no points")
     for point in points:
@@ -199,10 +213,11 @@ def _seeds(seeds: int | range | Iterable[int] | str) -> list[int]:
         if not (dots and first.isdecimal() and end.isdecimal()):
             raise SweepError(f"seeds are written A..B, from A to B - 1, not {seeds!r}")
         numbers = list(range(int(first), int(end)))
-    elif isinstance(seeds, int):
-        numbers = [seeds]
     else:
-        numbers = [int(seed) for seed in seeds]
+        try:
+            numbers = [index(seed) for seed in ((seeds,) if isinstance(seeds, int) else seeds)]
+        except TypeError as error:  # 1.5 is no seed, nor is "1"
+            raise SweepError(f"seeds are whole numbers from 0, each once: {error}") from None
     if not numbers:
         raise SweepError("there is no seed")
     if any(seed < 0 for seed in numbers) or len(set(numbers)) < len(numbers):
