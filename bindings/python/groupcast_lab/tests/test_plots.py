@@ -116,12 +116,34 @@ def test_windows_are_rates_over_time() -> None:
     frame = pd.DataFrame(
         {"seed": [1, 2, 1, 2], "host": [0] * 4, "start_s": [0.0, 0.0, 0.5, 0.5], "delivered": [10, 20, 30, 50]}
     )
-    ax = lab.plot_windows(Table(windows=frame))
+    runs = pd.DataFrame({"seed": [1, 2], "simulated_s": [1.0, 1.0]})
+    ax = lab.plot_windows(Table(windows=frame, runs=runs))
     (line,) = ax.lines
     assert list(line.get_xdata()) == [0.0, 0.5]
     assert list(line.get_ydata()) == [30.0, 80.0]
     with pytest.raises(lab.ResultsError, match="one window"):
-        lab.plot_windows(Table(windows=frame[:2]))
+        lab.plot_windows(Table(windows=frame[:2], runs=runs))
+
+
+def test_a_shorter_last_window_is_no_fall_of_the_rate() -> None:
+    # 100 deliveries a second for 1.1 s, and one more in the very last instant.
+    frame = pd.DataFrame({"seed": 1, "host": 0, "start_s": [0.0, 0.5, 1.0], "delivered": [50, 50, 10]})
+    ax = lab.plot_windows(Table(windows=frame, runs=pd.DataFrame({"seed": [1], "simulated_s": [1.1]})))
+    assert list(ax.lines[0].get_ydata()) == pytest.approx([100.0, 100.0, 100.0])
+    frame = pd.DataFrame({"seed": 1, "host": 0, "start_s": [0.0, 0.5, 1.0], "delivered": [50, 50, 1]})
+    ax = lab.plot_windows(Table(windows=frame, runs=pd.DataFrame({"seed": [1], "simulated_s": [1.0]})))
+    assert list(ax.lines[0].get_xdata()) == [0.0, 0.5]
+
+
+def test_windows_of_a_swept_length_are_each_taken_by_its_own() -> None:
+    cells = []
+    for window in (0.25, 0.5):
+        starts = [step * window for step in range(int(1 / window))]
+        windows = "seed,host,start_s,delivered\n" + "".join(f"1,0,{start},{100 * window:.0f}\n" for start in starts)
+        files = {"windows.csv": windows.encode(), "runs.csv": b"seed,simulated_s\n1,1.0\n"}
+        cells.append(lab.Cell({"measure.window": f"{window} s"}, 1, lab.Outcome(files, "build")))
+    ax = lab.plot_windows(lab.Sweep(cells), by="measure.window")
+    assert [list(line.get_ydata()) for line in ax.lines] == [pytest.approx([100.0] * 4), pytest.approx([100.0] * 2)]
 
 
 def test_the_busiest_links_come_first() -> None:

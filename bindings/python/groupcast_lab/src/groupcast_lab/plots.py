@@ -104,13 +104,16 @@ def plot_latency(
 def plot_windows(results: Tables, by: str = "host", *, ax: Axes | None = None) -> Axes:
     """Deliveries a second over time, window by window: mean over seeds and, unless ``by`` is ``"host"``, over hosts."""
     ax = _axes(ax)
-    frame = results.windows
-    starts = sorted(frame["start_s"].unique())
-    if len(starts) < 2:
+    if results.windows["start_s"].nunique() < 2:
         raise ResultsError("there is one window of time; set measure.window to a smaller one")
-    width = float(starts[1] - starts[0])
+    run = [*(results.parameters if isinstance(results, Sweep) else ()), "seed"]
+    frame = results.windows.merge(results.runs[[*run, "simulated_s"]], on=run)
+    # A window ends with the next one, the last with the run: it may be shorter than the others, or of no length.
+    ends = frame.groupby([*run, "host"], sort=False, dropna=False)["start_s"].shift(-1).fillna(frame["simulated_s"])
+    length = ends - frame["start_s"]
+    frame = frame.assign(_rate=frame["delivered"] / length)[length > 0]
     for key, group in frame.groupby(by, sort=False):
-        rate = group.groupby("start_s")["delivered"].mean().sort_index() / width
+        rate = group.groupby("start_s")["_rate"].mean().sort_index()
         ax.plot(rate.index, rate, label=f"{by} {key}" if by == "host" else f"{by} = {key}")
     ax.set_xlabel("time")
     _with_unit(ax.xaxis, "s")
