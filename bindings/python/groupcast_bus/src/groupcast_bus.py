@@ -13,6 +13,7 @@ import os
 import re
 import selectors
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -44,6 +45,8 @@ _Selector: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", sel
 #: The most bytes of deliveries that wait to be received. Beyond it no reply is waited for, since more may come
 #: before it.
 KEPT_MAX = 64 << 20
+#: Messages of up to this many bytes are sent without asking how long one may be: a bus that takes less is none of use.
+SMALL = 1024
 #: What the system says of a connection whose other side it does not reach any more, besides that it was broken.
 GONE = (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 
@@ -187,6 +190,8 @@ class Bus:
         self._events: deque[Event] = deque()
         #: The bytes of the deliveries among them.
         self._kept = 0
+        #: The longest message in bytes, once it is known.
+        self._message_max: int | None = None
         #: The private name; empty until the greeting.
         self.name = ""
         try:
@@ -223,7 +228,10 @@ class Bus:
         self._command(f"reject {quote(tag)} {quote(domain)}")
 
     def send(self, tag: str, domains: str | list[str], message: Data | str | Items) -> None:
-        """Send bytes, a text, or a list; returns when the message is accepted."""
+        """Send bytes, a text, or a list; returns when the message is accepted.
+
+        One that is too long is a ``BusError`` with the code ``too-long``: the bus would end the connection.
+        """
         if isinstance(message, (list, tuple, Dotted)):
             mark, data = "sexp", dumps(message)
         elif isinstance(message, str):
@@ -235,8 +243,19 @@ class Bus:
         names = [domains] if isinstance(domains, str) else domains
         if not names:
             raise ValueError("a message goes to one domain at least")
+        if len(data) > SMALL:
+            self._refuse_too_long(len(data))
         head = f"msg {quote(tag)} {','.join(quote(name) for name in names)} {mark} {len(data)}\n"
         self._ask(head.encode() + data + b"\n")
+
+    def _refuse_too_long(self, length: int) -> None:
+        """Raises an error for a message at which the bus would end the connection."""
+        if self._message_max is None:
+            # A bus that does not say it is believed to take what is sent.
+            self._message_max = int(self.info().get("message-max", sys.maxsize))
+        if length > self._message_max:
+            text = f"the message has {length} bytes, at most {self._message_max} are allowed: split it"
+            raise BusError("too-long", 0, text)
 
     def identify(self, name: str) -> None:
         """Be called ``name``; an empty one takes it back."""
