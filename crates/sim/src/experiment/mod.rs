@@ -29,6 +29,7 @@ use groupcast_core::{ConfigurationKind, Instrumented, MemberId, Node, Rng, Time}
 
 pub use self::change::{Change, ProcessChange};
 use self::sources::Sources;
+use crate::clock::ClockRate;
 use crate::engine::Agenda;
 use crate::fabric::{Fabric, FabricConfig, Multicast};
 use crate::flow::{FlowConfig, FlowUse};
@@ -297,6 +298,11 @@ impl<P: Instrumented> Experiment<P> {
     /// How much of its processor and buffers a host has used.
     pub fn load(&self, host: usize) -> HostLoad {
         self.world.hosts[host].load()
+    }
+
+    /// The clock of `host` runs at `rate` from now on, also that of its next processes.
+    pub fn set_clock_rate(&mut self, host: usize, rate: ClockRate) {
+        self.world.set_clock_rate(host, rate);
     }
 
     // What happens.

@@ -39,6 +39,9 @@ pub(crate) struct Cell {
     /// Whether receivers sleep 4 ms now and then, and have only so much processor as the link needs
     /// four fifths of.
     pub(crate) busy: bool,
+    /// Whether the sender's clock is too fast by 100 parts in a million, and every second
+    /// receiver's too slow by as much.
+    pub(crate) clocks_off: bool,
 }
 
 impl Cell {
@@ -60,7 +63,7 @@ impl Cell {
             4 => Rivals::Flows(Congestion::Cubic, 2),
             _ => Rivals::Transfer,
         };
-        Self {
+        let mut cell = Self {
             link,
             buffer_kib: pick(&[8, 64, 256, 1_024, 4_096]),
             rivals,
@@ -73,7 +76,15 @@ impl Cell {
                 _ => Lossy::Tenth,
             },
             busy: pick(&[0, 0, 1]) == 1,
+            clocks_off: false,
+        };
+        // Drawn apart, so that what was measured of the other cells stays comparable.
+        let mut apart = Rng::new(seed).fork("ten gigabits").fork_index(number);
+        if receivers <= 8 && apart.chance(1.0 / 6.0) {
+            cell.link = 10_000;
         }
+        cell.clocks_off = apart.chance(1.0 / 3.0);
+        cell
     }
 
     /// Bits a second of the shared link.
@@ -88,7 +99,8 @@ impl Cell {
             (_, 200) => 10,
             (10, _) => 30,
             (100, _) => 12,
-            _ => 4,
+            (1_000, _) => 4,
+            _ => 1,
         })
     }
 
@@ -117,9 +129,10 @@ impl fmt::Display for Cell {
             Lossy::Tenth => ", a tenth lossy",
         };
         let busy = if self.busy { ", busy" } else { "" };
+        let clocks = if self.clocks_off { ", clocks off" } else { "" };
         write!(
             f,
-            "{} Mb/s, {} KiB, {rivals}{goes}; {} receivers, {behind} behind{lossy}{busy}",
+            "{} Mb/s, {} KiB, {rivals}{goes}; {} receivers, {behind} behind{lossy}{busy}{clocks}",
             self.link, self.buffer_kib, self.receivers
         )
     }

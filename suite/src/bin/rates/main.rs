@@ -233,6 +233,7 @@ mod tests {
             all_behind: false,
             lossy: Lossy::None,
             busy: false,
+            clocks_off: false,
         }
     }
 

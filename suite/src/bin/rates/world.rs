@@ -15,7 +15,6 @@ use groupcast_core::node::Channel;
 use groupcast_core::trace::{Inspected, Role};
 use groupcast_core::{Service, Time};
 use groupcast_protocols::bulk::{BulkConfig, RateControl};
-use groupcast_sim::HostConfig;
 use groupcast_sim::experiment::{Experiment, ExperimentConfig};
 use groupcast_sim::flow::{Congestion, FlowConfig};
 use groupcast_sim::host::config::{BufferLimit, Cost, Effect, Perturbation};
@@ -23,6 +22,7 @@ use groupcast_sim::link::queue::QueueLimit;
 use groupcast_sim::link::{LinkSpec, Loss};
 use groupcast_sim::source::{Arrivals, SourceConfig};
 use groupcast_sim::topology::{Kind, Topology};
+use groupcast_sim::{ClockRate, HostConfig};
 
 use super::cell::{Cell, Rivals};
 use super::stream::Stream;
@@ -114,6 +114,12 @@ pub(crate) fn run(cell: &Cell, party: Party, seed: u64) -> Got {
         };
         Stream::new(local, rate, receivers, rng)
     });
+    if cell.clocks_off {
+        experiment.set_clock_rate(Places::SENDER, ClockRate::off_by_ppm(100));
+        for index in (1..cell.receivers).step_by(2) {
+            experiment.set_clock_rate(places.receiver(index), ClockRate::off_by_ppm(-100));
+        }
+    }
     let end = cell.duration();
     let [comes, goes] = match cell.they_go {
         true => [end / 4, end * 3 / 4],
