@@ -50,7 +50,7 @@ pub use family::Family;
 pub use id::{ConfigId, Incarnation, MemberId, MessageId, NodeId};
 pub use instrument::Instrumented;
 pub use node::Node;
-pub use protocol::{Ordered, Protocol, SubmitError};
+pub use protocol::{Ordered, Protocol, SubmitError, Uplink};
 pub use rng::Rng;
 pub use service::Service;
 pub use status::GroupStatus;

@@ -12,6 +12,16 @@ use crate::time::Time;
 use crate::trace::{Observable, Transition};
 use crate::transmit::{SocketClass, Transmit, TransmitBuf};
 
+/// What a host says of the link on which it sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uplink {
+    /// Bytes of what this process sent that have not left the host: they wait in its own queue.
+    pub waits: u64,
+    /// Bytes that the link has carried, whoever sent them, since some moment; `None` where the host
+    /// does not tell.
+    pub carried: Option<u64>,
+}
+
 /// A sans-IO protocol instance: no sockets, threads, clock, files or globals.
 ///
 /// Drain order: one input (`handle_*`) or command, then [`poll_transmit`](Self::poll_transmit) and
@@ -75,18 +85,17 @@ pub trait Protocol {
         true
     }
 
-    /// Whether it wants to know what waits in its host now: the host is asked for
-    /// [`handle_host_queue`](Self::handle_host_queue) then.
-    fn wants_host_queue(&self, now: Time) -> bool {
+    /// Whether it wants to know how the link is on which its host sends: the host is asked for
+    /// [`handle_uplink`](Self::handle_uplink) then.
+    fn wants_uplink(&self, now: Time) -> bool {
         let _ = now;
         false
     }
 
-    /// Of what this protocol and its like on the same socket have sent, this many bytes have not
-    /// left the host: what waits in the host's own queue. Called before
+    /// What its host says of the link on which it sends. Called before
     /// [`poll_transmit`](Self::poll_transmit), where the host can tell.
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
-        let _ = (now, bytes);
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
+        let _ = (now, uplink);
     }
 
     /// Multicasts do not reach these members: from now on what is sent to the group goes to each of
@@ -222,12 +231,12 @@ impl<P: Protocol + ?Sized> Protocol for Box<P> {
         (**self).listens()
     }
 
-    fn wants_host_queue(&self, now: Time) -> bool {
-        (**self).wants_host_queue(now)
+    fn wants_uplink(&self, now: Time) -> bool {
+        (**self).wants_uplink(now)
     }
 
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
-        (**self).handle_host_queue(now, bytes);
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
+        (**self).handle_uplink(now, uplink);
     }
 
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {

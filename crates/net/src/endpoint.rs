@@ -28,7 +28,7 @@ use crate::receive::{Receiver, Slabs};
 use crate::report::{RejectionLog, Stranger};
 use crate::send::Sender;
 use crate::socket::{BufferReport, Sockets, datagram_max};
-use crate::sys;
+use crate::uplink;
 use crate::wait::{Readiness, Waiter};
 
 /// Which senders' datagrams are kept: those of the addresses for which it returns true.
@@ -47,6 +47,8 @@ pub struct Endpoint<P> {
     data: Receiver,
     slabs: Slabs,
     sender: Sender,
+    /// What the link has carried on which it sends.
+    uplink: uplink::Counters,
     filter: Option<Filter>,
     log: RejectionLog,
     buffer: BufferReport,
@@ -129,6 +131,7 @@ impl<P: Protocol> Endpoint<P> {
             control: Receiver::new(sockets.control, Self::CONTROL),
             data: Receiver::new(sockets.data, Self::DATA),
             slabs: Slabs::new(),
+            uplink: uplink::Counters::default(),
             filter: None,
             log: RejectionLog::default(),
             buffer: sockets.buffer,
@@ -214,10 +217,11 @@ impl<P: Protocol> Endpoint<P> {
     /// the next turn.
     pub fn flush(&mut self, now: Time) {
         self.follow_membership(now);
-        if self.node.wants_host_queue(now)
-            && let Some(bytes) = sys::host_queue(self.control.socket.as_fd())
-        {
-            self.node.handle_host_queue(now, bytes);
+        if self.node.wants_uplink(now) {
+            let (address, sender) = (*self.config.listen.ip(), self.control.socket.as_fd());
+            if let Some(uplink) = self.uplink.ask(now, address, sender) {
+                self.node.handle_uplink(now, uplink);
+            }
         }
         if self.sender.is_blocked() && !self.sender.drive(now, self.control.socket.as_fd()) {
             return;

@@ -80,6 +80,7 @@ mod settings;
 mod socket;
 #[allow(unsafe_code)]
 mod sys;
+mod uplink;
 mod wait;
 
 pub use clock::Clock;

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use groupcast_core::trace::{Observable, Observation, Transition};
-use groupcast_core::{MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf};
+use groupcast_core::{MemberId, Protocol, SocketClass, Time, Transmit, TransmitBuf, Uplink};
 use groupcast_protocols::bulk::{Bulk, Notice};
 use groupcast_protocols::relay::{AccountEvent, Accounts};
 use groupcast_protocols::xgm::{Xgm, XgmEvent};
@@ -130,16 +130,16 @@ impl Protocol for Instance {
         }
     }
 
-    fn wants_host_queue(&self, now: Time) -> bool {
+    fn wants_uplink(&self, now: Time) -> bool {
         match self {
-            Self::Bulk(bulk) => bulk.wants_host_queue(now),
+            Self::Bulk(bulk) => bulk.wants_uplink(now),
             Self::Xgm(_) | Self::Relay(_) => false,
         }
     }
 
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
         match self {
-            Self::Bulk(bulk) => bulk.handle_host_queue(now, bytes),
+            Self::Bulk(bulk) => bulk.handle_uplink(now, uplink),
             Self::Xgm(_) | Self::Relay(_) => {}
         }
     }

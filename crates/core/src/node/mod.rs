@@ -31,7 +31,7 @@ pub use self::hello::{Cookie, Echo, Hello};
 pub use self::peer::Recipient;
 pub use self::rejected::{NodeCounters, Rejected};
 use crate::id::{Incarnation, MemberId};
-use crate::protocol::Protocol;
+use crate::protocol::{Protocol, Uplink};
 use crate::rng::Rng;
 use crate::seal::{AssociatedData, SameTag, Sealer};
 use crate::time::Time;
@@ -561,18 +561,16 @@ impl<P: Protocol> Node<P> {
         each.min().flatten()
     }
 
-    /// Whether any instance wants to know what waits in the host now
-    /// ([`Protocol::wants_host_queue`]).
-    pub fn wants_host_queue(&self, now: Time) -> bool {
-        self.instances
-            .iter()
-            .any(|(_, it)| it.wants_host_queue(now))
+    /// Whether any instance wants to know how the link is on which the host sends
+    /// ([`Protocol::wants_uplink`]).
+    pub fn wants_uplink(&self, now: Time) -> bool {
+        self.instances.iter().any(|(_, it)| it.wants_uplink(now))
     }
 
-    /// Of what this node has sent, this many bytes have not left the host.
-    pub fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+    /// What the host says of the link on which it sends.
+    pub fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
         for (_, instance) in &mut self.instances {
-            instance.handle_host_queue(now, bytes);
+            instance.handle_uplink(now, uplink);
         }
     }
 

@@ -79,9 +79,9 @@ struct Courier {
     /// Who gets copies, as it was told last, and who of them is to get none.
     told: Vec<MemberId>,
     leaves_out: Option<MemberId>,
-    /// Whether it wants to know what waits in its host, and what it was told.
-    wants_queue: bool,
-    queue: Option<u64>,
+    /// Whether it wants to know how its host's link is, and what it was told.
+    wants_uplink: bool,
+    uplink: Option<Uplink>,
 }
 
 impl Protocol for Courier {
@@ -110,12 +110,12 @@ impl Protocol for Courier {
         None
     }
 
-    fn wants_host_queue(&self, _: Time) -> bool {
-        self.wants_queue
+    fn wants_uplink(&self, _: Time) -> bool {
+        self.wants_uplink
     }
 
-    fn handle_host_queue(&mut self, _: Time, bytes: u64) {
-        self.queue = Some(bytes);
+    fn handle_uplink(&mut self, _: Time, uplink: Uplink) {
+        self.uplink = Some(uplink);
     }
 
     fn handle_copies(&mut self, _: Time, members: &[MemberId]) {
@@ -280,14 +280,18 @@ fn assert_only_forged(node: &mut Node<Courier>, before: NodeCounters, rejected: 
 }
 
 #[test]
-fn what_waits_in_the_host_is_asked_for_if_an_instance_wants_it() {
+fn the_hosts_link_is_asked_for_if_an_instance_wants_it() {
     let mut nodes = Nodes::introduced(2);
     let node = &mut nodes.0[0];
-    assert!(!node.wants_host_queue(Time::ZERO));
-    courier(node).wants_queue = true;
-    assert!(node.wants_host_queue(Time::ZERO));
-    node.handle_host_queue(Time::ZERO, 1400);
-    assert_eq!(courier(node).queue, Some(1400));
+    assert!(!node.wants_uplink(Time::ZERO));
+    courier(node).wants_uplink = true;
+    assert!(node.wants_uplink(Time::ZERO));
+    let uplink = Uplink {
+        waits: 1400,
+        carried: Some(9000),
+    };
+    node.handle_uplink(Time::ZERO, uplink);
+    assert_eq!(courier(node).uplink, Some(uplink));
 }
 
 #[test]

@@ -131,6 +131,7 @@ impl<P: Protocol> Endpoint<P> {
         if is_there {
             self.trouble.end();
         }
+        self.uplink.forget();
         if let Some(seat) = &mut self.seat {
             (seat.name, seat.index, seat.is_there) = (name, index, is_there);
         }

@@ -126,7 +126,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 use groupcast_core::trace::Transition;
-use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf};
+use groupcast_core::{MemberId, Protocol, Rng, Time, Transmit, TransmitBuf, Uplink};
 
 #[cfg(any(test, feature = "planted-bugs"))]
 pub(crate) use self::config::PlantedInCollectors;
@@ -706,17 +706,18 @@ impl Protocol for Bulk {
         !(stands_by && self.senders.is_empty())
     }
 
-    fn wants_host_queue(&self, now: Time) -> bool {
-        self.senders
-            .values()
-            .any(|sender| sender.wants_host_queue(now))
+    fn wants_uplink(&self, now: Time) -> bool {
+        self.senders.values().any(|sender| sender.wants_uplink(now))
     }
 
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
         // What of it is whose, the host does not say.
-        let each = bytes / self.senders.len().max(1) as u64;
+        let each = Uplink {
+            waits: uplink.waits / self.senders.len().max(1) as u64,
+            ..uplink
+        };
         for sender in self.senders.values_mut() {
-            sender.handle_host_queue(now, each);
+            sender.handle_uplink(now, each);
         }
     }
 

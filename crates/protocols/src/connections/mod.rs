@@ -48,7 +48,7 @@ use groupcast_core::mech::send_queue::{Fifo, SendLimits, SendQueue};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
     Delivery, Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service,
-    SubmitError, Time, Transmit, TransmitBuf,
+    SubmitError, Time, Transmit, TransmitBuf, Uplink,
 };
 
 pub use self::family::FAMILY;
@@ -309,12 +309,12 @@ impl Protocol for ConnectedMessages {
         self.bulk.listens()
     }
 
-    fn wants_host_queue(&self, now: Time) -> bool {
-        self.bulk.wants_host_queue(now)
+    fn wants_uplink(&self, now: Time) -> bool {
+        self.bulk.wants_uplink(now)
     }
 
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
-        self.bulk.handle_host_queue(now, bytes);
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
+        self.bulk.handle_uplink(now, uplink);
     }
 
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {

@@ -11,7 +11,7 @@ use bytes::{Buf as _, Bytes};
 use groupcast_core::trace::Transition;
 use groupcast_core::{
     Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service, SubmitError, Time,
-    Transmit, TransmitBuf,
+    Transmit, TransmitBuf, Uplink,
 };
 
 use super::Glue;
@@ -347,12 +347,12 @@ impl Protocol for ManagedMessages {
         self.messages.listens()
     }
 
-    fn wants_host_queue(&self, now: Time) -> bool {
-        self.messages.wants_host_queue(now)
+    fn wants_uplink(&self, now: Time) -> bool {
+        self.messages.wants_uplink(now)
     }
 
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
-        self.messages.handle_host_queue(now, bytes);
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
+        self.messages.handle_uplink(now, uplink);
     }
 
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {

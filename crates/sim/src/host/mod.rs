@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{
     Configuration, Delivery, Gap, MemberId, MessageId, Node, Rng, Service, SocketClass, Time,
+    Uplink,
 };
 
 use self::config::HostConfig;
@@ -173,6 +174,8 @@ pub(crate) struct HostQueue {
     /// When each datagram will have left, and its bytes.
     leaving: VecDeque<(Time, usize)>,
     bytes: usize,
+    /// Bytes that have left.
+    carried: u64,
 }
 
 impl HostQueue {
@@ -185,16 +188,20 @@ impl HostQueue {
         }
     }
 
-    /// Bytes that have not left.
-    pub(crate) fn bytes(&mut self, now: Time) -> usize {
+    /// What the host says of its link, which carries nothing else.
+    pub(crate) fn uplink(&mut self, now: Time) -> Uplink {
         self.is_asked = true;
         self.settle(now);
-        self.bytes
+        Uplink {
+            waits: self.bytes as u64,
+            carried: Some(self.carried),
+        }
     }
 
     fn settle(&mut self, now: Time) {
         while let Some((_, bytes)) = self.leaving.pop_front_if(|(at, _)| *at <= now) {
             self.bytes -= bytes;
+            self.carried += bytes as u64;
         }
     }
 }
@@ -498,11 +505,14 @@ mod tests {
         let mut queue = HostQueue::default();
         let at = Time::from_millis;
         queue.note(at(0), 100, || at(5));
-        assert_eq!(queue.bytes(at(0)), 0, "nobody had asked");
+        assert_eq!(queue.uplink(at(0)).waits, 0, "nobody had asked");
         queue.note(at(1), 100, || at(6));
         queue.note(at(1), 1000, || at(8));
-        let waits = [1, 5, 6, 7, 8].map(|millis| queue.bytes(at(millis)));
+        let told = [1, 5, 6, 7, 8].map(|millis| queue.uplink(at(millis)));
+        let waits = told.map(|it| it.waits);
         assert_eq!(waits, [1100, 1100, 1000, 1000, 0]);
+        let carried = told.map(|it| it.carried.unwrap_or_default());
+        assert_eq!(carried, [0, 0, 100, 100, 1100]);
     }
 
     #[test]

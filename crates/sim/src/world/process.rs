@@ -395,8 +395,8 @@ impl<P: Instrumented> World<P> {
             let host = &mut self.hosts[index];
             let local = host.clock.local(now);
             let Some(node) = &mut host.node else { break };
-            if node.wants_host_queue(local) {
-                node.handle_host_queue(local, host.queue.bytes(now) as u64);
+            if node.wants_uplink(local) {
+                node.handle_uplink(local, host.queue.uplink(now));
             }
             let Some(outgoing) = node.poll_transmit(local, &mut buf) else {
                 break;

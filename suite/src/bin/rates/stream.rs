@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use groupcast_core::{
     Event, Instrumented, MemberId, MessageId, Ordered, Protocol, Rng, Service, SubmitError, Time,
-    Transmit, TransmitBuf,
+    Transmit, TransmitBuf, Uplink,
 };
 use groupcast_protocols::bulk::{
     Acceptance, Bulk, BulkConfig, DeliverTo, Notice, RateControl, SlowPolicy, Transfer, TransferId,
@@ -108,12 +108,12 @@ impl Protocol for Stream {
         self.bulk.listens()
     }
 
-    fn wants_host_queue(&self, now: Time) -> bool {
-        self.bulk.wants_host_queue(now)
+    fn wants_uplink(&self, now: Time) -> bool {
+        self.bulk.wants_uplink(now)
     }
 
-    fn handle_host_queue(&mut self, now: Time, bytes: u64) {
-        self.bulk.handle_host_queue(now, bytes);
+    fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
+        self.bulk.handle_uplink(now, uplink);
     }
 
     fn handle_copies(&mut self, now: Time, members: &[MemberId]) {

@@ -44,7 +44,9 @@
 //! - A queue of this host's own link counts by itself, where the host says what waits there of what
 //!   was sent: it is known without a round trip to compare with, so it may be there from the first
 //!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit.
-//!   What waits there is no queue of the network.
+//!   It loses nothing there, either: it takes what is left, and leaves what is taken. So where the
+//!   host says what its link carries of all, the rate goes to a third of that. What waits there is
+//!   no queue of the network.
 //! - After loss it falls as far as TCP's window, to no less than half where a long queue lost the
 //!   packets, whatever others lose there when they begin, and grows by the step of TCP's, as far as
 //!   a twentieth of the rate.
@@ -86,7 +88,7 @@ mod rivals;
 
 use core::time::Duration;
 
-use groupcast_core::Time;
+use groupcast_core::{Time, Uplink};
 
 use self::asking::Asking;
 pub(super) use self::asking::Turn;
@@ -131,7 +133,7 @@ pub(super) struct Rate {
     epoch_began: Time,
     /// How long there was nothing to send in it.
     idle: Idle,
-    /// What waited in this host of what was sent.
+    /// What waited in this host of what was sent, and what its link carried.
     host_queue: HostQueue,
     starting: bool,
     /// Whether this epoch still shows what the rate before it did, and for how long at least: the
@@ -250,6 +252,16 @@ impl Rate {
     /// keeps no more than two segments or a millisecond's worth in that queue: a longer one takes
     /// its share away.
     const OWN_STAYS: Duration = Duration::from_millis(1);
+    /// Where the host tells what its link carries it falls if they wait for so long, but beside
+    /// others to no less than this part of that.
+    const OWN_STAYS_TOLD: Duration = Duration::from_micros(500);
+    const OWN_SHARE: f64 = 1.0 / 3.0;
+    /// While it is below that part, the rate grows so many times in an epoch, though packets wait.
+    const OWN_GROWTH: f64 = 1.25;
+    /// The link carries nobody else if this part of it or more is what was sent here, with so many
+    /// bytes more for each packet: headers, a seal, checksums.
+    const OWN_ALONE: f64 = 0.95;
+    const OWN_OVERHEAD: usize = 90;
     /// Packets per round trip and round trip: as fair to TCP as the smaller decrease allows.
     const INCREASE: f64 = 0.3;
     /// If it yields: as fair as TCP is (RFC 9438, section 4.3), and as fast as with such a round
@@ -361,15 +373,15 @@ impl Rate {
         self.idle.note(now, is_idle);
     }
 
-    /// Whether it wants to know what waits in this host.
-    pub(super) fn wants_host_queue(&self, now: Time) -> bool {
+    /// Whether it wants to know how this host's link is.
+    pub(super) fn wants_uplink(&self, now: Time) -> bool {
         self.yields && self.host_queue.is_wanted(now)
     }
 
-    /// So many bytes wait in this host that were sent.
-    pub(super) fn handle_host_queue(&mut self, now: Time, bytes: u64) {
+    /// What this host says of its link.
+    pub(super) fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
         if self.yields {
-            self.host_queue.note(now, bytes);
+            self.host_queue.note(now, uplink);
         }
     }
 
@@ -461,6 +473,7 @@ impl Rate {
     pub(super) fn spend(&mut self, bytes: usize) {
         self.asking.note_sent();
         self.bucket.spend(bytes, self.rate.is_some());
+        self.host_queue.note_sent(self.bucket.leaves(bytes) as u64);
     }
 
     /// When something may be sent again; `None`, as long as it is paused.

@@ -30,6 +30,8 @@ impl Rate {
             let through = rate.min(achieved) * (1.0 - congestion.excess);
             self.congested(rate, &congestion, queue)
                 .max(self.least_beside_overflow(rate, through, &congestion))
+        } else if let Some(share) = ended.own_share.filter(|_| ended.is_own) {
+            self.share_own_queue(ended, share)
         } else if let Some(full) = full.filter(|_| stays) {
             match full {
                 Full::Falls => self.congested(rate, &Congestion::FULL, queue),
@@ -72,6 +74,25 @@ impl Rate {
     fn is_held_back(&self, ended: &Ended) -> bool {
         let may_be_own = ended.is_own || !self.host_queue.is_told();
         may_be_own && !ended.is_idle && ended.achieved < Self::HELD_BACK * ended.pace
+    }
+
+    /// The rate while packets wait in this host's own queue beside those of others: nothing is lost
+    /// there, and TCP keeps what it has of it, so `share` is where it goes.
+    fn share_own_queue(&mut self, ended: &Ended, share: f64) -> f64 {
+        let Ended { rate, achieved, .. } = *ended;
+        self.draining = None;
+        self.starting = false;
+        self.settling = true;
+        let through = rate.min(achieved);
+        if self.gives_way {
+            through * Self::DECREASE_GIVING_WAY
+        } else if rate > share {
+            (through * Self::DECREASE).max(share)
+        } else if ended.used_up {
+            share.min(rate * Self::OWN_GROWTH)
+        } else {
+            rate
+        }
     }
 
     /// The rate after more was lost than the link loses by itself.

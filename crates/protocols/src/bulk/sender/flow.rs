@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, TransmitBuf};
+use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, TransmitBuf, Uplink};
 
 use super::super::config::{BulkConfig, Collectors, Policy, Repair, Xtp};
 use super::super::context::Context;
@@ -22,13 +22,13 @@ pub(super) const SILENT_ASKED: u32 = 3;
 
 impl Sender {
     /// Whether its rate wants to know what waits in this host.
-    pub(in crate::bulk) fn wants_host_queue(&self, now: Time) -> bool {
-        self.rate.wants_host_queue(now)
+    pub(in crate::bulk) fn wants_uplink(&self, now: Time) -> bool {
+        self.rate.wants_uplink(now)
     }
 
-    /// This many bytes wait in this host that it has sent.
-    pub(in crate::bulk) fn handle_host_queue(&mut self, now: Time, bytes: u64) {
-        self.rate.handle_host_queue(now, bytes);
+    /// What the host says of the link, on which it sends alone.
+    pub(in crate::bulk) fn handle_uplink(&mut self, now: Time, uplink: Uplink) {
+        self.rate.handle_uplink(now, uplink);
     }
 
     /// Fills `buf` with the next packets that window, rate and the receivers' room let go.
