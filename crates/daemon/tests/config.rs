@@ -221,6 +221,50 @@ fn a_right_that_does_not_exist_is_not_guessed() {
     assert_eq!(help, "did you mean `send`?");
 }
 
+/// Such a rule would close no group, and its writer would not know.
+#[test]
+fn a_rule_is_for_names_that_a_group_can_have() {
+    let rule = |groups: &str| {
+        format!("insecure = true\n[[access]]\nusers = [0]\ngroups = {groups}\nrights = [\"join\"]")
+    };
+    for (groups, words) in [
+        ("[\"\"]", "must not be empty"),
+        ("[\"a\", \"\"]", "must not be empty"),
+        ("[\"a\\nb\"]", "control characters"),
+        ("[\"@h1\"]", "not a private name"),
+    ] {
+        let (message, _, help) = refused(&rule(groups));
+        assert!(
+            message.contains("which no group is called") && message.contains(words),
+            "{message}"
+        );
+        assert!(help.contains("for all groups"), "{help}");
+    }
+    let (message, _, _) =
+        refused("insecure = true\n[[when_slow]]\ngroups = [\"\"]\npolicy = \"drop\"");
+    assert!(message.contains("must not be empty"), "{message}");
+    for groups in [
+        "[\"*\"]",
+        "[\"*.cb\"]",
+        "[\"ops/*\", \"a\"]",
+        "[\"al@h1\", \"al@*\"]",
+    ] {
+        build(&rule(groups)).unwrap();
+    }
+}
+
+#[test]
+fn a_users_number_in_quotes_is_told_from_a_name() {
+    let rule =
+        |user: &str| format!("insecure = true\n[[access]]\nusers = [{user}]\nrights = [\"rekey\"]");
+    let (message, _, help) = refused(&rule("\"4000000000\""));
+    assert!(message.contains("in quotes is a user's name"), "{message}");
+    assert!(help.ends_with("users = [4000000000]"), "{help}");
+    let (message, _, help) = refused(&rule("\"nobody of that name\""));
+    assert!(message.contains("there is no user"), "{message}");
+    assert!(help.contains("id -u"), "{help}");
+}
+
 #[test]
 fn a_default_that_does_not_fit_points_at_what_was_written() {
     let text = "insecure = true\n[ring]\ntoken_loss_min = \"2 s\"";

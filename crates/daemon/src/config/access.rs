@@ -5,6 +5,7 @@ use std::fs;
 use groupcast_core::settings::read::{self, Wrong};
 use groupcast_core::settings::suggest::{alternatives, did_you_mean, nearest};
 use groupcast_session::groups::{Access, Principal, Right, Rule};
+use groupcast_session::name::check_destination;
 use toml::de::{DeTable, DeValue};
 
 use super::file::{list, text, written};
@@ -33,7 +34,7 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
         let value = value.get_ref();
         match key.get_ref().as_ref() {
             "groups" => {
-                rule.groups = list(value, "[\"ops/*\"]", |item| Ok(text(item)?.to_owned()))?;
+                rule.groups = list(value, "[\"ops/*\"]", group)?;
             }
             "users" => rule.who.extend(list(value, "[\"root\", 1000]", user)?),
             "certificates" => {
@@ -66,6 +67,19 @@ fn rule(table: &DeTable<'_>) -> Result<Rule, Wrong> {
         });
     }
     Ok(rule)
+}
+
+/// A name or a pattern in `groups`. A rule for what no group is called is a rule for none.
+pub(super) fn group(value: &DeValue<'_>) -> Result<String, Wrong> {
+    let name = text(value)?;
+    match check_destination(name) {
+        Ok(()) => Ok(name.to_owned()),
+        Err(error) => Err(Wrong {
+            message: format!("`groups` holds {name:?}, which no group is called: {error}"),
+            help: "write a group's name, \"ops/*\" for all that begin so, or \"*\" for all groups"
+                .into(),
+        }),
+    }
 }
 
 /// The principal of clients with a certificate for `name`.
@@ -119,10 +133,25 @@ fn user(value: &DeValue<'_>) -> Result<Principal, Wrong> {
     let users = fs::read_to_string(USERS).unwrap_or_default();
     number_of(name, &users)
         .map(Principal::User)
-        .ok_or_else(|| Wrong {
+        .ok_or_else(|| no_user(name))
+}
+
+/// Why `name` is no user's.
+fn no_user(name: &str) -> Wrong {
+    match name.parse::<u32>() {
+        Ok(number) => Wrong {
+            message: format!(
+                "{name:?} in quotes is a user's name, and {USERS} has none that is called so"
+            ),
+            help: format!(
+                "if it is the user's number, write it without quotes: users = [{number}]"
+            ),
+        },
+        Err(_) => Wrong {
             message: format!("there is no user `{name}` in {USERS}"),
             help: "write the user's number, which `id -u USER` says".into(),
-        })
+        },
+    }
 }
 
 /// The number of the user called `name` in the text of a file like `/etc/passwd`.

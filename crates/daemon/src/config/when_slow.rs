@@ -6,6 +6,7 @@ use groupcast_session::WhenSlow;
 use groupcast_session::groups::{SlowRule, SlowRules};
 use toml::de::{DeTable, DeValue};
 
+use super::access::group;
 use super::file::{list, text, written};
 
 /// The keys of a rule.
@@ -27,7 +28,7 @@ fn rule(table: &DeTable<'_>) -> Result<SlowRule, Wrong> {
     for (key, value) in table {
         let value = value.get_ref();
         match key.get_ref().as_ref() {
-            "groups" => groups = list(value, "[\"ticks/*\"]", |item| Ok(text(item)?.to_owned()))?,
+            "groups" => groups = list(value, "[\"ticks/*\"]", group)?,
             "policy" => policy = Some(named(text(value)?)?),
             other => {
                 return Err(Wrong {
