@@ -139,7 +139,7 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     };
     let security = match &config.security {
         Security::Key(path) => {
-            let key = Key::load(path).map_err(Failure::failed)?;
+            let key = Key::load_own(path).map_err(Failure::failed)?;
             let fingerprint = Fingerprint(key.fingerprint());
             format!("the key of {}, fingerprint {fingerprint}", path.display())
         }
@@ -162,8 +162,8 @@ fn check(config: &Config) -> Result<ExitCode, Failure> {
     );
     printed(written)?;
     printed(parts(&mut anstream::stdout().lock(), config))?;
-    let address = config.client_listen.map(|address| address.ip());
-    let doubts = tls.map(|tls| tls.doubts(SystemTime::now(), address));
+    let addresses = config.tls_addresses();
+    let doubts = tls.map(|tls| tls.doubts(SystemTime::now(), &addresses));
     for doubt in doubts.into_iter().flatten() {
         tell(format_args!("warning: {doubt}"));
     }

@@ -84,6 +84,50 @@ fn files_that_are_none_are_refused_at_once() {
         .fails_with(2, &["client_token", "client_listen"]);
 }
 
+/// Only root can give a file away, so only root can try.
+#[test]
+fn a_key_and_a_token_of_another_user_are_refused() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let host = Host::new();
+    for key in ["cluster.key", "client.token"] {
+        assert_eq!(host.run(&["keygen", key]).code, 0);
+    }
+    let (key, token) = (host.path("cluster.key"), host.path("client.token"));
+    let listen = format!("127.0.0.1:{}", free_port());
+    let check = || {
+        let all = [
+            "daemon",
+            "--check",
+            "--listen",
+            "127.0.0.1",
+            "--key",
+            &key,
+            "--client-listen",
+            &listen,
+            "--client-token",
+            &token,
+            "--socket",
+            &host.socket("a"),
+        ];
+        host.run(&all)
+    };
+    assert_eq!(check().code, 0, "{}", check().stderr);
+    for file in [&key, &token] {
+        let give = |user| std::os::unix::fs::chown(file, Some(user), None).unwrap();
+        give(12_345);
+        check().fails_with(1, &[file, "belongs to user 12345", "chown"]);
+        let start = ["daemon", "--listen", "127.0.0.1", "--key", &key];
+        if file == &key {
+            let socket = ["--socket", &host.socket("a")];
+            host.run(&[&start[..], &socket].concat())
+                .fails_with(1, &["belongs to user 12345"]);
+        }
+        give(0);
+    }
+}
+
 #[test]
 fn a_new_key_is_not_the_token_and_its_path_writes_no_line_of_the_log() {
     let host = Host::new();

@@ -5,7 +5,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -250,12 +250,53 @@ fn what_tls_needs_is_said() {
     );
     host.run(&["daemon", "--check", "-c", &path])
         .fails_with(1, &["cannot be used together"]);
+    let path = host.write(
+        "no-ca.toml",
+        format!("key = \"key\"\n{far}tls_client_ca = \"daemon.pem\"\n{tls}"),
+    );
+    host.run(&["daemon", "--check", "-c", &path])
+        .fails_with(1, &["daemon.pem", "none of an authority"]);
     host.run(&["status", "--tls-ca", "ca.pem"])
         .fails_with(2, &["--server"]);
     for option in ["--tls-ca", "--token"] {
         host.run(&["status", "--socket", "s", option, "ca.pem"])
             .fails_with(2, &["--socket", option]);
     }
+}
+
+/// A daemon whose bus alone speaks TLS shows the same certificate there.
+#[test]
+fn doubts_about_the_certificate_are_for_the_bus_too() {
+    let host = Host::new();
+    authority(&host, "ca", &[("daemon", "host-1.example")]);
+    let with = |bus: &str| {
+        let text = format!(
+            "insecure = true\nlisten = \"127.0.0.1\"\nsocket = \"sock\"\nbus = [\"{bus}\"]\n\
+             client_listen = \"0.0.0.0:{}\"\ntls_certificate = \"daemon.pem\"\ntls_key = \"daemon.key\"\n",
+            free_port()
+        );
+        let path = host.write("bus.toml", text);
+        let check = host.run(&["daemon", "--check", "-c", &path]);
+        assert_eq!(check.code, 0, "{}", check.stderr);
+        check.stderr
+    };
+    // Clients of loopback speak in clear there.
+    let near = with(&format!("127.0.0.1:{}", free_port()));
+    assert!(!near.contains("host-1.example"), "{near}");
+    let Some(address) = own_address() else {
+        return;
+    };
+    let far = with(&format!("{address}:{}", free_port()));
+    let doubt = format!("is for host-1.example, not for {address}");
+    assert_eq!(far.matches(&doubt).count(), 1, "{far}");
+}
+
+/// An address of this host that others reach, if it has one.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().unwrap().ip();
+    (!address.is_loopback()).then_some(address)
 }
 
 /// Serves one connection as the bus does; what came in it.

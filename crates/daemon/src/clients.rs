@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use groupcast_core::Time;
 use groupcast_net::Readiness;
@@ -342,9 +342,19 @@ impl Clients {
         bus.for_each(|tcp| tcp.set_tls(tls.clone()));
     }
 
-    /// The reasons for which clients over TCP will refuse the daemon's certificate now.
+    /// The reasons for which clients over TCP, those of the bus too, will refuse the daemon's
+    /// certificate now.
     pub(crate) fn doubts(&self) -> Vec<Doubt> {
-        self.tcp.as_ref().map_or(Vec::new(), TcpAcceptor::doubts)
+        let bus = self.bus.iter().filter_map(BusAcceptor::tcp);
+        let by_tls = self.tcp.iter().chain(bus);
+        let mut by_tls = by_tls.filter(|it| it.tls().is_some()).peekable();
+        // All of them show the same certificate.
+        let Some(tls) = by_tls.peek().and_then(|it| it.tls()) else {
+            return Vec::new();
+        };
+        let addresses = by_tls.filter_map(TcpAcceptor::address);
+        let addresses: Vec<_> = addresses.map(|address| address.ip()).collect();
+        tls.doubts(SystemTime::now(), &addresses)
     }
 
     /// The counters since the start.

@@ -28,7 +28,7 @@ impl Keys {
     /// The key that the configuration names, if it names one.
     pub(crate) fn load(config: &Config) -> Result<Self, KeyError> {
         let sealing = match &config.security {
-            Security::Key(path) => Sealing::Key(Key::load(path)?),
+            Security::Key(path) => Sealing::Key(Key::load_own(path)?),
             Security::Insecure => Sealing::Insecure,
         };
         Ok(Self {

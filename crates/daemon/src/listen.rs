@@ -7,15 +7,14 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use groupcast_session::frame::AccessToken;
-use groupcast_tls::{Doubt, Server};
+use groupcast_tls::Server;
 use mio::net::{TcpListener, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 
 use crate::bus::BusStream;
-use crate::config::BusAddress;
+use crate::config::{BusAddress, speaks_tls};
 use crate::error::DaemonError;
 use crate::stream::Stream;
 use crate::trace::Traces;
@@ -122,11 +121,9 @@ impl TcpAcceptor {
         self.tls = Some(tls);
     }
 
-    /// The reasons for which clients will refuse the certificate now.
-    pub(crate) fn doubts(&self) -> Vec<Doubt> {
-        let address = self.address().map(|address| address.ip());
-        let tls = self.tls.as_ref();
-        tls.map_or(Vec::new(), |tls| tls.doubts(SystemTime::now(), address))
+    /// The TLS configuration, unless clients speak in clear.
+    pub(crate) fn tls(&self) -> Option<&Server> {
+        self.tls.as_ref()
     }
 
     /// The address that it is bound to, with the port that the system chose if none was given.
@@ -162,7 +159,7 @@ impl BusAcceptor {
         let opened = match address {
             BusAddress::Unix(path) => UnixAcceptor::open(path).map(Self::Unix),
             BusAddress::Tcp(address) => {
-                let tls = tls.filter(|_| !address.ip().is_loopback()).cloned();
+                let tls = tls.filter(|_| speaks_tls(*address)).cloned();
                 TcpAcceptor::open(*address, tls).map(Self::Tcp)
             }
         };
@@ -182,6 +179,14 @@ impl BusAcceptor {
         match self {
             Self::Unix(_) => None,
             Self::Tcp(tcp) => tcp.address(),
+        }
+    }
+
+    /// The listener over TCP, if there is one.
+    pub(crate) fn tcp(&self) -> Option<&TcpAcceptor> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(tcp) => Some(tcp),
         }
     }
 

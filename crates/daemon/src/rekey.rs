@@ -65,12 +65,16 @@ impl Rekeying {
     pub(crate) fn new(config: &Config, local: MemberId) -> Result<Self, KeyError> {
         let change = match &config.security {
             Security::Key(path) => {
-                let current = Fingerprint(Key::load(path)?.fingerprint());
+                let current = Fingerprint(Key::load_own(path)?.fingerprint());
                 Some(KeyChange::new(local, current))
             }
             Security::Insecure => None,
         };
-        let token = config.client_token.as_deref().map(Key::load).transpose()?;
+        let token = config
+            .client_token
+            .as_deref()
+            .map(Key::load_own)
+            .transpose()?;
         Ok(Self {
             change,
             token: token.map(|token| Fingerprint(token.fingerprint())),
@@ -148,7 +152,7 @@ impl Rekeying {
         if !path.is_absolute() {
             return Err(Unlearned::Relative(path.into()));
         }
-        let key = Key::load_own(path)?;
+        let key = Key::load_named(path)?;
         let next = Fingerprint(key.fingerprint());
         if self.token == Some(next) {
             return Err(Unlearned::Token);

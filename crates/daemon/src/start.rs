@@ -97,10 +97,10 @@ pub(crate) fn load_token(config: &Config) -> Result<Option<AccessToken>, DaemonE
     let Some(path) = &config.client_token else {
         return Ok(None);
     };
-    let token = Key::load(path).map_err(DaemonError::Token)?;
+    let token = Key::load_own(path).map_err(DaemonError::Token)?;
     let token = AccessToken::from_bytes(*token.as_bytes());
     if let Security::Key(key) = &config.security
-        && AccessToken::from_bytes(*Key::load(key)?.as_bytes()) == token
+        && AccessToken::from_bytes(*Key::load_own(key)?.as_bytes()) == token
     {
         let error = "holds the cluster's key, which clients are not to know: make another file";
         return Err(DaemonConfigError::unchecked("client_token", &error).into());

@@ -88,15 +88,34 @@ impl Key {
         Self::read(file, path)
     }
 
-    /// The same where somebody else has named the file: it must be root's or this user's, no
-    /// symbolic link, and on a file system that keeps what was written by its owner. A file of
-    /// `/proc` has an owner too, and somebody else chose what is in it.
+    /// The same for a program that runs for itself, as a daemon does: the file must be root's or
+    /// this user's. Whoever else owns it knows the key, whatever the mode, and can put another in
+    /// its place.
+    ///
+    /// # Errors
+    /// Those of [`load`](Self::load), and [`KeyError::Foreign`].
+    pub fn load_own(path: &Path) -> Result<Self, KeyError> {
+        let failed = |source| KeyError::unread(path, source);
+        let file = open_regular(path).map_err(failed)?;
+        let owner = file.as_ref().map(File::metadata).transpose();
+        let owner = owner.map_err(failed)?.map(|metadata| metadata.uid());
+        let key = Self::read(file, path)?;
+        // Only now: what is no key file is called that, whoever owns it.
+        match owner {
+            Some(owner) => KeyError::unless_own(path, owner).map(|()| key),
+            None => Ok(key),
+        }
+    }
+
+    /// The same where somebody else has named the file: it must moreover be no symbolic link, and
+    /// on a file system that keeps what was written by its owner. A file of `/proc` has an owner
+    /// too, and somebody else chose what is in it.
     ///
     /// Nothing is opened to read before that is known.
     ///
     /// # Errors
-    /// Those of [`load`](Self::load), [`KeyError::Foreign`] and [`KeyError::Pseudo`].
-    pub fn load_own(path: &Path) -> Result<Self, KeyError> {
+    /// Those of [`load_own`](Self::load_own), and [`KeyError::Pseudo`].
+    pub fn load_named(path: &Path) -> Result<Self, KeyError> {
         let failed = |source| KeyError::unread(path, source);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = fs::open(path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
@@ -108,13 +127,7 @@ impl Key {
         if pseudo::is_pseudo(on.f_type as u64) {
             return Err(KeyError::Pseudo { path: path.into() });
         }
-        let user = rustix::process::geteuid().as_raw();
-        if stat.st_uid != 0 && stat.st_uid != user {
-            return Err(KeyError::Foreign {
-                path: path.into(),
-                owner: stat.st_uid,
-            });
-        }
+        KeyError::unless_own(path, stat.st_uid)?;
         // The path may mean another file by now; this means the one that was looked at.
         let same = format!("/proc/self/fd/{}", found.as_raw_fd());
         let file = open_regular(Path::new(&same)).map_err(failed)?;
@@ -265,8 +278,8 @@ pub enum KeyError {
     },
     /// The file belongs to somebody who knows the key, then.
     #[error(
-        "the key file {} belongs to user {owner}, who is neither root nor the daemon's user: make one that belongs to \
-         one of them",
+        "the key file {0} belongs to user {owner}, who is neither root nor the daemon's user: `chown` it to one of \
+         them, and make a new key if that user is not to know this one",
         .path.display()
     )]
     Foreign {
@@ -324,6 +337,18 @@ pub enum KeyError {
 }
 
 impl KeyError {
+    /// [`Foreign`](Self::Foreign), unless `owner` is root or the user of this process.
+    fn unless_own(path: &Path, owner: u32) -> Result<(), Self> {
+        let user = rustix::process::geteuid().as_raw();
+        match owner == 0 || owner == user {
+            true => Ok(()),
+            false => Err(Self::Foreign {
+                path: path.into(),
+                owner,
+            }),
+        }
+    }
+
     fn unread(path: &Path, source: io::Error) -> Self {
         let path = path.into();
         match source.kind() {
@@ -433,7 +458,11 @@ mod tests {
         let dir = Dir::new("missing");
         let path = dir.0.join("none.key");
         let remedy = format!("`groupcast keygen {}`", path.display());
-        for loaded in [Key::load(&path), Key::load_own(&path)] {
+        for loaded in [
+            Key::load(&path),
+            Key::load_own(&path),
+            Key::load_named(&path),
+        ] {
             let error = loaded.unwrap_err().to_string();
             assert!(error.contains(&remedy), "{error}");
         }
@@ -455,15 +484,48 @@ mod tests {
     fn a_file_that_a_client_named_is_on_a_disk_and_no_link() {
         let dir = Dir::new("own");
         let path = dir.file(&"ab".repeat(32), 0o600);
-        assert_eq!(Key::load_own(&path).unwrap().0, Key::load(&path).unwrap().0);
+        assert_eq!(
+            Key::load_named(&path).unwrap().0,
+            Key::load(&path).unwrap().0
+        );
         let link = dir.0.join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
-        let error = Key::load_own(&link).unwrap_err();
+        let error = Key::load_named(&link).unwrap_err();
         assert!(matches!(error, KeyError::Malformed { .. }), "{error}");
         // Mode 0400, and its owner is who runs the program: not who chose the environment.
         for named in ["/proc/self/environ", "/proc/self/auxv"] {
-            let error = Key::load_own(Path::new(named)).unwrap_err();
+            let error = Key::load_named(Path::new(named)).unwrap_err();
             assert!(matches!(error, KeyError::Pseudo { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_no_key_of_this_one() {
+        let dir = Dir::new("foreign");
+        let path = dir.file(&"ab".repeat(32), 0o600);
+        assert!(Key::load_own(&path).is_ok() && Key::load_named(&path).is_ok());
+        let own = rustix::process::geteuid().as_raw();
+        for (owner, is_own) in [(0, true), (own, true), (own + 12_345, false)] {
+            let said = KeyError::unless_own(&path, owner);
+            assert_eq!(said.is_ok(), is_own, "{owner}: {said:?}");
+        }
+        // Only root can give a file away.
+        if own == 0 {
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            assert!(
+                Key::load(&path).is_ok(),
+                "it is for a program that a user runs"
+            );
+            for loaded in [Key::load_own(&path), Key::load_named(&path)] {
+                let error = loaded.unwrap_err().to_string();
+                assert!(
+                    error.contains("user 12345") && error.contains("chown"),
+                    "{error}"
+                );
+            }
+            fs::write(&path, "something else").unwrap();
+            let error = Key::load_own(&path).unwrap_err();
+            assert!(matches!(error, KeyError::Malformed { .. }), "{error}");
         }
     }
 

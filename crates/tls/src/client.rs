@@ -8,7 +8,7 @@ use rustls::client::Resumption;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
-use crate::pem::{TlsError, authorities, certificates, private_key};
+use crate::pem::{Owner, TlsError, authorities, certificates, private_key};
 use crate::stream::TlsStream;
 use crate::{ALPN, VERSIONS, provider};
 
@@ -43,7 +43,10 @@ impl Client {
         let mut config = match &files.identity {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => builder
-                .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
+                .with_client_auth_cert(
+                    certificates(certificate)?,
+                    private_key(key, Owner::Anybody)?,
+                )
                 .map_err(|error| TlsError::identity(certificate, key, &error))?,
         };
         config.alpn_protocols = vec![ALPN.to_vec()];

@@ -1,5 +1,6 @@
 //! What a daemon's certificate will be refused for, found before a client refuses it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -91,22 +92,23 @@ impl fmt::Display for Span {
     }
 }
 
-/// What is wrong with `certificate` at `now` for clients that connect to `address`; any address
+/// What is wrong with `certificate` at `now` for clients that connect to `addresses`; any address
 /// does without one.
 pub(crate) fn doubts(
     certificate: &CertificateDer<'_>,
     now: SystemTime,
-    address: Option<IpAddr>,
+    addresses: &[IpAddr],
 ) -> Vec<DoubtKind> {
     let certificate = match EndEntityCert::try_from(certificate) {
         Ok(certificate) => certificate,
-        Err(error) => return vec![DoubtKind::Unusable(error.to_string())],
+        Err(error) => return vec![DoubtKind::Unusable(unusable(&error))],
     };
     let now = now
         .duration_since(SystemTime::UNIX_EPOCH)
         .unwrap_or_default();
     let mut doubts: Vec<_> = time_or_use(&certificate, now).into_iter().collect();
-    if let Some(address) = address.filter(|address| !address.is_unspecified()) {
+    let addresses: BTreeSet<_> = addresses.iter().filter(|it| !it.is_unspecified()).collect();
+    for address in addresses.into_iter().copied() {
         let valid = certificate.verify_is_valid_for_subject_name(&ServerName::from(address));
         if let Err(Error::CertNotValidForName(context)) = valid {
             let names = plain(&context.presented);
@@ -144,7 +146,60 @@ fn time_or_use(certificate: &EndEntityCert<'_>, now: Duration) -> Option<DoubtKi
             let left = seconds(not_before).saturating_sub(now);
             Some(DoubtKind::NotYetValid(left))
         }
-        error => Some(DoubtKind::Unusable(error.to_string())),
+        error => Some(DoubtKind::Unusable(unusable(&error))),
+    }
+}
+
+/// Why a certificate cannot be a daemon's, in words where the library has none.
+fn unusable(error: &Error) -> String {
+    match error {
+        Error::CaUsedAsEndEntity => authority_shown("the daemon"),
+        Error::RequiredEkuNotFoundContext(context) => {
+            let present = context.present.iter();
+            wrong_purpose(present.map(|it| purpose(it)), SERVERS)
+        }
+        error => error.to_string(),
+    }
+}
+
+/// What a certificate can be for, as people call it, and as openssl does.
+pub(crate) const SERVERS: (&str, &str) = ("servers", "serverAuth");
+pub(crate) const CLIENTS: (&str, &str) = ("clients", "clientAuth");
+
+/// Why an authority's certificate is not taken from one that shows it as its own.
+pub(crate) fn authority_shown(who: &str) -> String {
+    format!(
+        "it is one of an authority (basicConstraints says CA:TRUE): let the authority sign another one for {who}, or \
+         make it with basicConstraints=CA:FALSE"
+    )
+}
+
+/// Why a certificate for `present` purposes is not taken from one that must be `wanted`.
+pub(crate) fn wrong_purpose(
+    present: impl Iterator<Item = String>,
+    (whom, word): (&str, &str),
+) -> String {
+    let present: Vec<_> = present.collect();
+    let present = match &present[..] {
+        [] => "nothing".to_owned(),
+        present => present.join(", "),
+    };
+    format!(
+        "it is not for {whom}: its extendedKeyUsage has {present}, and not {word}. Make one with {word}, or without \
+         extendedKeyUsage"
+    )
+}
+
+/// A purpose by its number (OID), as openssl calls it.
+pub(crate) fn purpose(number: &[usize]) -> String {
+    match number {
+        [1, 3, 6, 1, 5, 5, 7, 3, 1] => SERVERS.1.to_owned(),
+        [1, 3, 6, 1, 5, 5, 7, 3, 2] => CLIENTS.1.to_owned(),
+        [2, 5, 29, 37, 0] => "anyExtendedKeyUsage".to_owned(),
+        number => {
+            let parts: Vec<_> = number.iter().map(ToString::to_string).collect();
+            parts.join(".")
+        }
     }
 }
 

@@ -4,11 +4,13 @@ use std::fs::OpenOptions;
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::OFlags;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use webpki::{ALL_VERIFICATION_ALGS, EndEntityCert, Error, KeyUsage};
 use zeroize::Zeroizing;
 
 /// No PEM file is longer, in bytes.
@@ -46,6 +48,18 @@ pub enum TlsError {
         path: PathBuf,
         /// Its mode.
         mode: u32,
+    },
+    /// The file of a daemon's private key belongs to somebody who knows the key, then.
+    #[error(
+        "the private key {} belongs to user {owner}, who is neither root nor the daemon's user: `chown` it to one of \
+         them, and make a new key if that user is not to know this one",
+        path.display()
+    )]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The user id of its owner.
+        owner: u32,
     },
     /// Certificate and key do not belong together, or are of a kind that is not spoken.
     #[error(
@@ -87,7 +101,7 @@ impl TlsError {
 
 /// The certificates in the file `path`, at least one.
 pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let (text, _) = read(path)?;
+    let text = read(path)?.text;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     match certificates {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
@@ -96,9 +110,23 @@ pub(crate) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
     }
 }
 
-/// The private key in the file `path`, which nobody else may read.
-pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let (text, mode) = read(path)?;
+/// Whose a file may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Owner {
+    /// Anybody's: who runs the program has named it.
+    Anybody,
+    /// Root's, or that of the user who runs the program. Another owner knows what is in it,
+    /// whatever its mode, and can put something else there.
+    Own,
+}
+
+/// The private key in the file `path`, which belongs to `owner` and which nobody else may read.
+pub(crate) fn private_key(path: &Path, owner: Owner) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let File {
+        text,
+        mode,
+        owner: found,
+    } = read(path)?;
     let key = PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
         let encrypted = text.windows(ENCRYPTED.len()).any(|part| part == ENCRYPTED);
         match encrypted {
@@ -111,6 +139,13 @@ pub(crate) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsErro
         }
     })?;
     // Only now: nobody is to be told to change the mode of a file that is something else.
+    let user = rustix::process::geteuid().as_raw();
+    if owner == Owner::Own && found != 0 && found != user {
+        return Err(TlsError::Foreign {
+            path: path.into(),
+            owner: found,
+        });
+    }
     match mode {
         Some(mode) => Err(TlsError::Exposed {
             path: path.into(),
@@ -132,6 +167,50 @@ pub(crate) fn authorities(path: &Path) -> Result<RootCertStore, TlsError> {
     Ok(store)
 }
 
+/// The authorities in the file `path` whose certificates a daemon takes from its clients, at least
+/// one. Each says that it is one: the holder of any other key in the file could make certificates,
+/// too.
+pub(crate) fn client_authorities(path: &Path) -> Result<RootCertStore, TlsError> {
+    let store = authorities(path)?;
+    let all = certificates(path)?;
+    match all
+        .iter()
+        .position(|certificate| !is_authority(certificate))
+    {
+        None => Ok(store),
+        Some(at) => {
+            let which = match all.len() {
+                1 => "a certificate".to_owned(),
+                _ => format!("as number {} a certificate", at + 1),
+            };
+            let what = format!(
+                "holds {which} that is none of an authority (basicConstraints does not say CA:TRUE): name \
+                 the certificate of the authority that signs those of clients"
+            );
+            Err(malformed(path, &what))
+        }
+    }
+}
+
+/// Whether the certificate says that it is an authority's (basicConstraints). It is judged as if a
+/// server showed it: being an authority is what it is refused for then, after its times.
+fn is_authority(certificate: &CertificateDer<'_>) -> bool {
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else {
+        return false;
+    };
+    let at = |time| {
+        let usage = KeyUsage::client_auth();
+        certificate
+            .verify_for_usage(ALL_VERIFICATION_ALGS, &[], &[], time, usage, None, None)
+            .err()
+    };
+    let error = match at(UnixTime::since_unix_epoch(Duration::ZERO)) {
+        Some(Error::CertNotValidYet { not_before, .. }) => at(not_before),
+        error => error,
+    };
+    error == Some(Error::CaUsedAsEndEntity)
+}
+
 fn malformed(path: &Path, what: &str) -> TlsError {
     TlsError::Malformed {
         path: path.into(),
@@ -139,9 +218,17 @@ fn malformed(path: &Path, what: &str) -> TlsError {
     }
 }
 
-/// The text of a regular file, and its mode if that lets others than its owner at it. A group may
-/// read one that root owns: so secrets are mounted into containers.
-fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Option<u32>), TlsError> {
+/// What a regular file holds, and whose it is.
+struct File {
+    text: Zeroizing<Vec<u8>>,
+    /// Its mode, if that lets others than its owner at it. A group may read a file that root owns:
+    /// so secrets are mounted into containers.
+    mode: Option<u32>,
+    /// The number of the user who owns it.
+    owner: u32,
+}
+
+fn read(path: &Path) -> Result<File, TlsError> {
     let failed = |source| TlsError::Read {
         path: path.into(),
         source,
@@ -167,5 +254,9 @@ fn read(path: &Path) -> Result<(Zeroizing<Vec<u8>>, Option<u32>), TlsError> {
     let mut text = Zeroizing::new(Vec::with_capacity(FILE_MAX as usize + 1));
     let mut start = file.take(FILE_MAX);
     start.read_to_end(&mut text).map_err(failed)?;
-    Ok((text, (mode & !allowed != 0).then_some(mode)))
+    Ok(File {
+        text,
+        mode: (mode & !allowed != 0).then_some(mode),
+        owner: metadata.uid(),
+    })
 }

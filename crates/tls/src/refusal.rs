@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use rustls::pki_types::UnixTime;
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error, ExtendedKeyPurpose, OtherError};
 
-use crate::doubt::{Span, listed, plain};
+use crate::doubt::{
+    CLIENTS, SERVERS, Span, authority_shown, listed, plain, purpose, wrong_purpose,
+};
 
 /// Whose words they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +53,19 @@ pub(crate) fn explained(side: Side, error: &Error) -> String {
                 let expected = expected.to_str();
                 format!("{other}'s certificate is for {names}, not for {expected}")
             }
-            CertificateError::InvalidPurposeContext { .. } => {
-                format!("{other}'s certificate is not for this purpose (extendedKeyUsage): {why}")
+            CertificateError::InvalidPurposeContext { presented, .. } => {
+                let wanted = match side {
+                    Side::Client => SERVERS,
+                    Side::Daemon => CLIENTS,
+                };
+                let why = wrong_purpose(presented.iter().map(named), wanted);
+                format!("{other}'s certificate is not taken: {why}")
+            }
+            CertificateError::Other(why) if is_of_authority(why) => {
+                format!(
+                    "{other}'s certificate is not taken: {}",
+                    authority_shown(other)
+                )
             }
             _ => format!("{other}'s certificate is not taken: {why}"),
         },
@@ -81,9 +94,10 @@ fn refused(side: Side, other: &str, alert: AlertDescription) -> String {
         AlertDescription::UnknownCA | AlertDescription::DecryptError => {
             format!("{certificate} is signed by none of the authorities that it knows")
         }
-        AlertDescription::BadCertificate
-        | AlertDescription::CertificateUnknown
-        | AlertDescription::UnsupportedCertificate => {
+        AlertDescription::UnsupportedCertificate => {
+            format!("it does not take {certificate}: it is not for this purpose (extendedKeyUsage)")
+        }
+        AlertDescription::BadCertificate | AlertDescription::CertificateUnknown => {
             format!("it does not take {certificate} (is it for the name that it was asked for?)")
         }
         AlertDescription::ProtocolVersion => "it does not speak TLS 1.3".into(),
@@ -91,6 +105,21 @@ fn refused(side: Side, other: &str, alert: AlertDescription) -> String {
         alert => format!("{alert:?}"),
     };
     format!("{other} ended it: {why}")
+}
+
+/// A purpose of a certificate, as openssl calls it.
+fn named(of: &ExtendedKeyPurpose) -> String {
+    match of {
+        ExtendedKeyPurpose::ServerAuth => SERVERS.1.to_owned(),
+        ExtendedKeyPurpose::ClientAuth => CLIENTS.1.to_owned(),
+        ExtendedKeyPurpose::Other(number) => purpose(number),
+    }
+}
+
+/// Whether a certificate was refused because it is an authority's own.
+fn is_of_authority(why: &OtherError) -> bool {
+    let why = why.0.downcast_ref::<webpki::Error>();
+    why == Some(&webpki::Error::CaUsedAsEndEntity)
 }
 
 /// From `then` to `later`, in words.

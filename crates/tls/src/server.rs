@@ -10,7 +10,7 @@ use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ServerConfig, ServerConnection};
 
 use crate::doubt::{Doubt, doubts};
-use crate::pem::{TlsError, authorities, certificates, private_key};
+use crate::pem::{Owner, TlsError, certificates, client_authorities, private_key};
 use crate::stream::TlsStream;
 use crate::{ALPN, VERSIONS, provider};
 
@@ -19,7 +19,7 @@ use crate::{ALPN, VERSIONS, provider};
 pub struct ServerFiles {
     /// Its certificate, and the chain above it, in PEM.
     pub certificate: PathBuf,
-    /// The private key of the certificate, in PEM; mode 0600.
+    /// The private key of the certificate, in PEM; mode 0600, root's or the daemon's user's.
     pub key: PathBuf,
     /// Certificates of authorities in PEM: a client must show a certificate that one of them has
     /// signed. Without, clients show none.
@@ -49,7 +49,7 @@ impl Server {
         let builder = match &files.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let roots = Arc::new(authorities(path)?);
+                let roots = Arc::new(client_authorities(path)?);
                 let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider())
                     .build()
                     .map_err(|error| TlsError::Malformed {
@@ -62,7 +62,7 @@ impl Server {
         let chain = certificates(&files.certificate)?;
         let certificate = chain[0].clone();
         let mut config = builder
-            .with_single_cert(chain, private_key(&files.key)?)
+            .with_single_cert(chain, private_key(&files.key, Owner::Own)?)
             .map_err(identity)?;
         config.alpn_protocols = vec![ALPN.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -74,11 +74,11 @@ impl Server {
         })
     }
 
-    /// What clients that connect to `address` will refuse the certificate for, as it is `now`: that
-    /// it has expired, or is for another address. Nothing is said of an address that is none
+    /// What clients that connect to `addresses` will refuse the certificate for, as it is `now`:
+    /// that it has expired, or is for another address. Nothing is said of an address that is none
     /// (`0.0.0.0`).
-    pub fn doubts(&self, now: SystemTime, address: Option<IpAddr>) -> Vec<Doubt> {
-        let kinds = doubts(&self.certificate, now, address).into_iter();
+    pub fn doubts(&self, now: SystemTime, addresses: &[IpAddr]) -> Vec<Doubt> {
+        let kinds = doubts(&self.certificate, now, addresses).into_iter();
         kinds
             .map(|kind| Doubt {
                 path: self.path.clone(),

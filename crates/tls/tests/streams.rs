@@ -5,7 +5,7 @@
 use std::fs;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::IpAddr;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -323,11 +323,79 @@ fn each_wrong_file_is_named() {
         ..files.clone()
     };
     fails(with_ca, "holds no certificate");
+    // Who has the key of such a certificate could make others for clients.
+    let no_ca = ServerFiles {
+        client_ca: Some(files.certificate.clone()),
+        ..files.clone()
+    };
+    fails(no_ca, "holds a certificate that is none of an authority");
+    let mixed = directory.join("mixed.pem");
+    let text = [&ca, own].map(|path| fs::read_to_string(path).unwrap());
+    fs::write(&mixed, text.concat()).unwrap();
+    let with_mixed = ServerFiles {
+        client_ca: Some(mixed),
+        ..files.clone()
+    };
+    fails(with_mixed, "holds as number 2 a certificate that is none");
+    let of_itself = |alter: Alter| {
+        let path = directory.join("self.pem");
+        fs::write(&path, self_signed(alter)).unwrap();
+        ServerFiles {
+            client_ca: Some(path),
+            ..files.clone()
+        }
+    };
+    // Its times are for those that it has signed.
+    for alter in [expired, not_yet_valid] {
+        Server::load(&of_itself(alter)).unwrap();
+    }
+    fails(
+        of_itself(no_authority),
+        "basicConstraints does not say CA:TRUE",
+    );
     mode(&files.certificate, 0o644);
     fails(with_key(&files.certificate), "holds no private key");
     mode(&files.key, 0o666);
     let exposed = fails(files.clone(), "chmod 600");
     assert!(matches!(exposed, TlsError::Exposed { mode: 0o666, .. }));
+}
+
+/// An authority's own certificate, changed.
+fn self_signed(alter: Alter) -> String {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    alter(&mut params);
+    let key = KeyPair::generate().unwrap();
+    params.self_signed(&key).unwrap().pem()
+}
+
+/// Only root can give a file away.
+#[test]
+fn a_private_key_of_another_user_is_none_of_a_daemon() {
+    let authority = Authority::new("owner");
+    let (certificate, key) = authority.sign("daemon", &["a"]);
+    if fs::metadata(&key).unwrap().uid() != 0 {
+        return;
+    }
+    let files = ServerFiles {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        client_ca: None,
+    };
+    Server::load(&files).unwrap();
+    chown(&key, Some(12_345), None).unwrap();
+    let error = Server::load(&files).unwrap_err();
+    assert!(
+        matches!(error, TlsError::Foreign { owner: 12_345, .. }),
+        "{error}"
+    );
+    let text = error.to_string();
+    assert!(
+        text.contains("daemon.key") && text.contains("chown"),
+        "{text}"
+    );
+    // Who runs a client has named its files.
+    authority.client(Some((certificate, key)));
 }
 
 /// Changes what is signed.
@@ -341,6 +409,21 @@ fn expired(params: &mut CertificateParams) {
 fn not_yet_valid(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(3000, 1, 1);
     params.not_after = date_time_ymd(3001, 1, 1);
+}
+
+fn no_authority(params: &mut CertificateParams) {
+    params.is_ca = IsCa::NoCa;
+}
+
+fn an_authority(params: &mut CertificateParams) {
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+}
+
+fn for_mail_and_servers(params: &mut CertificateParams) {
+    params.extended_key_usages = vec![
+        ExtendedKeyUsagePurpose::EmailProtection,
+        ExtendedKeyUsagePurpose::ServerAuth,
+    ];
 }
 
 fn for_clients_only(params: &mut CertificateParams) {
@@ -375,13 +458,20 @@ fn why_a_certificate_is_refused_is_said_on_both_sides_in_words() {
         }
     };
     let client = here.client(None);
-    let alters: [(Alter, [&str; 2]); 3] = [
+    let alters: [(Alter, [&str; 2]); 4] = [
         (expired, ["the daemon's certificate expired", "has expired"]),
         (not_yet_valid, ["is not valid for another", "not valid yet"]),
         (
             for_clients_only,
             [
-                "not for this purpose",
+                "it is not for servers: its extendedKeyUsage has clientAuth, and not serverAuth",
+                "it is not for this purpose (extendedKeyUsage)",
+            ],
+        ),
+        (
+            an_authority,
+            [
+                "it is one of an authority (basicConstraints says CA:TRUE)",
                 "does not take the daemon's certificate",
             ],
         ),
@@ -410,6 +500,12 @@ fn why_a_certificate_is_refused_is_said_on_both_sides_in_words() {
         "the client's certificate expired",
     ];
     held(said(&asks, &old, None), words);
+    let no_client = here.client(Some(here.sign_as("mail", &["web"], for_mail_and_servers)));
+    let words = [
+        "this client's certificate: it is not for this purpose",
+        "extendedKeyUsage has 1.3.6.1.5.5.7.3.4, serverAuth, and not clientAuth",
+    ];
+    held(said(&asks, &no_client, None), words);
     let foreign = here.client(Some(stranger.sign("web", &["web"])));
     let words = [
         "by none of the authorities that it knows",
@@ -422,9 +518,9 @@ fn why_a_certificate_is_refused_is_said_on_both_sides_in_words() {
 fn what_clients_will_refuse_is_known_before_they_do() {
     let authority = Authority::new("doubts");
     let now = SystemTime::now();
-    let here = Some([127, 0, 0, 1].into());
+    let here = Some(IpAddr::from([127, 0, 0, 1]));
     let kinds = |server: &Server, now: SystemTime, address: Option<IpAddr>| -> Vec<DoubtKind> {
-        let doubts = server.doubts(now, address).into_iter();
+        let doubts = server.doubts(now, address.as_slice()).into_iter();
         doubts.map(|doubt| doubt.kind).collect()
     };
     let server = authority.server_as(None, |params| {
@@ -447,7 +543,7 @@ fn what_clients_will_refuse_is_known_before_they_do() {
         kinds(&server, early, here)[..],
         [DoubtKind::NotYetValid(_)]
     ));
-    let text = server.doubts(now, here)[0].to_string();
+    let text = server.doubts(now, here.as_slice())[0].to_string();
     assert!(
         text.contains("daemon.pem expired") && text.contains("SIGHUP"),
         "{text}"
@@ -456,17 +552,25 @@ fn what_clients_will_refuse_is_known_before_they_do() {
     let server = authority.server(None);
     assert_eq!(kinds(&server, now, here), []);
     assert_eq!(kinds(&server, now, Some([0, 0, 0, 0].into())), []);
-    let elsewhere = server.doubts(now, Some([10, 0, 0, 5].into()));
+    // Each address counts once, and the times of the certificate once for all of them.
+    let far = |last| IpAddr::from([10, 0, 0, last]);
+    let all = [far(5), far(5), [127, 0, 0, 1].into(), far(6)];
+    let elsewhere = server.doubts(now, &all);
+    assert_eq!(elsewhere.len(), 2, "{elsewhere:?}");
     let text = elsewhere[0].to_string();
     assert!(
         text.contains("daemon.example") && text.contains("not for 10.0.0.5"),
         "{text}"
     );
     let server = authority.server_as(None, for_clients_only);
-    assert!(matches!(
-        kinds(&server, now, here)[..],
-        [DoubtKind::Unusable(_)]
-    ));
+    let unusable = |server: &Server| match &kinds(server, now, here)[..] {
+        [DoubtKind::Unusable(why)] => why.clone(),
+        others => panic!("{others:?}"),
+    };
+    let why = unusable(&server);
+    assert!(why.contains("has clientAuth, and not serverAuth"), "{why}");
+    let why = unusable(&authority.server_as(None, an_authority));
+    assert!(why.contains("CA:FALSE"), "{why}");
 }
 
 #[test]

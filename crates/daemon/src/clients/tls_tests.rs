@@ -6,7 +6,7 @@ use std::net::TcpStream as StdTcpStream;
 
 use groupcast_core::{Incarnation, MemberId, NodeId};
 use groupcast_session::EngineConfig;
-use groupcast_tls::{Client, ClientFiles, ServerFiles};
+use groupcast_tls::{Client, ClientFiles, DoubtKind, ServerFiles};
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
 use super::*;
@@ -116,6 +116,15 @@ fn files_of_tls_that_are_read_again_hold_for_the_bus_as_well() {
     let bus = bus.map(BusAcceptor::Tcp);
     clients.listen_for_bus(bus.into(), None, None).unwrap();
     clients.set_tls(&after);
+    // So has what clients will refuse: of the two listeners one speaks TLS, at 127.0.0.1.
+    let doubts = clients.doubts();
+    let [doubt] = &doubts[..] else {
+        panic!("{doubts:?}");
+    };
+    assert!(
+        matches!(&doubt.kind, DoubtKind::NotForAddress { names, .. } if names[..] == [NAME]),
+        "{doubt}"
+    );
 
     let agrees = |clients: &Clients, client: &Client| {
         let socket = StdTcpStream::connect(addresses[0]).unwrap();

@@ -21,7 +21,7 @@ mod top;
 mod when_slow;
 mod written;
 
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 
 use groupcast_net::EndpointConfig;
@@ -130,6 +130,12 @@ pub fn default_socket() -> PathBuf {
         .expect("there is always a candidate")
 }
 
+/// Whether clients of the bus at `address` speak TLS, if there is a certificate: those of this host
+/// do not.
+pub(crate) fn speaks_tls(address: SocketAddr) -> bool {
+    !address.ip().is_loopback()
+}
+
 impl Config {
     /// Why the table `table`, one of [`unused_tables`](Self::unused_tables), has no effect, and
     /// what to do.
@@ -139,6 +145,16 @@ impl Config {
             "[{table}] has no effect, because `protocol` is \"{protocol}\": set `protocol = \"{table}\"`, or leave \
              the table out"
         )
+    }
+
+    /// The addresses at which clients, those of the bus too, speak TLS, if there is a certificate.
+    pub fn tls_addresses(&self) -> Vec<IpAddr> {
+        let bus = self.bus.iter().filter_map(|address| match address {
+            BusAddress::Tcp(address) => Some(*address).filter(|it| speaks_tls(*it)),
+            BusAddress::Unix(_) => None,
+        });
+        let all = self.client_listen.into_iter().chain(bus);
+        all.map(|address| address.ip()).collect()
     }
 
     /// The configuration of `file` with `command_line` laid over it and defaults for the rest.

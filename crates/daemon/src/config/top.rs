@@ -151,7 +151,7 @@ pub(super) const TOP: &[TopKey] = &[
     TopKey {
         name: "tls_key",
         meaning: "The private key of `tls_certificate`, in PEM.",
-        value: "path of a file with mode 0600; relative to the file's directory",
+        value: "path of a file with mode 0600, of root or the daemon's user; relative to the file's directory",
         default: "none",
         wrong: "Another certificate's, or readable by others: the daemon refuses to start.",
     },
