@@ -407,6 +407,9 @@ fn a_terminal_a_file_and_a_process_at_the_bus() {
         "{}",
         ran.stderr
     );
+    let killed = ["--exec", "sh", "-c", "kill -9 $$"];
+    host.run(&bus_with(server, &killed))
+        .fails_with(1, &["`sh` was ended by signal 9 (SIGKILL)"]);
 }
 
 /// A bus takes the rest of a long message only when its client has read what waits for it.

@@ -257,8 +257,11 @@ fn what_is_no_list_in_spite_of_its_mark_does_not_end_a_program_in_node() {
         peer.write_all(b"bus 1 c1@h1\n").unwrap();
         let mut lines = BufReader::new(peer.try_clone().unwrap()).lines();
         assert_eq!(lines.next().unwrap().unwrap(), "syntax cstream");
-        peer.write_all(b"ok\nmsg t d 7\ncs[y9:a\nmsg t d 1\nx\nmsg t d 8\ncs[y1:a]\n")
-            .unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), "info");
+        peer.write_all(
+            b"ok\nok message-max=100\nmsg t d 7\ncs[y9:a\nmsg t d 1\nx\nmsg t d 8\ncs[y1:a]\n",
+        )
+        .unwrap();
         // Nothing more, or that the program has ended.
         assert!(!matches!(lines.next(), Some(Ok(_))));
     });
@@ -281,6 +284,32 @@ fn what_is_no_list_in_spite_of_its_mark_does_not_end_a_program_in_node() {
         "{said}"
     );
     bus.join().unwrap();
+}
+
+/// The bus would end the connection, and with it all that the program does there.
+#[test]
+fn a_message_that_is_too_long_is_an_error_of_its_call_in_node() {
+    if !is_there("node") {
+        return skipped("a_message_that_is_too_long_is_an_error_of_its_call_in_node needs node");
+    }
+    let host = Host::new();
+    let (_h1, address) = daemon(&host, "h1", &[]);
+    let library = "groupcast-bus.mjs";
+    let source = root().join("examples/bus/node").join(library);
+    host.write(library, fs::read(source).unwrap());
+    let program = format!(
+        "import {{ Bus }} from './{library}';
+         const bus = await Bus.connect('{address}');
+         await bus.send('t', 'd', Buffer.alloc((64 << 20) + 1)).catch((it) => console.log(it.code));
+         await bus.send('t', 'd', 'behind it');
+         console.log('goes on');
+         await bus.close();"
+    );
+    let program = host.write("long.mjs", program);
+    let output = Command::new("node").arg(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let heard = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(heard, "too-long\ngoes on\n", "{said}");
 }
 
 #[test]

@@ -46,6 +46,7 @@ export class Bus {
   #commands = [];
   #lines = null;
   #end = null;
+  #messageMax = Infinity;
 
   // A connection to the bus at IP:PORT or unix:PATH.
   static async connect(address) {
@@ -61,7 +62,9 @@ export class Bus {
     const [word, , name] = words(await greeting);
     if (word !== "bus") throw new Error("this is no bus");
     bus.name = name;
-    await bus.command("syntax cstream");
+    const [, info] = await Promise.all([bus.command("syntax cstream"), bus.command("info")]);
+    const max = info.find((it) => it.startsWith("message-max="));
+    if (max) bus.#messageMax = Number(max.slice(12));
     return bus;
   }
 
@@ -81,10 +84,14 @@ export class Bus {
     return this.command(`ping ${quote(tag)} ${quote(domain)}`);
   }
 
-  // Sends a list, a text or bytes; done when it is accepted.
+  // Sends a list, a text or bytes; done when it is accepted. The bus would end the connection at one that is too long.
   async send(tag, domain, message) {
     const isList = Array.isArray(message) || message instanceof Dotted;
     const data = isList ? dumps(message) : Buffer.from(message);
+    if (data.length > this.#messageMax) {
+      const text = `the message has ${data.length} bytes, at most ${this.#messageMax} are allowed: split it`;
+      throw new BusError("too-long", 0, text);
+    }
     const head = `msg ${quote(tag)} ${quote(domain)} ${isList ? "cstream" : "raw"} ${data.length}\n`;
     this.#socket.write(Buffer.concat([Buffer.from(head), data, Buffer.from("\n")]));
     return this.#answer(false);

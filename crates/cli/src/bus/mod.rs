@@ -10,6 +10,7 @@ mod terminal;
 mod trace;
 
 use std::io::{self, BufRead, BufReader, ErrorKind, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::thread::JoinHandle;
@@ -151,9 +152,18 @@ fn exec(
     if let Some(relay) = relay {
         let _ = relay.join();
     }
-    // A code of the process that is none here was a signal.
+    if let Some(signal) = status.signal() {
+        return Err(Failure::failed(ended_by(program, signal)));
+    }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// That a signal ended the command `program`, for people.
+fn ended_by(program: &str, signal: i32) -> String {
+    let name = signal_hook::low_level::signal_name(signal);
+    let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+    format!("`{program}` was ended by signal {signal}{name}")
 }
 
 /// Joins standard input and output with the bus.
