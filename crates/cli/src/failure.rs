@@ -40,7 +40,7 @@ impl Failure {
     /// A failure with exit code 1: the command tried and failed.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
         Self {
-            message: message.to_string(),
+            message: shortened(&message.to_string()),
             help: None,
             rendered: None,
             exit: Exit::Failed,
@@ -157,6 +157,28 @@ impl fmt::Display for Failure {
     }
 }
 
+/// The most letters of a word of a message, and how many stay of a longer one at its start and at
+/// its end. A path that the system refuses for its length has thousands.
+const WORD_MAX: usize = 300;
+const WORD_ENDS: usize = 120;
+
+/// `message` with its long words cut in the middle.
+fn shortened(message: &str) -> String {
+    let mut short = String::with_capacity(message.len().min(1 << 10));
+    for part in message.split_inclusive(char::is_whitespace) {
+        let letters = part.chars().count();
+        if letters <= WORD_MAX {
+            short.push_str(part);
+            continue;
+        }
+        let left_out = letters - 2 * WORD_ENDS;
+        short.extend(part.chars().take(WORD_ENDS));
+        short.push_str(&format!("[… {left_out} more …]"));
+        short.extend(part.chars().skip(letters - WORD_ENDS));
+    }
+    short
+}
+
 /// Prints a line for the user on stderr. A line that cannot be written, to a closed pipe or a full
 /// disk, is lost without further effect.
 pub(crate) fn tell(line: impl fmt::Display) {
@@ -186,5 +208,24 @@ pub(crate) fn printed(result: io::Result<()>) -> Result<(), Failure> {
             Err(Failure::failed(format!("cannot write the answer: {error}")))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_of_thousands_of_letters_is_cut_in_its_middle_and_nothing_else_is() {
+        let path = format!("/start{}/end", "/ä".repeat(2_500));
+        let failure = Failure::failed(format!("cannot read {path}: File name too long"));
+        let text = failure.to_string();
+        assert!(text.chars().count() < 400, "{text}");
+        assert!(text.starts_with("cannot read /start/ä"), "{text}");
+        assert!(text.ends_with("/ä/end: File name too long"), "{text}");
+        assert!(text.contains("[… "), "{text}");
+        let names: Vec<String> = (0..500).map(|it| format!("host-{it}")).collect();
+        let listed = names.join(", ");
+        assert_eq!(Failure::usage(&listed).to_string(), listed);
     }
 }

@@ -836,6 +836,23 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
         "9",
     ])
     .fails_with(2, &["the setting poll"]);
+    for bytes in [
+        "0",
+        "10",
+        "63",
+        "65001",
+        "-1",
+        "9999999999999999999999",
+        "1400B",
+    ] {
+        let packet = format!("--packet={bytes}");
+        run(&["send", "group.key", "--insecure", &packet])
+            .fails_with(2, &["a packet has 64 to 65000 bytes"]);
+    }
+    let long = format!("{}end", "directory/".repeat(500));
+    let sent = run(&["send", &long, "--insecure"]);
+    sent.fails_with(1, &["directory/directory/", "/end", "too long"]);
+    assert!(sent.stderr.len() < 700, "{}", sent.stderr);
     run(&["send", "group.key", "--insecure", "--protocol", "tcp"]).fails_with(2, &["tcp"]);
     run(&["recv", "--out", "-", "--json", "--insecure"]).fails_with(2, &["--json"]);
     run(&["recv", "--out", "group.key", "--insecure"]).fails_with(1, &["group.key"]);

@@ -41,7 +41,10 @@ fn serve(address: &Address) -> Result<(), Box<dyn Error>> {
             ClientEvent::Role(notice) => match notice.state {
                 RoleState::Held => println!("this replica has the handler"),
                 RoleState::Waits { holder } => println!("{holder} has it: this one waits"),
-                other => println!("{}: {other:?}", notice.role),
+                RoleState::Released => println!("this replica has given the handler back"),
+                RoleState::Lost { holder } => println!("{holder} has it now"),
+                RoleState::Refused { text, .. } => println!("not to be had: {text}"),
+                _ => {}
             },
             ClientEvent::Asked(asked) => {
                 // A real service applies the request first. Delivered is not yet processed: only
@@ -74,7 +77,7 @@ fn ask(address: &Address, text: &str) -> Result<(), Box<dyn Error>> {
             ClientEvent::Ended {
                 ending, answers, ..
             } => {
-                println!("{answers} answers: {ending:?}");
+                println!("{answers} answers: {ending}");
                 break;
             }
             ClientEvent::Disconnected { text, .. } => return Err(text.into()),

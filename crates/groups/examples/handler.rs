@@ -62,7 +62,8 @@ fn serve(mut groups: Groups) -> Result<(), Box<dyn Error>> {
                     println!("{holder} had the handler before");
                     groups.claim(SERVICE, Role::Handler(HANDLER), true)?;
                 }
-                other => println!("{other:?}"),
+                RoleState::Refused { text, .. } => println!("not to be had: {text}"),
+                _ => {}
             },
             Some(ClientEvent::Asked(asked)) => {
                 // Delivered is not yet processed: only the answer says so.

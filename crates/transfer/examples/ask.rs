@@ -56,7 +56,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let has_replied = |(_, became): &(String, Became)| matches!(became, Became::Replied { .. });
     match report.members.len() == 2 && report.members.iter().all(has_replied) {
         true => Ok(()),
-        false => Err(format!("not everybody has replied: {:?}", report.members).into()),
+        false => {
+            let silent = report.members.iter().filter(|it| !has_replied(it));
+            let silent: Vec<&str> = silent.map(|(name, _)| &**name).collect();
+            Err(format!(
+                "no reply of {} ({} came)",
+                silent.join(", "),
+                report.members.len()
+            )
+            .into())
+        }
     }
 }
 

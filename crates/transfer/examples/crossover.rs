@@ -231,6 +231,10 @@ fn on_a_connection(
     let is_complete = |(_, outcome): &(String, Outcome)| *outcome == Outcome::Complete;
     match connected.receivers.iter().all(is_complete) {
         true => Ok(median(times)),
-        false => Err(format!("not all have everything: {:?}", connected.receivers).into()),
+        false => {
+            let without = connected.receivers.iter().filter(|it| !is_complete(it));
+            let without: Vec<&str> = without.map(|(name, _)| &**name).collect();
+            Err(format!("not everything has come to {}", without.join(", ")).into())
+        }
     }
 }

@@ -48,10 +48,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             receiver, outcome, ..
         } = event
         {
-            println!("{receiver}: {outcome:?}");
+            println!("{receiver}: {}", in_words(outcome));
         }
     })?;
-    println!("{} bytes in {:?}", report.bytes, report.took);
+    println!(
+        "{} bytes in {:.2} s",
+        report.bytes,
+        report.took.as_secs_f64()
+    );
     for receiver in receivers {
         receiver
             .join()
@@ -62,6 +66,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     match report.receivers.iter().all(is_complete) {
         true => Ok(()),
         false => Err("not everybody has everything".into()),
+    }
+}
+
+/// What became of a receiver.
+fn in_words(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Complete => "it has everything",
+        Outcome::Refused(reason) | Outcome::Failed(reason) => reason,
+        Outcome::Absent => "it never came",
+        Outcome::Vanished => "it is not heard any more",
+        _ => "it has not everything",
     }
 }
 
@@ -79,7 +94,8 @@ fn take_one(link: TransferLink, directory: &Path) -> Result<(), Box<dyn Error + 
     };
     receive(receiving, &AtomicBool::new(false), &mut |event| {
         if let ReceiveEvent::Complete { transfer, took, .. } = event {
-            println!("{} from {} took {took:?}", transfer.label, transfer.sender);
+            let (label, sender) = (&transfer.label, &transfer.sender);
+            println!("{label} from {sender} took {:.2} s", took.as_secs_f64());
         }
     })?;
     Ok(())

@@ -116,9 +116,9 @@ pub(crate) struct Args {
     /// (tree)]
     #[arg(long, value_name = "PACKETS")]
     window: Option<u32>,
-    /// Bytes of a packet [default: what fits a frame; with --paper: 50000 (ack), 8000 (the
-    /// others)]; above a frame, datagrams are sent in fragments
-    #[arg(long, value_name = "BYTES")]
+    /// Bytes of a packet, 64 to 65000 [default: what fits a frame; with --paper: 50000 (ack), 8000
+    /// (the others)]; above a frame, datagrams are sent in fragments
+    #[arg(long, value_name = "BYTES", value_parser = packet)]
     packet: Option<usize>,
     /// With nak: packets from one that all acknowledge to the next [default: an eighth of
     /// the window; with --paper: 86 % of it]; with xtp, multidriver and list: from one request to
@@ -148,6 +148,17 @@ pub(crate) struct Args {
     /// Print events, one JSON object a line
     #[arg(long)]
     json: bool,
+}
+
+/// The least bytes of a packet: with fewer, most of what is sent is headers.
+const PACKET_MIN: usize = 64;
+
+fn packet(text: &str) -> Result<usize, String> {
+    let most = BulkConfig::PACKET_MAX;
+    let packet = text.parse().ok();
+    packet
+        .filter(|bytes| (PACKET_MIN..=most).contains(bytes))
+        .ok_or_else(|| format!("a packet has {PACKET_MIN} to {most} bytes"))
 }
 
 /// Receivers in a chain, if none is said.

@@ -92,6 +92,20 @@ impl Ending {
     }
 }
 
+impl std::fmt::Display for Ending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Complete => "as many as were wanted",
+            Self::Short => "no member is left that could answer",
+            Self::TimedOut => "its time was up",
+            Self::Nobody => "nobody answers requests there",
+            Self::Repeated => "it was carried out before, and its answers are not kept",
+            Self::Unknown => "it may have been carried out",
+            Self::Refused => "it was refused",
+        })
+    }
+}
+
 /// The state of a role that a client asked for, has, or gives back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
