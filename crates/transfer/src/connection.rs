@@ -505,7 +505,8 @@ impl Listener {
         let (now, name) = (self.host.now(), self.listening.link.name.clone());
         let Ok(about) = AboutConnection::decode(about) else {
             let bulk = self.host.bulk();
-            return bulk.refuse(now, id, "not understood", name.as_bytes());
+            bulk.refuse(now, id, "not understood", name.as_bytes());
+            return;
         };
         let acceptance = Acceptance::in_order(name.into_bytes().into());
         if self.host.bulk().accept(now, id, &acceptance).is_ok() {

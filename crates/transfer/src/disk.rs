@@ -25,7 +25,8 @@ use crate::compare::{blocks, may_hold};
 use crate::frames::Deframer;
 use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Limits, Manifest};
-use crate::received::{Fault, ReceivedFiles};
+use crate::publish::OpenedToLook;
+use crate::received::{Fault, ReceivedFiles, now, replaced_meanwhile};
 use crate::spool::{Claim, Home, Reserved};
 
 /// A job for a disk's thread.
@@ -383,7 +384,9 @@ impl Worker {
             let is_known = placed.is_some_and(|placed| placed.is_unchanged(&spool, limits));
             let target = spool.target();
             let mut target = target.map_err(|error| error.to_string())?;
+            let opened = OpenedToLook::open(&decoded, &mut target);
             let is_here = !is_known && may_hold(&decoded, &mut target, &self.stop);
+            opened.close(&mut target);
             self.teller.tell(Done::Compared {
                 is_here,
                 held: None,
@@ -471,11 +474,19 @@ impl Worker {
         let places = claim.make_places(1);
         places.map_err(|error| error.to_string())?;
         let file = spool.create_stream(temporary).map_err(failed)?;
+        let began = now();
         let complete = match self.pipe(&mut Reserved::new(file, claim)) {
             Ok(true) => spool
                 .publish_stream(temporary, name)
                 .map_err(failed)
-                .map(|()| true),
+                .map(|replaced| {
+                    if replaced.is_some_and(|at| at > began)
+                        && let Some(warning) = replaced_meanwhile(&[printable(name.as_bytes())])
+                    {
+                        spool.warn(warning);
+                    }
+                    true
+                }),
             other => other,
         };
         match complete {

@@ -42,15 +42,19 @@ pub(crate) struct Plan {
     /// Entries whose mode and time are set after the moves, and the identity that each must have
     /// then: directories, and files that were there already with another mode or time.
     amended: Vec<(usize, FileIdentity)>,
-    /// Directories of a tree that forbids its owner to write to them, and forbade it here before:
-    /// they are opened for the moves.
+    /// Directories of a tree that may not be written to here: they are opened for the moves.
     opened: BTreeMap<usize, FileIdentity>,
     /// Directories that were opened for the plan already.
     unlocked: Vec<Unlocked>,
+    /// Entries in whose place something is, and when that was put there or changed last.
+    replaced: Vec<(usize, Instant)>,
 }
 
-/// A directory of a tree that forbids its owner to look into it, and forbade it here before: it was
-/// opened, because nobody could say else what is in it.
+/// A time as the file system says it: seconds and nanoseconds since 1970.
+pub(crate) type Instant = (i64, u64);
+
+/// A directory of a tree that may not be looked into here: it was opened, because nobody could say
+/// else what is in it.
 #[derive(Debug)]
 struct Unlocked {
     path: Vec<u8>,
@@ -72,14 +76,16 @@ impl Plan {
         self.amended.iter().map(|(entry, _)| *entry)
     }
 
+    /// The entries in whose place something is that was put there, or changed, after `began`.
+    pub(crate) fn replaced_since(&self, began: Instant) -> impl Iterator<Item = usize> {
+        let later = self.replaced.iter().filter(move |(_, at)| *at > began);
+        later.map(|(entry, _)| *entry)
+    }
+
     /// The plan is not carried out: closes the directories that were opened for it, the deepest
     /// first.
     pub(crate) fn give_up(self, target: &mut Root) {
-        target.forget();
-        for it in self.unlocked.into_iter().rev() {
-            // One that stays open is closed by the next transfer that is complete.
-            let _ = target.set_metadata(&it.path, it.mode, it.modified, it.identity);
-        }
+        lock(self.unlocked, target);
     }
 
     /// The entry `index`, which is or will be as `stat` says, gets its mode and time at the end.
@@ -98,7 +104,7 @@ struct Planning<'a> {
     /// Directories that were moved before, and have been removed since or cannot be looked into:
     /// what lay in one is not looked for.
     gone: BTreeSet<&'a [u8]>,
-    /// Directories that stay and cannot be written to, because the tree wants it so.
+    /// Directories that stay and cannot be written to.
     closed: BTreeMap<&'a [u8], (usize, FileIdentity)>,
 }
 
@@ -124,9 +130,9 @@ impl<'a> Planning<'a> {
         let stays = found.there.filter(is_a_directory);
         if let Some(stat) = &stays {
             own(entry, stat)?;
-            if is_closed(entry, stat, LOOK) {
+            if is_closed(stat, LOOK) {
                 self.plan.unlocked.push(unlock(target, entry, stat)?);
-            } else if is_closed(entry, stat, WRITE) {
+            } else if is_closed(stat, WRITE) {
                 self.closed
                     .insert(&entry.path, (index, FileIdentity::of(stat)));
             }
@@ -156,6 +162,8 @@ impl<'a> Planning<'a> {
             return Err(blocked(entry, problem));
         }
         self.plan.opened.extend(closed);
+        let at = there.map(|stat| (stat.st_ctime, stat.st_ctime_nsec));
+        self.plan.replaced.extend(at.map(|at| (index, at)));
         self.plan.moves.push(Move {
             entry: index,
             fresh: there.is_none(),
@@ -200,7 +208,7 @@ impl<'a> Publication<'a> {
     }
 
     /// The plan that brings everything into `target` in as few moves as possible. Opens directories
-    /// that the tree forbids its owner to look into, until the plan is carried out or given up.
+    /// of the tree that may not be looked into, until the plan is carried out or given up.
     ///
     /// # Errors
     /// If something is in the way, or a move would fail for a reason that can be seen before.
@@ -413,12 +421,52 @@ const OWN: u16 = 0o700;
 const LOOK: u32 = 0o500;
 const WRITE: u32 = 0o200;
 
-/// Whether the directory `there` forbids this user `what`, and `entry` wants it so: then it is no
-/// obstacle, as a directory is that somebody has closed.
-fn is_closed(entry: &Entry, there: &Stat, what: u32) -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    let forbids = |mode: u32| mode & what != what;
-    !is_root && forbids(there.st_mode) && forbids(entry.mode.into())
+/// Whether the directory `there` of the tree forbids `what` to this user, whose it is. That is no
+/// obstacle: it has the mode that the tree had before, or one of somebody here, and gets the one
+/// that the tree has now, as it does if root receives it.
+fn is_closed(there: &Stat, what: u32) -> bool {
+    let user = rustix::process::geteuid();
+    !user.is_root() && there.st_uid == user.as_raw() && there.st_mode & what != what
+}
+
+/// Directories of a tree that were opened, to look at what is in them.
+#[derive(Default, Debug)]
+pub(crate) struct OpenedToLook(Vec<Unlocked>);
+
+impl OpenedToLook {
+    /// Opens the directories of `manifest` in `target` that are this user's and may not be looked
+    /// into. One that cannot be opened stays closed: what is in it is not known, then.
+    pub(crate) fn open(manifest: &Manifest, target: &mut Root) -> Self {
+        let mut opened = Vec::new();
+        let is_directory = |entry: &&Entry| entry.kind == Kind::Directory;
+        for entry in manifest.entries().iter().filter(is_directory) {
+            let there = target.stat(&entry.path).ok().flatten();
+            let closed = there.filter(|it| is_a_directory(it) && is_closed(it, LOOK));
+            if let Some(unlocked) = closed.and_then(|it| unlock(target, entry, &it).ok()) {
+                opened.push(unlocked);
+            }
+        }
+        if !opened.is_empty() {
+            target.forget();
+        }
+        Self(opened)
+    }
+
+    /// Closes them again.
+    pub(crate) fn close(self, target: &mut Root) {
+        if !self.0.is_empty() {
+            lock(self.0, target);
+        }
+    }
+}
+
+/// Closes directories that were opened, the deepest first.
+fn lock(opened: Vec<Unlocked>, target: &mut Root) {
+    target.forget();
+    for it in opened.into_iter().rev() {
+        // One that stays open is closed by the next transfer that is complete.
+        let _ = target.set_metadata(&it.path, it.mode, it.modified, it.identity);
+    }
 }
 
 /// Opens the directory `there`, to look into it and to write to it.

@@ -323,7 +323,8 @@ impl Service {
         if self.is_stopped {
             let name = self.receiving.link.name.as_bytes();
             let now = self.host.now();
-            return self.host.bulk().refuse(now, id, STOPPED_HERE, name);
+            self.host.bulk().refuse(now, id, STOPPED_HERE, name);
+            return;
         }
         if let Content::List { .. } = about.content {
             return self.list_announced(&described, &about);

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 
 use crate::about::{HASH, Layout, Piece};
 use crate::assemble::is_held;
+use crate::beneath::Root;
 use crate::compare::Found;
 use crate::content::content_id;
 use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Kind, Limits, Manifest};
 use crate::moved::Bounds;
+use crate::publish::{Instant, OpenedToLook};
 use crate::spool::{Claim, Finished, Journal, TransferFolder};
 use crate::stage::StagingTree;
 
@@ -62,6 +65,8 @@ pub(crate) struct ReceivedFiles {
     spared_files: u64,
     /// The encoded list of files, once it is known and unless it is long.
     manifest: Option<Bytes>,
+    /// When it began, as the file system says times.
+    began: Instant,
 }
 
 #[derive(Debug)]
@@ -88,6 +93,7 @@ impl ReceivedFiles {
             spared: 0,
             spared_files: 0,
             manifest: None,
+            began: now(),
         })
     }
 
@@ -125,7 +131,23 @@ impl ReceivedFiles {
         let decoded = self.read_manifest(manifest)?;
         let mut target = self.claim.spool().target().map_err(kept)?;
         let bounds = Bounds::default();
-        let mut found = Found::look(&decoded, hashes, &mut target, &bounds, stop);
+        let opened = OpenedToLook::open(&decoded, &mut target);
+        let taken = self.take_up(manifest, &decoded, hashes, &mut target, &bounds, stop);
+        opened.close(&mut target);
+        taken
+    }
+
+    /// The same in `target`, into whose directories one can look.
+    fn take_up(
+        &mut self,
+        manifest: &[u8],
+        decoded: &Manifest,
+        hashes: &[u8],
+        target: &mut Root,
+        bounds: &Bounds,
+        stop: &AtomicBool,
+    ) -> Result<Vec<Range<u64>>, Fault> {
+        let mut found = Found::look(decoded, hashes, target, bounds, stop);
         let files = decoded.files();
         let is_kept = |(entry, _): &(usize, u64)| found.kept.contains_key(entry);
         self.spared = files.filter(is_kept).map(|(_, size)| size).sum();
@@ -148,7 +170,7 @@ impl ReceivedFiles {
             if is_held(&resumed, &range) {
                 continue;
             }
-            let Some(copies) = found.chunk(&self.layout.content_of(index), &target) else {
+            let Some(copies) = found.chunk(&self.layout.content_of(index), target) else {
                 continue;
             };
             let mut bytes = Vec::new();
@@ -326,6 +348,7 @@ impl ReceivedFiles {
             self.folder.sync().map_err(not_synced)?;
         }
         let amended = stage.amended(&plan);
+        let replaced = stage.paths(plan.replaced_since(self.began));
         self.folder
             .begin_publishing(durable, &amended)
             .map_err(kept)?;
@@ -333,6 +356,9 @@ impl ReceivedFiles {
             format!("{error}; the next start of the receiver, or the next transfer, goes on")
         })?;
         drop(turn);
+        if let Some(warning) = replaced_meanwhile(&replaced) {
+            spool.warn(warning);
+        }
         if !spool.is_in_place().map_err(kept)? {
             let path = spool.path().display();
             return Err(format!("{path} was moved away while files were put there"));
@@ -399,6 +425,27 @@ const OTHER_LIST: &str = "the list of files is not the one that was announced";
 
 /// The error if all chunks have come without the list of files.
 const NO_LIST: &str = "the list of files is missing";
+
+/// What is told of `paths` whose former content was newer than the start of a transfer.
+pub(crate) fn replaced_meanwhile(paths: &[String]) -> Option<String> {
+    let (first, others) = paths.split_first()?;
+    let others = match others.len() {
+        0 => String::new(),
+        1 => " and 1 more".to_owned(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "{first}{others}: put there or changed while this transfer was under way, and replaced by it. If another sender \
+         sends other content under the same name at once, what is complete last stays"
+    ))
+}
+
+/// The time, as a file system says it.
+pub(crate) fn now() -> Instant {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    (now.as_secs().cast_signed(), now.subsec_nanos().into())
+}
 
 fn not_synced(error: io::Error) -> String {
     format!("cannot write it to the disk: {error}")

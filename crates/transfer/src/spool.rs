@@ -48,6 +48,7 @@ use self::room::Room;
 pub(crate) use self::room::{Claim, Reserved};
 use crate::beneath::{FileIdentity, Root, sync};
 use crate::manifest::{ContentId, Limits, SPOOL};
+use crate::publish::Instant;
 use crate::warnings::Warnings;
 
 /// Why the target directory cannot be used.
@@ -269,18 +270,22 @@ impl Spool {
         self.folder.directory(b".")?.create(name.as_bytes(), 0o666)
     }
 
-    /// The stream in the file `name` is complete: moves it into the target as `there`.
-    pub(crate) fn publish_stream(&self, name: &str, there: &str) -> io::Result<()> {
+    /// The stream in the file `name` is complete: moves it into the target as `there`. Returns when
+    /// what was there had been put there, or changed last.
+    pub(crate) fn publish_stream(&self, name: &str, there: &str) -> io::Result<Option<Instant>> {
         if self.durable {
             sync(self.folder.read(name.as_bytes())?)?;
         }
         let _turn = self.placing();
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let replaced = rustix::fs::statat(self.target.descriptor(), there, flags);
+        let replaced = replaced.ok().map(|it| (it.st_ctime, it.st_ctime_nsec));
         self.folder
             .rename_to(name.as_bytes(), &self.target, there.as_bytes())?;
-        match self.durable {
-            true => sync(self.target.descriptor()),
-            false => Ok(()),
+        if self.durable {
+            sync(self.target.descriptor())?;
         }
+        Ok(replaced)
     }
 
     /// The stream in the file `name` broke off: removes it.

@@ -186,6 +186,12 @@ impl StagingTree {
         plan.amended().filter_map(kept).collect()
     }
 
+    /// The paths of `entries`, for people.
+    pub(crate) fn paths(&self, entries: impl Iterator<Item = usize>) -> Vec<String> {
+        let all = self.manifest.entries();
+        entries.map(|entry| printable(&all[entry].path)).collect()
+    }
+
     /// Moves everything into `target` by `plan`.
     pub(crate) fn publish(&mut self, plan: Plan, target: &mut Root) -> Result<(), PlaceError> {
         self.publication().carry_out(plan, target)

@@ -64,12 +64,15 @@ impl Bulk {
 
     /// Takes no part in a transfer that was announced; its sender learns `reason`, and what this
     /// receiver is called (at most 255 bytes; more are cut; none, if it is not called anything).
-    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) {
+    /// False if it was answered before, or is not known: then nothing is said.
+    pub fn refuse(&mut self, now: Time, id: TransferId, reason: &str, name: &[u8]) -> bool {
         let receiver = self.receivers.get_mut(&id);
-        if let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) {
-            receiver.refuse(&mut self.shared.at(now), reason, name);
-            self.forget(id);
-        }
+        let Some(receiver) = receiver.filter(|receiver| !receiver.is_answered()) else {
+            return false;
+        };
+        receiver.refuse(&mut self.shared.at(now), reason, name);
+        self.forget(id);
+        true
     }
 
     /// `bytes` that were handed over are done with: there is room for as many more.

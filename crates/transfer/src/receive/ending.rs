@@ -98,13 +98,37 @@ impl Service {
         let Some(incoming) = self.transfers.remove(&id) else {
             return;
         };
-        if incoming.state == State::Preparing {
-            let name = self.receiving.link.name.as_bytes();
-            self.host.bulk().refuse(now, id, reason, name);
-        }
         // It may have been answered before it was prepared: then it has followed another one.
+        let name = self.receiving.link.name.as_bytes();
+        let is_refused =
+            incoming.state == State::Preparing && self.host.bulk().refuse(now, id, reason, name);
+        if is_refused {
+            return self.refused(incoming, reason, kept, tell);
+        }
         self.host.bulk().conclude(now, id, Err(reason));
         self.fail(incoming, reason, kept, tell);
+    }
+
+    /// The disk has found, before anything was taken, why a transfer cannot be: the user is told
+    /// the word that its sender is told.
+    fn refused(
+        &mut self,
+        incoming: Incoming,
+        reason: &str,
+        kept: bool,
+        tell: &mut dyn FnMut(ReceiveEvent<'_>),
+    ) {
+        self.totals.refused += 1;
+        let end = End::Failed {
+            reason: reason.to_owned(),
+            kept,
+        };
+        self.followers.ended(incoming.described.id, &end);
+        tell(ReceiveEvent::Refused {
+            transfer: &incoming.described,
+            reason,
+        });
+        self.retire(incoming);
     }
 
     /// A transfer has come to nothing: tells the user.

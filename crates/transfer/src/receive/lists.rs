@@ -195,7 +195,9 @@ impl Service {
                     self.retired.extend(thread);
                 }
             }
-            Err(reason) => self.host.bulk().refuse(now, described.id, &reason, &name),
+            Err(reason) => {
+                self.host.bulk().refuse(now, described.id, &reason, &name);
+            }
         }
     }
 

@@ -421,12 +421,8 @@ fn a_tree_that_its_owner_may_not_look_into_is_put_in_place_again() {
         drop(blocked);
         mode("out/t/closed", 0o700);
         fs::remove_dir(scratch.path("out/t/closed/in/f")).unwrap();
-        // Whoever has closed what the tree does not close is told so.
+        // What somebody has closed here and the tree does not gets the mode of the tree.
         mode("out/t", 0o600);
-        let error = with_an_unreadable_tree(&scratch).publish().unwrap_err();
-        let problem = "t/closed cannot be put in place: its directory cannot be looked into";
-        assert_eq!(error, problem);
-        mode("out/t", 0o700);
         with_an_unreadable_tree(&scratch).publish().unwrap();
         unreadable_tree_is_in_place(&scratch);
     });
@@ -582,8 +578,8 @@ fn a_directory_that_cannot_be_written_stops_everything_before_anything_is_moved(
     as_a_plain_user(|| {
         let scratch = Scratch::new();
         let mut files = sent(&scratch);
-        let target = scratch.path("out/t");
-        fs::create_dir_all(&target).unwrap();
+        // It is none of the tree: nobody has sent a mode for it.
+        let target = scratch.path("out");
         let mut received = receiver(&scratch, &files);
         received.begin(files.manifest()).unwrap();
         for index in 0..files.layout().chunks() {
@@ -594,7 +590,7 @@ fn a_directory_that_cannot_be_written_stops_everything_before_anything_is_moved(
         let error = received.publish().unwrap_err();
         fs::set_permissions(&target, mode(0o755)).unwrap();
         assert!(error.contains("directory cannot be written to"), "{error}");
-        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+        assert!(!target.join("t").exists());
     });
 }
 
@@ -630,6 +626,50 @@ fn a_tree_that_its_owner_may_not_write_to_is_updated() {
         assert!(scratch.path("out/t/d/second").exists());
         // Or nothing of it could be removed.
         modes("out/", 0o755);
+    });
+}
+
+/// The sender has opened its tree since it was here: the mode here is the one that it had before.
+#[test]
+fn a_tree_that_its_sender_has_opened_is_updated_and_what_is_here_is_found() {
+    as_a_plain_user(|| {
+        let scratch = Scratch::new();
+        let close = |to| {
+            let mode = fs::Permissions::from_mode(to);
+            fs::set_permissions(scratch.path("out/t/d"), mode).unwrap();
+        };
+        let mode = || fs::metadata(scratch.path("out/t/d")).unwrap().mode() & 0o777;
+        fs::create_dir_all(scratch.path("t/d")).unwrap();
+        fs::set_permissions(scratch.path("t/d"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(scratch.path("t/d/file"), "content").unwrap();
+        let files = || Files::new(Scan::of(&[scratch.path("t")]).unwrap());
+        let mut first = files();
+        let mut received = receiver(&scratch, &first);
+        received.begin(first.manifest()).unwrap();
+        give(&mut received, &mut first, 0);
+        received.publish().unwrap();
+        drop(received);
+        for to in [0o555, 0o300, 0o000] {
+            close(to);
+            let mut same = files();
+            let mut received = receiver(&scratch, &same);
+            let held = compared(&mut received, &mut same);
+            let whole = 0..same.layout().len();
+            assert_eq!(held, [whole], "{to:o}: it is sent again");
+            assert_eq!(mode(), to, "nothing is in place yet");
+            received.publish().unwrap();
+            assert_eq!(mode(), 0o755);
+        }
+        close(0o555);
+        fs::write(scratch.path("t/d/file"), "another").unwrap();
+        let mut changed = files();
+        let mut received = receiver(&scratch, &changed);
+        received.begin(changed.manifest()).unwrap();
+        give(&mut received, &mut changed, 0);
+        assert_eq!(received.publish(), Ok(()));
+        assert_eq!(mode(), 0o755);
+        let there = fs::read_to_string(scratch.path("out/t/d/file")).unwrap();
+        assert_eq!(there, "another");
     });
 }
 

@@ -410,7 +410,8 @@ impl Net {
         match notice {
             Notice::Announced { id, .. } => {
                 if let Some(reason) = receiver.refuses {
-                    return bulk.refuse(now, id, reason, &name(index));
+                    bulk.refuse(now, id, reason, &name(index));
+                    return;
                 }
                 let is_anew = |former: TransferId| former.sender == id.sender;
                 if receiver.id.is_some_and(is_anew) {

@@ -259,6 +259,9 @@ impl Told {
             ReceiveEvent::Complete { .. } => self.0.push("complete".into()),
             ReceiveEvent::Failed { reason, .. } => self.0.push(format!("failed: {reason}")),
             ReceiveEvent::Refused { reason, .. } => self.0.push(format!("refused: {reason}")),
+            ReceiveEvent::Warning { problem } if problem.contains("was under way") => {
+                self.0.push(format!("warning: {problem}"));
+            }
             _ => {}
         }
     }
@@ -400,6 +403,60 @@ fn the_outcome_of_what_a_stopped_receiver_puts_in_place_may_be_lost_once() {
     assert!(begun.elapsed() < Duration::from_secs(3));
     drop(service);
     assert_eq!(source.settle(), Outcome::Complete);
+}
+
+/// One thing had two names: the sender's account called it `refused`, and the receiver `failed`.
+#[test]
+fn a_disk_without_room_refuses_and_both_sides_say_that_word() {
+    let bed = Bed::new();
+    let mut service = bed.service(true, None);
+    let home = Arc::clone(service.home.as_ref().unwrap());
+    home.current().pretend_disk(1_000);
+    let mut told = Told::default();
+    let mut source = Source::of(&bed, &mut bed.file("file", LEN));
+    let outcome = until_settled(&mut service, &mut source, &mut told);
+    let Outcome::Refused(reason) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert_eq!(told.0, [format!("refused: {reason}")]);
+    let totals = service.totals;
+    assert_eq!((totals.refused, totals.failed), (1, 0));
+    assert!(service.is_over(), "it was the first transfer");
+}
+
+/// Both are complete, and one has replaced the other: nobody could tell from what was said.
+#[test]
+fn two_contents_of_one_name_at_once_are_told_of() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    let mut sources: Vec<Source> = ["one", "two"]
+        .iter()
+        .map(|side| {
+            fs::create_dir_all(bed.scratch.path(side)).unwrap();
+            let path = bed.scratch.path(side).join("name");
+            fs::write(&path, side.repeat(LEN)).unwrap();
+            let mut files = Files::new(Scan::of(&[path]).unwrap());
+            Source::labelled(&bed, &mut files, side)
+        })
+        .collect();
+    let mut both: Vec<&mut Source> = sources.iter_mut().collect();
+    until(&mut service, &mut both, &mut told, |it| {
+        it.totals.complete == 2 && it.transfers.values().all(|it| it.concluded.is_some())
+    });
+    until(&mut service, &mut both, &mut told, Service::is_idle);
+    let warnings: Vec<_> = told.0.iter().filter(|it| it.contains("warning")).collect();
+    assert_eq!(warnings.len(), 1, "{:?}", told.0);
+    assert!(
+        warnings[0].contains("name: ") && warnings[0].contains("while this transfer was under way"),
+        "{warnings:?}"
+    );
+    // One after the other is how a file is updated.
+    let mut third = Source::of(&bed, &mut bed.file("name", LEN));
+    until(&mut service, &mut [&mut third], &mut told, |it| {
+        it.totals.complete == 3 && it.is_idle()
+    });
+    assert_eq!(told.0.iter().filter(|it| it.contains("warning")).count(), 1);
 }
 
 #[test]
