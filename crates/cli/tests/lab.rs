@@ -36,6 +36,9 @@ fn every_row_is_listed_with_its_state() {
     assert_eq!(table["status"], "pass");
     let shown = host.run(&["lab", "list"]);
     assert!(shown.stdout.contains("73 rows"), "{}", shown.stdout);
+    // They do not stand in for a folder that was named.
+    host.run(&["lab", "list", "--kept", "nowhere"])
+        .fails_with(1, &["cannot read nowhere"]);
 }
 
 #[test]

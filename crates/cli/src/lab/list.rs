@@ -1,6 +1,7 @@
 //! `groupcast lab list`: every row, and how its last kept run ended.
 
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use groupcast_lab::papers::kept::{self, Entry};
@@ -29,10 +30,10 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kept results: those in the folder if it exists, else those that were built into this
-/// program.
+/// The kept results: those in the folder. Outside a checkout the usual folder does not exist: then
+/// those that were built into this program.
 fn entries(kept: &Kept) -> Result<Vec<Entry>, Failure> {
-    if !kept.folder.is_dir() {
+    if kept.folder == Path::new(kept::FOLDER) && !kept.folder.is_dir() {
         return Ok(kept::built_in());
     }
     let records = kept::load(&kept.folder).map_err(|error| {

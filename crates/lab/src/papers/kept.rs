@@ -46,7 +46,11 @@ impl From<&Record> for Entry {
 
 /// The results kept in `folder`, in the rows' order; a row that was run on two hosts is there
 /// twice.
+///
+/// # Errors
+/// There is no such folder, or a result in it cannot be read.
 pub fn load(folder: &Path) -> io::Result<Vec<Record>> {
+    fs::read_dir(folder)?;
     let mut records = Vec::new();
     for row in rows() {
         for host in [LabHost::Calc, LabHost::Sim, LabHost::Net] {
@@ -187,6 +191,14 @@ mod tests {
         assert_eq!(read("index.json"), index_json(&records).unwrap());
         let entries: Vec<Entry> = records.iter().map(Entry::from).collect();
         assert_eq!(built_in(), entries);
+    }
+
+    #[test]
+    fn a_folder_that_is_not_there_has_no_results() {
+        let missing = folder().join("nowhere");
+        assert_eq!(load(&missing).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let file = folder().join("index.json");
+        assert!(load(&file).is_err());
     }
 
     #[test]

@@ -265,20 +265,63 @@ fn stem(id: &str, host: LabHost) -> String {
     }
 }
 
-/// The commit of the checkout around the current folder, with `+` if its code differs; empty if
-/// there is none.
+/// The commit of the checkout of groupcast around the current folder, with `+` if its code
+/// differs; empty if there is none.
 pub fn commit() -> String {
+    commit_around(Path::new("."))
+}
+
+fn commit_around(folder: &Path) -> String {
     let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok()?;
+        let mut git = Command::new("git");
+        let output = git.arg("-C").arg(folder).args(arguments).output().ok()?;
         let text = String::from_utf8(output.stdout).ok()?;
         output.status.success().then(|| text.trim().to_owned())
     };
-    let Some(commit) = git(&["rev-parse", "--short=12", "HEAD"]) else {
+    // Another repository, such as that of the user's paper, says nothing of this program.
+    let is_ours = git(&["rev-parse", "--show-toplevel"])
+        .is_some_and(|top| Path::new(&top).join("crates/lab/src/papers").is_dir());
+    let commit = is_ours
+        .then(|| git(&["rev-parse", "--short=12", "HEAD"]))
+        .flatten();
+    let Some(commit) = commit else {
         return String::new();
     };
     // Kept results are part of the checkout: only a change of the code makes the commit untrue.
     match git(&["status", "--porcelain", "--", ":/crates", ":/Cargo.lock"]) {
         Some(changes) if changes.is_empty() => commit,
         _ => format!("{commit}+"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commit_of_another_repository_is_not_that_of_this_program() {
+        let name = format!("groupcast-commit-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let git = |arguments: &[&str]| {
+            let mut git = Command::new("git");
+            git.arg("-C").arg(&folder);
+            git.args([
+                "-c",
+                "user.name=a",
+                "-c",
+                "user.email=a@b",
+                "-c",
+                "commit.gpgsign=false",
+            ]);
+            git.args(arguments).status()
+        };
+        let made = git(&["init", "-q"])
+            .and_then(|_| git(&["commit", "-q", "--allow-empty", "-m", "a paper"]));
+        let commit = commit_around(&folder);
+        fs::remove_dir_all(&folder).unwrap();
+        // Without git there is no commit to mistake for ours.
+        assert!(made.is_err() || made.is_ok_and(|status| status.success()));
+        assert_eq!(commit, "");
     }
 }

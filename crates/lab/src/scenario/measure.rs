@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use super::error::ScenarioError;
-use super::section::Entry;
+use super::section::{Entry, Section};
 use super::select::Links;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
+
+/// The most windows that a run is divided into: each host keeps and writes a line for each.
+pub(super) const WINDOWS_MAX: u64 = 100_000;
 
 /// `[measure]`, read.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,6 +45,30 @@ impl MeasureKeys {
         };
         section.finish(|_| None)?;
         Ok(keys)
+    }
+
+    /// Refuses more windows than are kept in the time that is measured, rather than leave some out.
+    pub(super) fn check_windows(&self, top: &Section<'_>, measured: Duration) -> Result<()> {
+        let windows = measured.as_nanos().div_ceil(self.window.as_nanos());
+        if windows <= u128::from(WINDOWS_MAX) {
+            return Ok(());
+        }
+        let section = top.get("measure");
+        let section = section
+            .map(|entry| entry.section("[measure]"))
+            .transpose()?;
+        let window = section.and_then(|section| section.get("window"));
+        let entry = match window {
+            Some(entry) => entry,
+            None => top.require("duration")?,
+        };
+        let least = measured
+            .as_nanos()
+            .div_ceil(u128::from(WINDOWS_MAX) * 1_000);
+        Err(entry.wrong(
+            format!("{windows} windows of time are more than {WINDOWS_MAX}"),
+            format!("let `window` of [measure] be \"{least} us\" or more, or the run shorter"),
+        ))
     }
 }
 

@@ -58,6 +58,7 @@ pub use self::run::{RunError, RunOptions, RunReport, Watch, run};
 use self::section::{Entry, Section};
 use self::source::SourceKeys;
 pub use self::summary::{Measures, Summary};
+use self::tree::Value;
 
 type Result<T> = std::result::Result<T, ScenarioError>;
 
@@ -147,10 +148,7 @@ impl Scenario {
     fn from_section(top: &Section<'_>, stem: &str, base: &Path) -> Result<Self> {
         let duration = top.required("duration", time_above_zero)?;
         let warm_up = warm_up(top, duration)?;
-        let seeds = top.or("seeds", 1..2, |entry| {
-            parse_seeds(entry.string()?)
-                .map_err(|message| entry.wrong(message, "write \"1..6\" for seeds 1 to 5"))
-        })?;
+        let seeds = top.or("seeds", 1..2, seeds)?;
         let name = top
             .optional("name", Entry::string)?
             .unwrap_or(stem)
@@ -181,6 +179,7 @@ impl Scenario {
             Some(entry) => MeasureKeys::read(&entry)?,
             None => MeasureKeys::default(),
         };
+        measure.check_windows(top, duration - warm_up)?;
         let capture = top
             .get("capture")
             .map(|entry| CaptureKeys::read(&entry))
@@ -255,6 +254,13 @@ pub fn parse_seeds(text: &str) -> std::result::Result<Range<u64>, String> {
         Some((from, to)) => Err(format!("there is no seed from {from} to below {to}")),
         None => Err(format!("`{text}` is not a range of seeds A..B")),
     }
+}
+
+fn seeds(entry: &Entry<'_>) -> Result<Range<u64>> {
+    let Value::String(text) = &entry.node.value else {
+        return entry.mistyped("a range of seeds", "\"1..6\" for seeds 1 to 5");
+    };
+    parse_seeds(text).map_err(|message| entry.wrong(message, "write \"1..6\" for seeds 1 to 5"))
 }
 
 fn time_above_zero(entry: &Entry<'_>) -> Result<Time> {

@@ -58,7 +58,7 @@ impl ProtocolTable {
         match self.members.members_max {
             Some(most) if hosts > most => Err(self.spot.wrong(
                 format!("a {} of at most {most} members cannot have {hosts}", self.family.name),
-                "take fewer `members` in [network], another protocol, or a larger `members_max` (128 is the most)",
+                "take fewer hosts in [network] (`hosts`, or `members`), another protocol, or a larger `members_max` (128 is the most)",
             )),
             _ => Ok(()),
         }

@@ -23,7 +23,7 @@ use super::{Scenario, ScenarioError, Summary};
 pub struct RunOptions {
     /// One run each.
     pub seeds: Range<u64>,
-    /// Runs at the same time, at least one.
+    /// Runs at the same time, at least one; no more than there are seeds.
     pub jobs: usize,
     /// Where the results go; nowhere if there is none.
     pub out: Option<PathBuf>,
@@ -81,6 +81,9 @@ pub fn run(
 ) -> Result<RunReport, RunError> {
     let begun = clock::now();
     let files = options.out.as_deref().map(Files::new).transpose()?;
+    // More threads than runs would have nothing to do.
+    let runs = options.seeds.end.saturating_sub(options.seeds.start);
+    let jobs = (options.jobs as u64).min(runs).max(1);
     let line = Line {
         state: Mutex::new(State {
             next: options.seeds.start,
@@ -91,7 +94,7 @@ pub fn run(
             error: None,
         }),
         moved: Condvar::new(),
-        ahead_max: 2 * options.jobs.max(1) as u64,
+        ahead_max: jobs.saturating_mul(2),
         end: options.seeds.end,
     };
     let work = || {
@@ -104,7 +107,7 @@ pub fn run(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..options.jobs.max(1) {
+        for _ in 0..jobs {
             scope.spawn(work);
         }
     });

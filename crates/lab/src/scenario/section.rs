@@ -207,7 +207,8 @@ impl<'a> Entry<'a> {
         }
     }
 
-    fn mistyped<T>(&self, wanted: &str, example: &str) -> Result<T> {
+    /// An error about a value of another type than the one that belongs there.
+    pub(super) fn mistyped<T>(&self, wanted: &str, example: &str) -> Result<T> {
         let found = self.node.value.describe();
         Err(self.wrong(
             format!("{found} where {wanted} belongs"),

@@ -14,6 +14,7 @@ use groupcast_sim::source::{Arrivals, SourceConfig};
 
 use super::Scenario;
 use super::files::{self, WriteError};
+use super::measure::WINDOWS_MAX;
 use super::measured::Lines;
 use super::network::MulticastKey;
 use super::plan::{Plan, PlannedSource};
@@ -142,6 +143,8 @@ impl Run<'_> {
             measure: MeterConfig {
                 warm_up: scenario.warm_up - Time::ZERO,
                 window: measure.window,
+                // And one of no length, for what happens at the very end.
+                windows_max: WINDOWS_MAX as usize + 1,
                 bins: Bins::linear(nanos, measure.bins as u32),
                 ..MeterConfig::default()
             },

@@ -299,7 +299,7 @@ fn impossible_networks() {
             "[protocol]\nname = «\"ring\"»\n",
         ),
         "a ring of at most 128 members cannot have 200",
-        "fewer `members`",
+        "fewer hosts",
     );
 }
 
@@ -449,6 +449,16 @@ fn settings_that_contradict_each_other() {
         &format!("warm_up = «\"10 s\"»\n{}", star(FLOOD)),
         "nothing is left to measure",
         "part of `duration`",
+    );
+    refused(
+        &star(&format!("{FLOOD}[measure]\nwindow = «\"99 us\"»\n")),
+        "101011 windows of time are more than 100000",
+        "\"100 us\" or more",
+    );
+    refused(
+        &format!("seeds = «5»\n{}", star(FLOOD)),
+        "the number 5 where a range of seeds belongs",
+        "\"1..6\" for seeds 1 to 5",
     );
     refused(
         &star(&format!("{FLOOD}[hosts]\nmodel = «\"vm-2062\"»\n")),
