@@ -120,10 +120,14 @@ fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     write_clients(out, items(&status["clients"]))
 }
 
-/// The daemons that are left out of an order, and those from which nothing comes: a word for it,
-/// and what is said of the daemon.
+/// The daemons that are left out of an order, those from which nothing comes, and those for which
+/// there is no room: a word for it, and what is said of the daemon.
 pub(crate) fn not_heard(order: &Value) -> impl Iterator<Item = (&'static str, String)> {
-    let all = [("left out", "left_out"), ("not heard", "unheard")];
+    let all = [
+        ("left out", "left_out"),
+        ("not heard", "unheard"),
+        ("no room", "no_room"),
+    ];
     all.into_iter().flat_map(move |(what, key)| {
         let members = items(&order[key]).iter();
         members.map(move |it| (what, format!("{}: {}", name_of(it), text(&it["hint"]))))

@@ -44,6 +44,9 @@ pub struct Hearing {
     /// Members of the configuration from which nothing has come straight to this one for long,
     /// though the configuration lasts: what they send comes by others.
     pub unheard: Vec<MemberId>,
+    /// Strangers that this member hears, and that are not let in because all together would be
+    /// more than may be in one configuration. They stay apart for as long as that is so.
+    pub no_room: Vec<MemberId>,
 }
 
 /// A member in quarantine.

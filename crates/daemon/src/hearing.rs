@@ -1,4 +1,5 @@
-//! Who is left out although it lives, and from whom nothing comes: for the log and for `status`.
+//! Who is left out although it lives, from whom nothing comes, and for whom there is no room: for
+//! the log and for `status`.
 //!
 //! The log tells of a member in quarantine once it was heard there: one that has crashed is not.
 //! It tells again when the reason is another one, and when the quarantine is over.
@@ -52,6 +53,8 @@ pub(crate) struct HearingLog {
     left_out: BTreeMap<MemberId, Told>,
     /// Those from which nothing comes.
     unheard: Vec<MemberId>,
+    /// Those for whom there is no room.
+    no_room: Vec<MemberId>,
     /// Faults that come and go make few lines.
     limit: ClientLog,
 }
@@ -106,6 +109,7 @@ impl HearingLog {
     ) -> Vec<Line> {
         let mut lines = self.left_out(now, &hearing.left_out, names);
         lines.extend(self.unheard(&hearing.unheard, members, names));
+        lines.extend(self.no_room(&hearing.no_room, names));
         lines.retain(|_| self.limit.admit(now));
         if let Some(count) = self.limit.take_left_out(now) {
             let text = format!("{count} more lines about members that are not heard were left out");
@@ -154,13 +158,14 @@ impl HearingLog {
         lines
     }
 
+    fn no_room(&mut self, no_room: &[MemberId], names: &Names) -> Option<Line> {
+        let new = without(no_room, &self.no_room);
+        self.no_room = no_room.to_vec();
+        let who = names.list(&new);
+        (!new.is_empty()).then(|| Line::Warn(format!("no room: {who}: {NO_ROOM}")))
+    }
+
     fn unheard(&mut self, unheard: &[MemberId], members: &[MemberId], names: &Names) -> Vec<Line> {
-        let without = |all: &[MemberId], others: &[MemberId]| -> Vec<MemberId> {
-            all.iter()
-                .copied()
-                .filter(|it| !others.contains(it))
-                .collect()
-        };
         let mut heard = without(&self.unheard, unheard);
         heard.retain(|it| members.contains(it));
         let new = without(unheard, &self.unheard);
@@ -176,6 +181,16 @@ impl HearingLog {
         lines
     }
 }
+
+/// Those of `all` that are not among the `others`.
+fn without(all: &[MemberId], others: &[MemberId]) -> Vec<MemberId> {
+    let rest = all.iter().filter(|it| !others.contains(it));
+    rest.copied().collect()
+}
+
+/// What it means that there is no room for a daemon.
+const NO_ROOM: &str = "heard here, and stays apart: all together would be more daemons than may be in one \
+                       configuration (`members_max`)";
 
 /// What it means that nothing comes from a member of the configuration.
 const UNHEARD: &str = "the way to this host is closed, and others send again what is missing";
@@ -269,9 +284,18 @@ pub(crate) fn left_out(now: Time, hearing: &Hearing, names: &Names) -> Value {
 
 /// Members from which nothing comes, for `status`.
 pub(crate) fn unheard(hearing: &Hearing, names: &Names) -> Value {
-    let said = hearing.unheard.iter().map(|member| {
+    with_hint(&hearing.unheard, UNHEARD, names)
+}
+
+/// Those for whom there is no room, for `status`.
+pub(crate) fn no_room(hearing: &Hearing, names: &Names) -> Value {
+    with_hint(&hearing.no_room, NO_ROOM, names)
+}
+
+fn with_hint(members: &[MemberId], hint: &str, names: &Names) -> Value {
+    let said = members.iter().map(|member| {
         let mut said = names.json(*member);
-        said["hint"] = json!(UNHEARD);
+        said["hint"] = json!(hint);
         said
     });
     said.collect()
@@ -311,7 +335,7 @@ mod tests {
     fn lines(log: &mut HearingLog, millis: u64, left_out: &[LeftOut]) -> Vec<Line> {
         let hearing = Hearing {
             left_out: left_out.to_vec(),
-            unheard: Vec::new(),
+            ..Hearing::default()
         };
         log.lines(Time::from_millis(millis), &hearing, &[], &names())
     }
@@ -393,8 +417,8 @@ mod tests {
         let members = [member("h1"), member("h2"), member("h4")];
         let mut told = |unheard: &[MemberId], members: &[MemberId]| {
             let hearing = Hearing {
-                left_out: Vec::new(),
                 unheard: unheard.to_vec(),
+                ..Hearing::default()
             };
             log.lines(Time::from_millis(1), &hearing, members, &names())
         };
@@ -407,12 +431,31 @@ mod tests {
     }
 
     #[test]
+    fn for_whom_there_is_no_room_is_told_once_and_again_when_it_comes_back() {
+        let mut log = HearingLog::default();
+        let mut told = |names_of: &[&str]| {
+            let no_room = names_of.iter().map(|it| member(it)).collect();
+            let hearing = Hearing {
+                no_room,
+                ..Hearing::default()
+            };
+            log.lines(Time::from_millis(1), &hearing, &[], &names())
+        };
+        let warns = told(&["h3", "h4"]);
+        assert!(matches!(&warns[..], [Line::Warn(text)] if text.starts_with("no room: h3, h4: ")));
+        assert_eq!(told(&["h3", "h4"]), []);
+        assert_eq!(told(&["h4"]), []);
+        let again = told(&["h3", "h4"]);
+        assert!(matches!(&again[..], [Line::Warn(text)] if text.starts_with("no room: h3: ")));
+    }
+
+    #[test]
     fn who_was_let_in_before_its_quarantine_was_over_is_not_left_out() {
         let mut hearing = Hearing {
             left_out: ["h3", "h4"]
                 .map(|it| out(it, GivenUp::Silent, Some(9_000)))
                 .to_vec(),
-            unheard: Vec::new(),
+            ..Hearing::default()
         };
         keep_those_out(&mut hearing, &[member("h1"), member("h3")]);
         assert_eq!(hearing.left_out.len(), 1);
@@ -424,6 +467,7 @@ mod tests {
         let hearing = Hearing {
             left_out: vec![out("h4", GivenUp::Word(member("h3")), Some(9_000))],
             unheard: vec![member("h2")],
+            ..Hearing::default()
         };
         let said = left_out(Time::from_millis(10_000), &hearing, &names());
         assert_eq!(said[0]["name"], "h4");

@@ -451,13 +451,14 @@ impl Narrator {
         &self.names
     }
 
-    /// Adds to the status who is left out and from whom nothing comes.
+    /// Adds to the status who is left out, from whom nothing comes, and for whom there is no room.
     pub(crate) fn say_hearing(&self, now: Time, node: &Node<Instance>, said: &mut Value) {
         let order = instance::order(node);
         let hearing = order.map(|order| hearing::of(&*order.member, now));
         let hearing = hearing.unwrap_or_default();
         said["left_out"] = hearing::left_out(now, &hearing, &self.names);
         said["unheard"] = hearing::unheard(&hearing, &self.names);
+        said["no_room"] = hearing::no_room(&hearing, &self.names);
     }
 
     /// Logs a fact of the engine. If the daemon is `leaving`, the refusal of its state is no

@@ -122,6 +122,7 @@ pub(crate) fn rings(rings: &[Option<Ring>], engine: &Engine, names: &Names) -> V
             "trouble": ring.trouble(),
             "history": ring.history().map(History::status),
             "left_out": status.as_ref().map(|it| hearing::left_out(it.now, &it.hearing, names)),
+            "no_room": status.as_ref().map(|it| hearing::no_room(&it.hearing, names)),
             "configuration": group.map(|group| configuration(group, &session.daemons)),
             "groups": session.groups,
             "foreign": status.as_ref().map(|status| status.foreign),

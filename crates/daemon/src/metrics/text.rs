@@ -134,6 +134,11 @@ pub(super) fn of(status: &Value) -> String {
             "unheard",
             "Members of the configuration from which nothing comes straight.",
         ),
+        (
+            "no_room",
+            "no_room",
+            "Daemons that are heard and stay apart: all together would be too many for one configuration.",
+        ),
     ] {
         families.gauge(name, help, &[], &count(status[key].as_array()));
     }
@@ -248,6 +253,12 @@ fn further_ring(families: &mut Families, ring: &Value) {
             "further_ring_left_out",
             "Daemons in quarantine in a further ring that are heard there: they live, and are left out.",
             living(&ring["left_out"]),
+        ),
+        (
+            "further_ring_no_room",
+            "Daemons that are heard in a further ring and stay apart: all together would be too many for one \
+             configuration.",
+            items(&ring["no_room"]).len().into(),
         ),
         (
             "further_ring_groups",
@@ -401,7 +412,7 @@ mod tests {
                 {"transport": "tcp", "backlog": 7, "unaccepted": 0, "holds_back": false},
             ],
             "history": {"path": "x", "written": false},
-            "strangers": [{}], "other_orders": [], "unheard": [{}, {}], "trouble": "down",
+            "strangers": [{}], "other_orders": [], "unheard": [{}, {}], "no_room": [{}], "trouble": "down",
             "left_out": [{"lives": true}, {"lives": false}],
             "ring": {"queued": 10, "rotation": 0.000025, "narrowest": null},
             "counters": {
@@ -437,6 +448,7 @@ mod tests {
             "groupcast_strangers 1",
             "groupcast_other_orders 0",
             "groupcast_unheard 2",
+            "groupcast_no_room 1",
             "groupcast_left_out 1",
             "groupcast_network_trouble 1",
             "groupcast_queued_bytes 10",

@@ -399,7 +399,8 @@ impl Ring {
                 self.gather(now, Cause::of("stranger joins", Some(from)), gather);
                 self.gather_join(now, from, join);
             }
-            Stranger::Ignore | Stranger::LetIn => {}
+            Stranger::LetIn => self.refuse(now, from),
+            Stranger::Ignore => {}
         }
     }
 

@@ -111,6 +111,7 @@ use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::probes::Probes;
+use groupcast_core::mech::room::Refused;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::status::{GivenUp, Hearing};
@@ -164,6 +165,8 @@ pub struct Ring {
     timers: Timers<Timer>,
     peers: Peers,
     absences: Absences,
+    /// Strangers that do not fit in.
+    refused: Refused,
     namesakes: Namesakes,
     reach: Reach,
     probes: Probes,
@@ -269,6 +272,7 @@ impl Ring {
         let mut ring = Self {
             flow: Flow::new(&config),
             absences: absences::none(&config),
+            refused: Refused::default(),
             config,
             local,
             rng,

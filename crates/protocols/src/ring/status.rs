@@ -44,6 +44,8 @@ pub struct RingCounters {
     pub deaf_excluded: u64,
     /// Joins that were stale, or repeated without need.
     pub joins_stale: u64,
+    /// Announcements and joins of strangers for whom there was no room.
+    pub strangers_refused: u64,
     /// Datagrams of another ring, or that do not fit the state.
     pub foreign: u64,
     /// Datagrams that did not decode, or contradict the ring.
@@ -149,7 +151,7 @@ impl RingStatus {
 
 impl RingCounters {
     /// By name.
-    fn list(&self) -> [(&'static str, u64); 17] {
+    fn list(&self) -> [(&'static str, u64); 18] {
         [
             ("visits", self.visits),
             ("packets_sent", self.packets_sent),
@@ -166,6 +168,7 @@ impl RingCounters {
             ("transitions", self.transitions),
             ("deaf_excluded", self.deaf_excluded),
             ("joins_stale", self.joins_stale),
+            ("strangers_refused", self.strangers_refused),
             ("foreign", self.foreign),
             ("malformed", self.malformed),
         ]
@@ -185,9 +188,12 @@ impl Ring {
             }
             _ => Vec::new(),
         };
+        let installed = self.state.installed();
+        let members = installed.map_or(&[][..], |it| &it.members);
         Hearing {
             left_out: self.peers.left_out(now, &self.probes),
             unheard,
+            no_room: self.refused.lately(now, members),
         }
     }
 

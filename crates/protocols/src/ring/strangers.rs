@@ -92,7 +92,8 @@ impl Ring {
                         gather.admit(announcement.members, most);
                         self.gather(now, Cause::of("another ring", Some(from)), gather);
                     }
-                    Stranger::Ignore | Stranger::LetIn => {}
+                    Stranger::LetIn => self.refuse(now, from),
+                    Stranger::Ignore => {}
                 }
             }
             State::Gather(gather) if !gather.proc.contains(&from) => {
@@ -108,6 +109,12 @@ impl Ring {
             }
             _ => {}
         }
+    }
+
+    /// There is no room for `from`, and those with it.
+    pub(super) fn refuse(&mut self, now: Time, from: MemberId) {
+        self.counters.strangers_refused += 1;
+        self.refused.note(now, from);
     }
 
     /// The ring of `from` hears this member, and does not have it in quarantine. Of two that are

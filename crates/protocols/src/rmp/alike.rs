@@ -23,6 +23,7 @@ impl Hash for Rmp {
             pollers,
             brittle,
             absences,
+            refused: _,
             askers,
             namesakes,
             leaving,

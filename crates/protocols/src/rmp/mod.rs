@@ -138,6 +138,7 @@ use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::participation::Transitions;
 use groupcast_core::mech::peers::Peers;
 use groupcast_core::mech::probes::Probes;
+use groupcast_core::mech::room::Refused;
 use groupcast_core::mech::send_queue::{SendLimits, SendQueue};
 use groupcast_core::mech::timers::{TimerKey, Timers};
 use groupcast_core::status::Hearing;
@@ -199,6 +200,8 @@ pub struct Rmp {
     pollers: Pollers,
     brittle: Brittle,
     absences: Absences,
+    /// Strangers that do not fit in.
+    refused: Refused,
     askers: Askers,
     namesakes: Namesakes,
     leaving: Option<Leave>,
@@ -313,6 +316,7 @@ impl Rmp {
             pollers: Pollers::default(),
             brittle: Brittle::default(),
             absences: absences::none(),
+            refused: Refused::default(),
             askers: Askers::default(),
             namesakes: Namesakes::new(now),
             leaving: None,

@@ -273,7 +273,9 @@ impl Rmp {
         }
         let evidence = poll.heard.iter().any(|it| members.contains(it));
         match self.peers.stranger(now, from, evidence, members) {
-            Stranger::LetIn if !self.has_room(poll.wanted.iter().copied()) => {}
+            Stranger::LetIn if !self.has_room(poll.wanted.iter().copied()) => {
+                self.refuse(now, from);
+            }
             // It may ask to be let in, when it hears that it is heard.
             Stranger::LetIn if !poll.wanted.iter().any(|it| members.contains(it)) => {
                 self.answer_stranger(now);

@@ -49,6 +49,8 @@ pub struct RmpCounters {
     pub polls_aborted: u64,
     /// Polls that were stale, or did not fit the state.
     pub polls_stale: u64,
+    /// Announcements and polls of strangers for whom there was no room.
+    pub strangers_refused: u64,
     /// Datagrams of another configuration, or that do not fit the state.
     pub foreign: u64,
     /// Datagrams that did not decode, or contradict the order.
@@ -119,9 +121,12 @@ impl Rmp {
             }
             _ => Vec::new(),
         };
+        let installed = self.state.installed();
+        let members = installed.map_or(&[][..], |it| &it.members);
         Hearing {
             left_out: self.peers.left_out(now, &self.probes),
             unheard,
+            no_room: self.refused.lately(now, members),
         }
     }
 
@@ -153,7 +158,7 @@ impl Rmp {
 
 impl RmpCounters {
     /// By name.
-    fn list(&self) -> [(&'static str, u64); 20] {
+    fn list(&self) -> [(&'static str, u64); 21] {
         [
             ("packets_sent", self.packets_sent),
             ("packets_again", self.packets_again),
@@ -173,6 +178,7 @@ impl RmpCounters {
             ("transitions", self.transitions),
             ("polls_aborted", self.polls_aborted),
             ("polls_stale", self.polls_stale),
+            ("strangers_refused", self.strangers_refused),
             ("foreign", self.foreign),
             ("malformed", self.malformed),
         ]

@@ -82,7 +82,7 @@ impl Rmp {
                 }
                 let evidence = announcement.heard.iter().any(|it| members.contains(it));
                 match self.peers.stranger(now, from, evidence, members) {
-                    Stranger::LetIn if !room => {}
+                    Stranger::LetIn if !room => self.refuse(now, from),
                     Stranger::LetIn if self.join_by_list(now, &announcement) => {}
                     // It may ask to be let in.
                     Stranger::LetIn if announcement.members.len() == 1 && self.has_company() => {
@@ -113,6 +113,12 @@ impl Rmp {
             State::Joining(_) => self.note_group(&announcement),
             State::Standby(_) | State::Recovering(_) | State::Left(_) => {}
         }
+    }
+
+    /// There is no room for `from`, and those with it.
+    pub(super) fn refuse(&mut self, now: Time, from: MemberId) {
+        self.counters.strangers_refused += 1;
+        self.refused.note(now, from);
     }
 
     /// Whether this member polls for a stranger that all of its configuration hear. In a large one

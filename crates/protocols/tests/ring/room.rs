@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use groupcast_core::{MemberId, Service, SocketClass};
+use groupcast_core::{MemberId, Ordered as _, Service, SocketClass};
 use groupcast_protocols::ring::{Ring, RingConfig};
 use groupcast_sim::{Cluster, ClusterConfig};
 
@@ -122,5 +122,46 @@ fn a_member_with_a_small_gap_delivers_what_the_others_deliver_when_one_dies() {
         cluster.must("a ring of two", pair, Duration::from_secs(10));
         cluster.run_for(Duration::from_secs(2));
         cluster.check();
+    }
+}
+
+/// Hosts that fit into no configuration with a full one stayed apart, and nothing said so.
+#[test]
+fn both_sides_tell_of_strangers_for_whom_there_is_no_room() {
+    let config = RingConfig {
+        members_max: 3,
+        ..RingConfig::lan()
+    };
+    let mut cluster = with_config(4, 7, config);
+    cluster.run_for(Duration::from_secs(10));
+    let no_room = |cluster: &Cluster<Ring>, host: usize| {
+        let protocol = cluster.protocol(host).expect("it lives");
+        let refused = protocol.status().counters.strangers_refused;
+        (refused, protocol.hearing(cluster.now()).no_room)
+    };
+    let fourth = cluster.member(3).expect("it lives");
+    for host in 0..3 {
+        let (refused, told) = no_room(&cluster, host);
+        assert!(refused > 0, "host {host}");
+        assert_eq!(told, [fourth], "host {host}");
+    }
+    let others: Vec<_> = (0..3).filter_map(|it| cluster.member(it)).collect();
+    let (refused, mut told) = no_room(&cluster, 3);
+    told.sort_unstable();
+    assert!(refused > 0);
+    assert!(others.iter().all(|it| told.contains(it)), "{told:?}");
+    cluster.crash(0);
+    let limit = Duration::from_secs(5);
+    cluster.must(
+        "one configuration",
+        Cluster::all_in_one_configuration,
+        limit,
+    );
+    for host in 1..4 {
+        assert_eq!(
+            no_room(&cluster, host).1.len(),
+            usize::from(host == 3),
+            "host {host}"
+        );
     }
 }

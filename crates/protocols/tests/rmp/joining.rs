@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{MemberId, MessageId, Service, Time};
+use groupcast_core::{MemberId, MessageId, Ordered as _, Service, Time};
 use groupcast_protocols::rmp::{FAMILY, Rmp, RmpConfig};
 use groupcast_sim::host::config::Effect;
 use groupcast_sim::{Cluster, ClusterConfig};
@@ -369,5 +369,47 @@ fn two_large_groups_find_each_other_soon() {
         cluster.heal();
         super::come_together(&mut cluster, Duration::from_millis(2_600));
         cluster.check();
+    }
+}
+
+/// Hosts that fit into no configuration with a full one stayed apart, and nothing said so.
+#[test]
+fn both_sides_tell_of_strangers_for_whom_there_is_no_room() {
+    let config = RmpConfig {
+        members_max: 3,
+        ..RmpConfig::lan()
+    };
+    let mut cluster = with_started(4, 0..3, 7, config);
+    cluster.start(3);
+    cluster.run_for(Duration::from_secs(10));
+    let no_room = |cluster: &Cluster<Rmp>, host: usize| {
+        let protocol = cluster.protocol(host).expect("it lives");
+        let refused = protocol.status().counters.strangers_refused;
+        (refused, protocol.hearing(cluster.now()).no_room)
+    };
+    let fourth = cluster.member(3).expect("it lives");
+    for host in 0..3 {
+        let (refused, told) = no_room(&cluster, host);
+        assert!(refused > 0, "host {host}");
+        assert_eq!(told, [fourth], "host {host}");
+    }
+    let others: Vec<_> = (0..3).filter_map(|it| cluster.member(it)).collect();
+    let (refused, mut told) = no_room(&cluster, 3);
+    told.sort_unstable();
+    assert!(refused > 0);
+    assert!(others.iter().all(|it| told.contains(it)), "{told:?}");
+    cluster.crash(0);
+    let limit = Duration::from_secs(5);
+    cluster.must(
+        "one configuration",
+        Cluster::all_in_one_configuration,
+        limit,
+    );
+    for host in 1..4 {
+        assert_eq!(
+            no_room(&cluster, host).1.len(),
+            usize::from(host == 3),
+            "host {host}"
+        );
     }
 }
