@@ -12,11 +12,13 @@ REPOSITORY = Path(__file__).parents[4]
 
 
 def test_every_table_is_there_and_has_its_seeds(groupcast: str, ring: lab.Scenario) -> None:
-    results = lab.run(ring, "3..5", binary=groupcast)
+    shared = lab.Scenario(ring.text + "\n[[flow]]\nfrom = 0\nto = 1\n", ring.name)
+    results = lab.run(shared, "3..5", binary=groupcast)
     for name in lab.TABLES:
         table = results.table(name)
         assert list(table["seed"].unique()) == [3, 4], name
     assert (results.runs["delivered"] > 0).all()
+    assert (results.flows["delivered_bytes"] > 0).all()
     assert sorted(results.hosts["host"].unique()) == [0, 1, 2]
     assert results.runs["trace_hash"].str.fullmatch("[0-9a-f]{16}").all()
     assert results.runs["trace_hash"].nunique() == 2
