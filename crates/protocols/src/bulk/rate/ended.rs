@@ -32,7 +32,8 @@ pub(super) struct Ended {
     /// What waited in this host all through it, and whether that is a queue.
     pub(super) own: Duration,
     pub(super) is_own: bool,
-    /// This rate's part of what this host's link carries, if others have one, too.
+    /// Bytes a second that are this rate's part of what this host's link carries, if it carries
+    /// others, too.
     pub(super) own_share: Option<f64>,
     /// The shortest queue that shows.
     least: Least,
@@ -69,14 +70,14 @@ impl Rate {
         let least = self.yields.then(|| Least::at(rate, leaves, receivers));
         let least = least.unwrap_or(Least::WITHOUT_STAMPS);
         let own = self.host_queue.take_queue(achieved);
-        let carried = self.host_queue.take_carried();
-        let own_stays = match carried {
-            Some(_) => Self::OWN_STAYS_TOLD,
-            None => Self::OWN_STAYS,
-        };
         let whole = 1.0 + Self::OWN_OVERHEAD as f64 / packet as f64;
+        let carried = self.host_queue.take_carried();
         let shared = carried.filter(|it| it.own * whole < it.all * Self::OWN_ALONE);
         let own_share = shared.map(|it| it.all / whole * Self::OWN_SHARE);
+        let own_stays = match own_share {
+            Some(_) => Self::OWN_STAYS_SHARED,
+            None => Self::OWN_STAYS,
+        };
         let is_own = own > own_stays.max(least.waits());
         let least = least.beside(own);
         Ended {

@@ -252,11 +252,11 @@ impl Rate {
     /// keeps no more than two segments or a millisecond's worth in that queue: a longer one takes
     /// its share away.
     const OWN_STAYS: Duration = Duration::from_millis(1);
-    /// Where the host tells what its link carries it falls if they wait for so long, but beside
-    /// others to no less than this part of that.
-    const OWN_STAYS_TOLD: Duration = Duration::from_micros(500);
+    /// Where the host tells that its link carries others, too, this is the limit, and the rate
+    /// falls to no less than this part of what it carries.
+    const OWN_STAYS_SHARED: Duration = Duration::from_micros(500);
     const OWN_SHARE: f64 = 1.0 / 3.0;
-    /// While it is below that part, the rate grows so many times in an epoch, though packets wait.
+    /// A rate below that part becomes so many times what it was in an epoch, though packets wait.
     const OWN_GROWTH: f64 = 1.25;
     /// The link carries nobody else if this part of it or more is what was sent here, with so many
     /// bytes more for each packet: headers, a seal, checksums.
