@@ -1,7 +1,8 @@
 //! Goal: a host whose link fails again and again for moments is out for ever longer times, and the
 //! others go on; soon after the last time it is in again.
-//! Method: its link fails for 150 to 450 ms, or for 250 to 750 ms, and works for some time between;
-//! how often nothing is delivered at the others for a tenth of a second and more; both orders.
+//! Method: its link fails, in both directions or towards it alone, for 150 to 450 ms, or for 250 to
+//! 750 ms, and works for some time between; how often nothing is delivered at the others for a tenth
+//! of a second and more; both orders.
 
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ fn come_together(group: &mut Group, limit: Duration) {
 struct Flap {
     cluster: Group,
     host: usize,
+    /// Its host hears nothing then, and is heard.
+    is_deaf: bool,
     rng: Rng,
     is_down: bool,
     next: Time,
@@ -49,6 +52,7 @@ impl Flap {
         Self {
             cluster,
             host,
+            is_deaf: false,
             rng: Rng::new(seed).fork("flaps"),
             is_down: false,
             next: now,
@@ -71,7 +75,9 @@ impl Flap {
                     true => {
                         let others = (0..HOSTS).filter(|it| *it != self.host);
                         for other in others {
-                            self.cluster.block(self.host, other);
+                            if !self.is_deaf {
+                                self.cluster.block(self.host, other);
+                            }
                             self.cluster.block(other, self.host);
                         }
                     }
@@ -99,27 +105,43 @@ impl Flap {
 /// ever, with RMP; 25 in a minute on the ring.
 #[test]
 fn a_host_whose_link_flaps_is_out_for_ever_longer_times_and_in_again_soon_afterwards() {
-    flaps(&rmp::FAMILY);
-    flaps(&ring::FAMILY);
+    for family in [&rmp::FAMILY, &ring::FAMILY] {
+        for (up, down) in [(700, 300), (300, 300), (1_000, 500)] {
+            flaps(family, false, (up, down), (12, 5));
+        }
+    }
 }
 
-fn flaps(family: &'static Family) {
-    let millis = Duration::from_millis;
-    for (up, down) in [(700, 300), (300, 300), (1_000, 500)] {
-        for (host, seed) in [(1, 1), (0, 2), (4, 3)] {
-            let mut flap = Flap::new(family, host, seed);
-            let first = flap.run(20, millis(up), millis(down));
-            let second = flap.run(40, millis(up), millis(down));
-            let name = family.name;
-            let what = format!("{name} up {up} down {down} host {host}: {first:?}, {second:?}");
-            println!("{what}");
-            assert!(first.len() <= 12, "{what}");
-            assert!(second.len() <= 5, "{what}");
-            flap.cluster.heal();
-            come_together(&mut flap.cluster, Duration::from_secs(5));
-            flap.cluster.run_for(Duration::from_secs(1));
-            flap.cluster.check();
+/// It was taken for one that is there, since it talks: up to 61 pauses in a minute with RMP, and 31
+/// on the ring. The ring's token is lost before the host says that it hears nobody, so some are
+/// left.
+#[test]
+fn a_host_that_hears_nothing_for_moments_and_is_heard_is_out_as_well() {
+    for (family, second) in [(&rmp::FAMILY, 4), (&ring::FAMILY, 15)] {
+        for (up, down) in [(700, 300), (1_000, 500)] {
+            flaps(family, true, (up, down), (12, second));
         }
+    }
+}
+
+/// A link works and fails for so many milliseconds in turn, in both directions or only towards the
+/// host, for a minute: the most pauses of the others in the first third and in the rest.
+fn flaps(family: &'static Family, is_deaf: bool, (up, down): (u64, u64), most: (usize, usize)) {
+    let (up, down) = (Duration::from_millis(up), Duration::from_millis(down));
+    for (host, seed) in [(1, 1), (0, 2), (4, 3)] {
+        let mut flap = Flap::new(family, host, seed);
+        flap.is_deaf = is_deaf;
+        let first = flap.run(20, up, down);
+        let second = flap.run(40, up, down);
+        let name = family.name;
+        let what = format!("{name} up {up:?} down {down:?} host {host}: {first:?}, {second:?}");
+        println!("{what}");
+        assert!(first.len() <= most.0, "{what}");
+        assert!(second.len() <= most.1, "{what}");
+        flap.cluster.heal();
+        come_together(&mut flap.cluster, Duration::from_secs(5));
+        flap.cluster.run_for(Duration::from_secs(1));
+        flap.cluster.check();
     }
 }
 

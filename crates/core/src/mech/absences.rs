@@ -9,6 +9,10 @@
 //!
 //! A member that was away itself finds all others late. It holds that against nobody: only where
 //! another one was there at once is one that was not away.
+//!
+//! A member may hear nothing for a moment while all others hear it. What it says then shows that it
+//! heard nobody, and it is away for as long as it goes on so. What it heard just before does not
+//! count for much: it must have heard two others, if there are three or more.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -27,6 +31,8 @@ pub struct Absences {
     of: BTreeMap<MemberId, Absence>,
     /// The reformation under way.
     roll: Option<Roll>,
+    /// When a configuration last began to which a member came late.
+    late: Option<Time>,
 }
 
 /// That of one member.
@@ -46,11 +52,37 @@ struct Roll {
     present: BTreeSet<MemberId>,
     /// Some were there at once.
     prompt: bool,
-    /// Some were not.
-    late: bool,
+    /// Those that were not.
+    late: BTreeSet<MemberId>,
     /// Those of them that are left out.
     out: BTreeSet<MemberId>,
 }
+
+/// What a member says while a configuration forms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Says {
+    /// It hears others: it is there.
+    Hears,
+    /// It names too few that it has heard: it may be the first that speaks, or hear nobody.
+    Speaks,
+}
+
+impl Says {
+    /// What a member says that `heard` these, of those with which it was in a configuration.
+    pub fn of(from: MemberId, heard: &[MemberId], together: &[MemberId]) -> Self {
+        let others = together.len().saturating_sub(1);
+        let enough = HEARD_ENOUGH.min(others.saturating_sub(1)).max(1);
+        let heard = heard.iter().filter(|it| **it != from);
+        let heard = heard.filter(|it| together.contains(it)).count();
+        match heard >= enough {
+            true => Self::Hears,
+            false => Self::Speaks,
+        }
+    }
+}
+
+/// Who names so many others that it has heard lately hears them.
+const HEARD_ENOUGH: usize = 2;
 
 impl Absences {
     /// Members are left out after this many absences, of which each is remembered for as long.
@@ -60,6 +92,7 @@ impl Absences {
             remembered,
             of: BTreeMap::new(),
             roll: None,
+            late: None,
         }
     }
 
@@ -69,22 +102,36 @@ impl Absences {
             begun: now,
             present: BTreeSet::new(),
             prompt: false,
-            late: false,
+            late: BTreeSet::new(),
             out: BTreeSet::new(),
         });
     }
 
-    /// A member of that configuration says that it is there, as one does `within` this time.
+    /// No configuration came of what the members said so far: they begin again.
+    pub fn begin_again(&mut self, now: Time) {
+        if let Some(roll) = &mut self.roll {
+            roll.begun = now;
+            roll.prompt = false;
+            roll.present.clear();
+        }
+    }
+
+    /// A member of that configuration `says` that it is there, as one does `within` this time.
     /// Whether it is to be left out.
-    pub fn is_out(&mut self, now: Time, member: MemberId, within: Duration) -> bool {
+    pub fn is_out(&mut self, now: Time, member: MemberId, says: Says, within: Duration) -> bool {
         let Some(roll) = &mut self.roll else {
             return false;
         };
-        if roll.present.insert(member) {
-            if now.since(roll.begun) <= within {
+        let waited = now.since(roll.begun);
+        let is_noted = match says {
+            Says::Hears => true,
+            Says::Speaks => roll.prompt && waited > within,
+        };
+        if is_noted && roll.present.insert(member) {
+            if waited <= within {
                 roll.prompt = true;
             } else if roll.prompt {
-                roll.late = true;
+                roll.late.insert(member);
                 if self.count(now, member) >= self.most
                     && let Some(roll) = &mut self.roll
                 {
@@ -127,7 +174,7 @@ impl Absences {
             return false;
         };
         let is_silent = !roll.present.contains(&member);
-        let was_away = is_silent || roll.out.contains(&member);
+        let was_away = is_silent || roll.late.contains(&member);
         if is_silent && was_with && roll.prompt {
             self.count(now, member);
         }
@@ -144,6 +191,11 @@ impl Absences {
         self.times(member) >= self.most
     }
 
+    /// Whether a member came late to a reformation not long ago.
+    pub fn is_unsteady(&self, now: Time) -> bool {
+        self.late.is_some_and(|at| now.since(at) < self.remembered)
+    }
+
     /// The next configuration begins, of these `members`: whether a member came late to it.
     pub fn end(&mut self, now: Time, members: &[MemberId]) -> bool {
         for (member, absence) in &mut self.of {
@@ -153,12 +205,18 @@ impl Absences {
             }
             absence.is_out = !is_in;
         }
-        self.roll.take().is_some_and(|roll| roll.late)
+        let was_late = self.roll.take().is_some_and(|roll| !roll.late.is_empty());
+        if was_late {
+            self.late = Some(now);
+        }
+        was_late
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
     use crate::id::{Incarnation, NodeId};
 
@@ -181,9 +239,9 @@ mod tests {
         let at = |millis| Time::from_millis(seconds * 1_000 + millis);
         absences.begin(at(0));
         let first = if prompt { 5 } else { 35 };
-        assert!(!absences.is_out(at(first), member(1), WITHIN));
-        let out = absences.is_out(at(40), member(2), WITHIN);
-        assert_eq!(absences.is_out(at(50), member(2), WITHIN), out);
+        assert!(!absences.is_out(at(first), member(1), Says::Hears, WITHIN));
+        let out = absences.is_out(at(40), member(2), Says::Hears, WITHIN);
+        assert_eq!(absences.is_out(at(50), member(2), Says::Hears, WITHIN), out);
         assert_eq!(absences.end(at(60), &[member(1), member(2)]), prompt);
         out
     }
@@ -195,6 +253,59 @@ mod tests {
         let outs = outs.map(|seconds| reform(&mut absences, seconds, true));
         assert_eq!(outs, [false, false, true, true, true, false, false, true]);
         assert_eq!(absences.times(member(1)), 0, "it was there");
+    }
+
+    /// Member 2 speaks from the first on, and says that it hears somebody after so many ms; member 1
+    /// is there at once. How often member 2 was away.
+    fn times_of_one_that_hears_after(millis: u64) -> u32 {
+        let mut absences = three_in_a_minute();
+        absences.begin(Time::ZERO);
+        for now in 1..200 {
+            let (now, hears) = (Time::from_millis(now), now >= millis);
+            absences.is_out(now, member(1), Says::Hears, WITHIN);
+            let says = if hears { Says::Hears } else { Says::Speaks };
+            assert!(!absences.is_out(now, member(2), says, WITHIN));
+        }
+        absences.times(member(2))
+    }
+
+    #[test]
+    fn who_speaks_and_hears_nobody_is_away() {
+        let times = [1, 30, 31, 60, 61, 199, 200].map(times_of_one_that_hears_after);
+        assert_eq!(times, [0, 0, 1, 1, 1, 1, 1]);
+    }
+
+    #[test]
+    fn who_heard_others_before_a_configuration_failed_must_show_it_again() {
+        let mut absences = three_in_a_minute();
+        absences.begin(Time::ZERO);
+        for member in [1, 2].map(member) {
+            assert!(!absences.is_out(Time::ZERO, member, Says::Hears, WITHIN));
+        }
+        let at = Time::from_millis;
+        absences.begin_again(at(100));
+        assert!(!absences.is_out(at(101), member(1), Says::Hears, WITHIN));
+        assert!(!absences.is_out(at(101), member(2), Says::Speaks, WITHIN));
+        assert_eq!(absences.times(member(2)), 0);
+        assert!(!absences.is_out(at(140), member(2), Says::Speaks, WITHIN));
+        assert_eq!(absences.times(member(2)), 1);
+        assert_eq!(absences.times(member(1)), 0);
+    }
+
+    #[test]
+    fn what_a_member_heard_of_itself_or_of_strangers_does_not_show_that_it_hears_us() {
+        let members = [1, 2, 3, 4].map(member);
+        let says = |heard: &[u64], together: usize| {
+            let heard: Vec<MemberId> = heard.iter().map(|it| member(*it)).collect();
+            Says::of(member(2), &heard, &members[..together])
+        };
+        for together in [2, 3, 4] {
+            assert_eq!(says(&[], together), Says::Speaks);
+            assert_eq!(says(&[2, 7], together), Says::Speaks);
+        }
+        let one = [2, 3, 4].map(|together| says(&[7, 1], together));
+        assert_eq!(one, [Says::Hears, Says::Hears, Says::Speaks]);
+        assert_eq!(says(&[7, 1, 3], 4), Says::Hears);
     }
 
     #[test]

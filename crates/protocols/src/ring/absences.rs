@@ -1,7 +1,7 @@
 //! Which members come and go is noted by
 //! [`core::mech::absences`](groupcast_core::mech::absences); who does so too often is left out.
 
-use groupcast_core::mech::absences::Absences;
+use groupcast_core::mech::absences::{Absences, Says};
 use groupcast_core::mech::probes::Probes;
 use groupcast_core::status::GivenUp;
 use groupcast_core::{MemberId, Time};
@@ -31,21 +31,23 @@ impl Ring {
             && operational.ordering.members.len() > 1
         {
             self.absences.begin(now);
+        } else if matches!(self.state, State::Commit(_) | State::Recovery(_)) {
+            self.absences.begin_again(now);
         }
     }
 
-    /// A join of `from` came: whether it is to be left out of the ring that forms, since it was
-    /// away too often.
-    pub(super) fn comes_and_goes(&mut self, now: Time, from: MemberId) -> bool {
+    /// A join of `from` came, which `heard` these members: whether it is to be left out of the ring
+    /// that forms, since it was away too often.
+    pub(super) fn comes_and_goes(&mut self, now: Time, from: MemberId, heard: &[MemberId]) -> bool {
         if matches!(self.state, State::Operational(_) | State::Left(_)) {
             return false;
         }
-        let old = self.state.installed();
-        if old.is_none_or(|old| !old.has(from)) {
+        let Some(old) = self.state.installed().filter(|old| old.has(from)) else {
             return false;
-        }
+        };
+        let says = Says::of(from, heard, &old.members);
         let within = self.config.join_interval * PROMPT;
-        self.absences.is_out(now, from, within)
+        self.absences.is_out(now, from, says, within)
     }
 
     /// `from`, which came late, is left out. It is let in again as soon as it answers for long

@@ -328,7 +328,7 @@ impl Ring {
         if !self.peers.is_quarantined(now, from) {
             self.peers.note_heard(now, from);
         }
-        if self.comes_and_goes(now, from) {
+        if self.comes_and_goes(now, from, &join.heard) {
             self.leave_out(now, from);
             return;
         }

@@ -3,10 +3,11 @@
 
 use core::time::Duration;
 
-use groupcast_core::mech::absences::Absences;
+use groupcast_core::mech::absences::{Absences, Says};
 use groupcast_core::mech::probes::Probes;
 use groupcast_core::{MemberId, Time};
 
+use super::polling::Polling;
 use super::{Rmp, State};
 
 /// After so many absences a member is left out.
@@ -30,9 +31,21 @@ fn rounds(absences: u32) -> u32 {
 }
 
 impl Rmp {
-    /// `from` polls or answers a poll, while this member does or stands by: whether it is to be
-    /// left out, since it was away too often.
-    pub(super) fn comes_and_goes(&mut self, now: Time, from: MemberId) -> bool {
+    /// `from` answers a poll of a member other than itself, while this member polls or stands by:
+    /// whether it is to be left out, since it was away too often.
+    pub(super) fn answers_late(&mut self, now: Time, from: MemberId) -> bool {
+        self.comes_and_goes(now, from, Says::Hears)
+    }
+
+    /// The same where `from` polls, and `heard` these members.
+    pub(super) fn polls_late(&mut self, now: Time, from: MemberId, heard: &[MemberId]) -> bool {
+        let old = self.state.installed();
+        let together = old.map_or(&[][..], |old| &old.members);
+        let says = Says::of(from, heard, together);
+        self.comes_and_goes(now, from, says)
+    }
+
+    fn comes_and_goes(&mut self, now: Time, from: MemberId, says: Says) -> bool {
         if !matches!(self.state, State::Polling(_) | State::Standby(_)) {
             return false;
         }
@@ -41,14 +54,23 @@ impl Rmp {
             return false;
         }
         let within = self.config.poll_interval * PROMPT + self.timing.trip();
-        self.absences.is_out(now, from, within)
+        self.absences.is_out(now, from, says, within)
     }
 
-    /// `from`, which came late, is left out of the configuration that this member polls for.
+    /// `from`, which comes late, is left out of the configuration that this member polls for. If it
+    /// polls itself, and this member follows it, that is over.
     pub(super) fn leave_out(&mut self, now: Time, from: MemberId) {
-        if let State::Polling(polling) = &mut self.state {
-            polling.answers.remove(&from);
-            self.given_up(now, from);
+        match &mut self.state {
+            State::Polling(polling) => {
+                polling.answers.remove(&from);
+                self.given_up(now, from);
+            }
+            State::Standby(standby) if standby.follows(from) => {
+                let mut seed = Polling::default();
+                seed.failed.insert(from);
+                self.poll(now, "the poller comes and goes", seed);
+            }
+            _ => {}
         }
     }
 

@@ -5,11 +5,15 @@
 //! silent, though nobody is gone, and the next group is the same. So after two such breaks a group
 //! has more patience, until it has lasted for a while. It notices a crash later, which is why a
 //! group has no such patience otherwise. Nor has it where a member was [away](super::absences) and
-//! came back: such breaks have another cause, and count for nothing.
+//! came back: such breaks have another cause, and count for nothing, and for as long as that is
+//! remembered there is no such patience. Else the others would wait, each time it is away, until it
+//! is back, and never notice it.
 
 use core::time::Duration;
 
 use groupcast_core::{MemberId, Time};
+
+use super::Rmp;
 
 /// A configuration that is over sooner was a short one.
 const SHORT: Duration = Duration::from_secs(60);
@@ -54,6 +58,16 @@ impl Brittle {
         match self.is_young(now) && self.broken >= SHORT_MAX {
             true => PATIENCE,
             false => 1,
+        }
+    }
+}
+
+impl Rmp {
+    /// The same, where nobody came late to a reformation lately.
+    pub(super) fn patience(&self, now: Time) -> u32 {
+        match self.absences.is_unsteady(now) {
+            true => 1,
+            false => self.brittle.patience(now),
         }
     }
 }

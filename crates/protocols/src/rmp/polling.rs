@@ -241,7 +241,7 @@ impl Rmp {
     /// Whether anything is done about a poll of `from`. Not if the poller was away too often, or
     /// polls on and on: the others go on without it.
     fn heeds_poll(&mut self, now: Time, from: MemberId, poll: &Poll) -> bool {
-        if self.comes_and_goes(now, from) {
+        if self.polls_late(now, from, &poll.heard) {
             self.leave_out(now, from);
             return false;
         }
@@ -361,7 +361,7 @@ impl Rmp {
         let inventory = &answer.inventory;
         self.claims
             .note(from, inventory.max_n, inventory.holding.high);
-        if self.comes_and_goes(now, from) {
+        if self.answers_late(now, from) {
             self.leave_out(now, from);
         }
         self.heed_answer(now, from, &answer);
