@@ -1,8 +1,8 @@
 //! Goal: a host whose link fails again and again for moments is out for ever longer times, and the
 //! others go on; soon after the last time it is in again.
 //! Method: its link fails, in both directions or towards it alone, for 150 to 450 ms, or for 250 to
-//! 750 ms, and works for some time between; how often nothing is delivered at the others for a tenth
-//! of a second and more; both orders.
+//! 750 ms, and works for some time between; how often nothing is delivered at the others for a
+//! tenth of a second and more; both orders.
 
 use std::time::Duration;
 

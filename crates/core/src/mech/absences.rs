@@ -255,8 +255,8 @@ mod tests {
         assert_eq!(absences.times(member(1)), 0, "it was there");
     }
 
-    /// Member 2 speaks from the first on, and says that it hears somebody after so many ms; member 1
-    /// is there at once. How often member 2 was away.
+    /// Member 2 speaks from the first on, and says that it hears somebody after so many ms; member
+    /// 1 is there at once. How often member 2 was away.
     fn times_of_one_that_hears_after(millis: u64) -> u32 {
         let mut absences = three_in_a_minute();
         absences.begin(Time::ZERO);
