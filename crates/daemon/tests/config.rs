@@ -62,6 +62,7 @@ fn rings_that_cannot_be_are_refused_and_say_what_to_do() {
             "empty level in column 4",
             "root rightmost",
         ),
+        (ring("*.cb", ""), "all groups below a name", "without `*.`"),
         (
             ring("cb", &ring("cb", "")),
             "two rings have the top",

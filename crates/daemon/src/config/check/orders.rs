@@ -41,6 +41,12 @@ impl Check<'_> {
         for (index, ring) in written.iter().enumerate() {
             let wrong =
                 |message: String, help: &str| self.item_error("rings", index, message, help);
+            if ring.top.starts_with("*.") {
+                let message = format!("{:?} stands for all groups below a name", ring.top);
+                let help =
+                    "name the top itself, without `*.`: its ring carries the groups below it too";
+                return Err(wrong(message, help));
+            }
             if ring.multicast == own {
                 let message = format!(
                     "the ring {:?} has the daemons' own address, {own}",
