@@ -39,10 +39,10 @@ pub(crate) fn of(member: &dyn Instrumented, now: Time) -> Hearing {
 }
 
 /// A member of the configuration is not left out: others let it in before the quarantine of this
-/// one was over.
+/// one was over. Nor is its former life, which is over.
 fn keep_those_out(hearing: &mut Hearing, members: &[MemberId]) {
-    let left_out = &mut hearing.left_out;
-    left_out.retain(|it| !members.contains(&it.member));
+    let is_member = |out: MemberId| members.iter().any(|it| it.node == out.node);
+    hearing.left_out.retain(|it| !is_member(it.member));
 }
 
 /// What the log has told.
@@ -460,6 +460,13 @@ mod tests {
         keep_those_out(&mut hearing, &[member("h1"), member("h3")]);
         assert_eq!(hearing.left_out.len(), 1);
         assert_eq!(hearing.left_out[0].member, member("h4"));
+
+        let restarted = MemberId {
+            incarnation: Incarnation(2),
+            ..member("h4")
+        };
+        keep_those_out(&mut hearing, &[member("h1"), restarted]);
+        assert_eq!(hearing.left_out, []);
     }
 
     #[test]
