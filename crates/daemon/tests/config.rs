@@ -115,6 +115,33 @@ fn rings_that_cannot_be_are_refused_and_say_what_to_do() {
 }
 
 #[test]
+fn an_address_of_tcp_is_for_one_thing() {
+    let one = "127.0.0.1:4812";
+    let bus = format!("bus = [\"{one}\"]\n");
+    let clients = format!("client_listen = \"{one}\"\n");
+    for (text, key, other) in [
+        (format!("{bus}{clients}"), "bus", "client_listen"),
+        (format!("{bus}metrics = \"4812\"\n"), "bus", "metrics"),
+        (
+            format!("{clients}metrics = \"{one}\"\n"),
+            "client_listen",
+            "metrics",
+        ),
+    ] {
+        let (said, line, helped) = refused(&format!("insecure = true\n{text}"));
+        assert!(
+            said.contains(&format!("{key}: {one} is the address of `{other}`")),
+            "{said}"
+        );
+        assert!(line.is_some() && helped.contains("of its own"), "{helped}");
+    }
+    // With the port 0 each gets another.
+    let text = "insecure = true\nbus = [\"127.0.0.1:0\"]\nclient_listen = \"127.0.0.1:0\"\n";
+    let file = File::parse(Path::new("daemon.toml"), text).unwrap();
+    Config::build(Some(&file), Options::default()).unwrap();
+}
+
+#[test]
 fn what_is_wrong_in_the_second_ring_is_told_with_its_line() {
     let first = "[[rings]]\ntop = \"x\"\nmulticast = \"239.192.79.3:4809\"\n";
     let second = |top: &str, multicast: &str, rest: &str| {

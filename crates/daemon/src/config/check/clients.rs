@@ -77,6 +77,22 @@ impl Check<'_> {
                 "leave one out",
             ));
         }
+        for (key, other) in [
+            ("client_listen", options.client_listen),
+            ("metrics", options.metrics.map(|it| it.0)),
+        ] {
+            let is_other = |it: &BusAddress| match it {
+                BusAddress::Unix(_) => false,
+                BusAddress::Tcp(it) => is_taken(*it, other),
+            };
+            if let Some(address) = addresses.iter().find(|it| is_other(it)) {
+                return Err(self.error(
+                    "bus",
+                    format!("{address} is the address of `{key}`"),
+                    "give the bus an address of its own: its clients speak lines of text",
+                ));
+            }
+        }
         Ok(addresses)
     }
 
@@ -118,6 +134,13 @@ impl Check<'_> {
         let Some(address) = options.client_listen else {
             return Ok(None);
         };
+        if is_taken(address, options.metrics.map(|it| it.0)) {
+            return Err(self.error(
+                "client_listen",
+                format!("{address} is the address of `metrics`"),
+                "give each of them an address of its own",
+            ));
+        }
         let open = !address.ip().is_loopback() && *security != Security::Insecure;
         if open && options.tls_certificate.is_none() {
             return Err(self.error(
@@ -181,4 +204,9 @@ impl Check<'_> {
             )),
         }
     }
+}
+
+/// Whether `address` is also the `other` one. With the port 0 each gets a port of its own.
+fn is_taken(address: SocketAddr, other: Option<SocketAddr>) -> bool {
+    address.port() != 0 && other == Some(address)
 }
