@@ -41,6 +41,9 @@ export class BusError extends Error {
 export class Bus {
   #socket;
   #input = Buffer.alloc(0);
+  // What came behind `#input`, and how many bytes of the message that is coming are still missing.
+  #pieces = [];
+  #missing = 0;
   #events = [];
   #receivers = [];
   #commands = [];
@@ -127,14 +130,18 @@ export class Bus {
   }
 
   #take(data) {
-    this.#input = Buffer.concat([this.#input, data]);
+    this.#pieces.push(data);
+    this.#missing -= data.length;
+    if (this.#missing > 0) return;
+    this.#input = Buffer.concat([this.#input, ...this.#pieces.splice(0)]);
     for (let end; (end = this.#input.indexOf(10)) >= 0; ) {
       const line = this.#input.toString("utf8", 0, end);
       let behind = end + 1;
       if (line.startsWith("msg ")) {
         const length = Number(line.slice(line.lastIndexOf(" ") + 1));
         behind += length + 1;
-        if (this.#input.length < behind) return;
+        this.#missing = behind - this.#input.length;
+        if (this.#missing > 0) return;
         this.#event(message(line, Buffer.from(this.#input.subarray(end + 1, behind - 1))));
       } else if (/^(view|left|gap) /.test(line)) {
         this.#event({ view: words(line) });
