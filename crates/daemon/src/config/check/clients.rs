@@ -81,11 +81,9 @@ impl Check<'_> {
             ("client_listen", options.client_listen),
             ("metrics", options.metrics.map(|it| it.0)),
         ] {
-            let is_other = |it: &BusAddress| match it {
-                BusAddress::Unix(_) => false,
-                BusAddress::Tcp(it) => is_taken(*it, other),
-            };
-            if let Some(address) = addresses.iter().find(|it| is_other(it)) {
+            let is_other =
+                |it: &&BusAddress| matches!(it, BusAddress::Tcp(it) if is_taken(*it, other));
+            if let Some(address) = addresses.iter().find(is_other) {
                 return Err(self.error(
                     "bus",
                     format!("{address} is the address of `{key}`"),
