@@ -31,8 +31,6 @@ pub struct Absences {
     of: BTreeMap<MemberId, Absence>,
     /// The reformation under way.
     roll: Option<Roll>,
-    /// When a configuration last began to which a member came late.
-    late: Option<Time>,
 }
 
 /// That of one member.
@@ -92,7 +90,6 @@ impl Absences {
             remembered,
             of: BTreeMap::new(),
             roll: None,
-            late: None,
         }
     }
 
@@ -107,7 +104,8 @@ impl Absences {
         });
     }
 
-    /// No configuration came of what the members said so far: they begin again.
+    /// No configuration came of what the members said so far: they begin again, and who comes late
+    /// again was away once more.
     pub fn begin_again(&mut self, now: Time) {
         if let Some(roll) = &mut self.roll {
             roll.begun = now;
@@ -191,11 +189,6 @@ impl Absences {
         self.times(member) >= self.most
     }
 
-    /// Whether a member came late to a reformation not long ago.
-    pub fn is_unsteady(&self, now: Time) -> bool {
-        self.late.is_some_and(|at| now.since(at) < self.remembered)
-    }
-
     /// The next configuration begins, of these `members`: whether a member came late to it.
     pub fn end(&mut self, now: Time, members: &[MemberId]) -> bool {
         for (member, absence) in &mut self.of {
@@ -205,11 +198,7 @@ impl Absences {
             }
             absence.is_out = !is_in;
         }
-        let was_late = self.roll.take().is_some_and(|roll| !roll.late.is_empty());
-        if was_late {
-            self.late = Some(now);
-        }
-        was_late
+        self.roll.take().is_some_and(|roll| !roll.late.is_empty())
     }
 }
 

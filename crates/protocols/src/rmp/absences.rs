@@ -13,7 +13,7 @@ use super::{Rmp, State};
 /// After so many absences a member is left out.
 const ABSENCES_MAX: u32 = 3;
 /// An absence that no other one follows for this long is forgotten.
-const REMEMBERED: Duration = Duration::from_secs(60);
+pub(super) const REMEMBERED: Duration = Duration::from_secs(60);
 /// A member must answer probes for longer with each so many absences, up to so many times.
 const LONGER: u32 = 2;
 const LONGER_MAX: u32 = 3;

@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use groupcast_core::{MemberId, Time};
 
-use super::Rmp;
+use super::absences::REMEMBERED;
 
 /// A configuration that is over sooner was a short one.
 const SHORT: Duration = Duration::from_secs(60);
@@ -29,6 +29,8 @@ pub(super) struct Brittle {
     installed: Option<Time>,
     /// How many before it were short, and followed by one with the same members.
     broken: u32,
+    /// When the last one was installed to which a member came late.
+    late: Option<Time>,
 }
 
 impl Brittle {
@@ -45,8 +47,9 @@ impl Brittle {
     }
 
     /// A member had been away when the last configuration ended: no help would have come sooner.
-    pub(super) fn note_absence(&mut self) {
+    pub(super) fn note_absence(&mut self, now: Time) {
         self.broken = 0;
+        self.late = Some(now);
     }
 
     fn is_young(&self, now: Time) -> bool {
@@ -55,19 +58,10 @@ impl Brittle {
 
     /// How many times longer than it is set a group waits before it takes itself for broken.
     pub(super) fn patience(&self, now: Time) -> u32 {
-        match self.is_young(now) && self.broken >= SHORT_MAX {
+        let is_unsteady = self.late.is_some_and(|at| now.since(at) < REMEMBERED);
+        match self.is_young(now) && self.broken >= SHORT_MAX && !is_unsteady {
             true => PATIENCE,
             false => 1,
-        }
-    }
-}
-
-impl Rmp {
-    /// The same, where nobody came late to a reformation lately.
-    pub(super) fn patience(&self, now: Time) -> u32 {
-        match self.absences.is_unsteady(now) {
-            true => 1,
-            false => self.brittle.patience(now),
         }
     }
 }
@@ -99,5 +93,19 @@ mod tests {
         assert_eq!(brittle.patience(at(68)), 1, "it has lasted");
         brittle.note_installed(at(69), &three, &three);
         assert_eq!(brittle.patience(at(69)), 1);
+    }
+
+    #[test]
+    fn it_is_not_patient_while_it_is_remembered_that_a_member_came_late() {
+        let at = |seconds: u64| Time::from_millis(seconds * 1_000);
+        let members = [member(1), member(2)];
+        let mut brittle = Brittle::default();
+        brittle.note_installed(at(0), &members, &members);
+        brittle.note_absence(at(0));
+        for seconds in [10, 20, 30] {
+            brittle.note_installed(at(seconds), &members, &members);
+        }
+        assert_eq!(brittle.patience(at(59)), 1);
+        assert_eq!(brittle.patience(at(60)), PATIENCE);
     }
 }

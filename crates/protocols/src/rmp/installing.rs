@@ -239,7 +239,7 @@ impl Rmp {
     ) {
         self.works_since = now;
         if self.absences.end(now, &order.members) {
-            self.brittle.note_absence();
+            self.brittle.note_absence(now);
         }
         self.timers.cancel_all_but(Timer::KEPT);
         self.answered.installed();

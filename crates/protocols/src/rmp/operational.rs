@@ -261,14 +261,13 @@ impl Rmp {
 
     /// The oldest packets have no ACK in time: they go again (000 ch. 8).
     pub(super) fn data_again(&mut self, now: Time) {
-        let patience = self.patience(now);
         let operational = self.state.expect_operational();
         operational.data_tries += 1;
         // That the token has moved since the oldest was sent shows that the group lives: it may be
         // at its limit.
         let oldest = operational.in_flight.front().map(|flight| flight.at);
         let factor = if operational.moved > oldest { 2 } else { 1 };
-        let tries_max = self.config.tries * factor * patience;
+        let tries_max = self.config.tries * factor * self.brittle.patience(now);
         if operational.data_tries > tries_max {
             self.poll(now, "packet without a position", Polling::default());
             return;

@@ -172,14 +172,13 @@ impl Rmp {
 
     /// Sets when the group is taken for broken if no ACK is heard.
     pub(super) fn plan_silence(&mut self, now: Time) {
-        let patience = self.patience(now);
         let operational = self.state.expect_operational();
         let order = &operational.order;
         let silent = self.config.quiet && operational.nulls >= order.ring.len();
         if silent || order.is_alone() {
             self.timers.cancel(Timer::Silence);
         } else {
-            let silence = self.config.silence_max * patience;
+            let silence = self.config.silence_max * self.brittle.patience(now);
             self.timers.set(Timer::Silence, now + silence);
         }
     }
@@ -244,8 +243,7 @@ impl Rmp {
 
     /// Nobody took the token: the ACK again.
     pub(super) fn pass_again(&mut self, now: Time) {
-        let patience = self.patience(now);
-        let tries_max = self.config.tries * patience;
+        let tries_max = self.config.tries * self.brittle.patience(now);
         let operational = self.state.expect_operational();
         let Some(pass) = &mut operational.pass else {
             return;
