@@ -6,8 +6,12 @@
 //! all other work as soon as there are hundreds of patterns. So a pattern that is a plain tag is
 //! looked up, and the result of trying the others is remembered by group and tag, until a client
 //! changes its patterns there.
+//!
+//! Where there are very many patterns, to try them on a new tag takes longer than a turn of the
+//! host may: [`Filters::try_some`] does it in parts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::patterns::{ALL, Pattern, Patterns};
@@ -20,6 +24,10 @@ const WORTH_REMEMBERING: usize = 16;
 const REMEMBERED_MAX: usize = 1 << 20;
 /// The bytes of a remembered result beside those of its tag and its clients, about.
 const REMEMBERED_EACH: usize = 128;
+/// To try a pattern takes as long as looking at this many members of a group,
+const TRY: usize = 4;
+/// and one more for so many bytes of the tag.
+const BYTES_PER_MEMBER: usize = 16;
 
 /// The patterns and ids of this daemon's clients.
 #[derive(Debug, Default)]
@@ -32,9 +40,40 @@ pub(super) struct Filters {
     below: usize,
     /// The bytes that the remembered results of all groups take.
     remembered: usize,
+    /// A tag of which not all patterns of a group were tried yet.
+    trial: Option<Trial>,
     /// How often a pattern was tried.
     #[cfg(test)]
     asked: usize,
+}
+
+/// How far patterns were tried on the tag of a message to a group.
+#[derive(Debug)]
+struct Trial {
+    group: Box<str>,
+    tag: Box<str>,
+    /// Of the group and the domains above it, this many are done.
+    done: usize,
+    /// Of the next one: the client whose patterns were tried last, if any were, and the clients up
+    /// to there that get the message, ascending.
+    last: Option<u64>,
+    passing: Vec<u64>,
+}
+
+impl Trial {
+    fn new(group: &str, tag: &str) -> Self {
+        Self {
+            group: group.into(),
+            tag: tag.into(),
+            done: 0,
+            last: None,
+            passing: Vec::new(),
+        }
+    }
+
+    fn is_of(&self, group: &str, tag: &str) -> bool {
+        (&*self.group, &*self.tag) == (group, tag)
+    }
 }
 
 /// The clients with patterns for one group.
@@ -47,6 +86,13 @@ struct Group {
 }
 
 impl Group {
+    /// Whether the clients that get a message with this tag are found at once.
+    fn is_quick(&self, tag: &str) -> bool {
+        let are_few = |count: usize| count <= WORTH_REMEMBERING;
+        let patterns = self.filters.values().map(|filter| filter.regexes.len());
+        are_few(self.filters.len()) && are_few(patterns.sum()) || self.passing.contains_key(tag)
+    }
+
     /// Forgets the remembered results: a client has changed its patterns. `all` is the sum of all
     /// groups.
     fn forget(&mut self, all: &mut usize) {
@@ -133,6 +179,7 @@ impl Filters {
             self.below += 1;
         }
         found.forget(&mut self.remembered);
+        self.trial = None;
         let filter = found.filters.entry(client).or_default();
         filter.insert(pattern, compiled);
     }
@@ -142,6 +189,7 @@ impl Filters {
             return;
         };
         found.forget(&mut self.remembered);
+        self.trial = None;
         if let Some(filter) = found.filters.get_mut(&client) {
             filter.remove(pattern);
             if filter.is_empty() {
@@ -158,6 +206,7 @@ impl Filters {
             return;
         }
         found.forget(&mut self.remembered);
+        self.trial = None;
         if found.filters.is_empty() {
             self.by_group.remove(group);
             self.below -= usize::from(group.starts_with(BELOW));
@@ -177,6 +226,78 @@ impl Filters {
         if let Some(new) = new {
             self.ids.entry(new.clone()).or_default().insert(client);
         }
+    }
+
+    /// Tries the patterns for `group`, and for the domains above it, on the tag of a message,
+    /// unless the results are found at once. Tells `spend` how many members of a group could be
+    /// looked at meanwhile, and stops when that says there is no time for more. Returns whether all
+    /// are tried; if not, call it again with the same, before anything else: each call tries the
+    /// patterns of a client at least.
+    pub(super) fn try_some(
+        &mut self,
+        group: &str,
+        tag: &str,
+        mut spend: impl FnMut(usize) -> bool,
+    ) -> bool {
+        let begun = self.trial.take().filter(|it| it.is_of(group, tag));
+        if begun.is_none() && self.is_quick(group, tag) {
+            return true;
+        }
+        let mut trial = begun.unwrap_or_else(|| Trial::new(group, tag));
+        let names = std::iter::once(group.to_owned()).chain(wildcards(group));
+        for name in names.skip(trial.done) {
+            let has_time = self.go_on(&mut trial, &name, &mut spend);
+            if !has_time {
+                self.trial = Some(trial);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the clients that get a message are found at once.
+    fn is_quick(&self, group: &str, tag: &str) -> bool {
+        let is_quick = |name: &str| {
+            let found = self.by_group.get(name);
+            found.is_none_or(|found| found.is_quick(tag))
+        };
+        is_quick(group) && (self.below == 0 || wildcards(group).all(|name| is_quick(&name)))
+    }
+
+    /// Goes on with a trial at `name`, the next of its domains. Returns whether there is time for
+    /// more: `name` is done then.
+    fn go_on(
+        &mut self,
+        trial: &mut Trial,
+        name: &str,
+        spend: &mut impl FnMut(usize) -> bool,
+    ) -> bool {
+        let found = self.by_group.get(name);
+        let Some(found) = found.filter(|it| !it.is_quick(&trial.tag)) else {
+            *trial = Trial {
+                done: trial.done + 1,
+                ..Trial::new(&trial.group, &trial.tag)
+            };
+            return true;
+        };
+        let from = trial.last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut has_time = true;
+        let mut left = found.filters.range((from, Bound::Unbounded));
+        while has_time && let Some((client, filter)) = left.next() {
+            let (matches, count) = filter.matches(&trial.tag);
+            trial.last = Some(*client);
+            trial.passing.extend(matches.then_some(*client));
+            has_time = spend(1 + count * (TRY + trial.tag.len() / BYTES_PER_MEMBER));
+        }
+        if left.next().is_some() {
+            return false;
+        }
+        let passing = std::mem::take(&mut trial.passing).into();
+        trial.last = None;
+        trial.done += 1;
+        let tag = trial.tag.clone();
+        self.remember(name, &tag, &passing);
+        has_time
     }
 
     /// The clients among `members` of `group` (ascending) that get a message with this tag: those
@@ -341,6 +462,53 @@ mod tests {
         assert_eq!(who(&mut filters, "t7"), [2, 5, 6, 7, 8, 9]);
         assert_eq!(who(&mut filters, "t7|t8"), [5, 7, 8, 9]);
         assert_eq!(filters.asked, 2);
+    }
+
+    #[test]
+    fn in_parts_the_same_clients_are_found_and_each_part_has_its_time() {
+        const PATTERNS: usize = 200;
+        let mut filters = Filters::default();
+        let groups = ["a.b", "*.b"].map(Arc::<str>::from);
+        for client in 0..10 {
+            for number in 0..PATTERNS {
+                let group = &groups[client as usize % 2];
+                filters.accept(client, group, &format!("x*{number}(1|2)"));
+            }
+        }
+        let tags: [&str; 2] = ["xxx71", &"x".repeat(255)];
+        let one = |tag: &str| 1 + PATTERNS * (TRY + tag.len() / BYTES_PER_MEMBER);
+        let (of_group, of_above) = (vec![0, 2, 4, 6, 8], vec![1, 3, 5, 7, 9]);
+        for (tag, matches) in [(tags[0], true), (tags[1], false)] {
+            let mut parts = 0;
+            loop {
+                let mut spent = 0;
+                let is_done = filters.try_some("a.b", tag, |work| {
+                    spent += work;
+                    false
+                });
+                parts += 1;
+                assert!(spent <= one(tag), "{spent} in part {parts}");
+                if is_done {
+                    break;
+                }
+                assert!(parts < 100, "it goes on");
+            }
+            assert!(parts > 10, "{parts} parts");
+            let asked = filters.asked;
+            let passing = filters.passes(of_group.iter(), "a.b", tag);
+            let passing: Vec<u64> = passing.copied().collect();
+            let above = filters.without_membership("a.b", tag);
+            match matches {
+                true => assert_eq!((&passing, &above), (&of_group, &of_above)),
+                false => assert!(passing.is_empty() && above.is_empty()),
+            }
+            assert_eq!(filters.asked, asked, "no pattern is tried again");
+        }
+        // What changes between two parts counts.
+        assert!(!filters.try_some("a.b", "xx8", |_| false));
+        filters.accept(0, &groups[0], "x+8");
+        while !filters.try_some("a.b", "xx8", |_| false) {}
+        assert_eq!(filters.passes(of_group.iter(), "a.b", "xx8").count(), 1);
     }
 
     #[test]

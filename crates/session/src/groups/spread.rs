@@ -180,7 +180,9 @@ impl Engine {
                 break;
             }
             if !destinations[..next].contains(name) {
-                self.find_clients(on, name, tag, &mut found);
+                if !self.find_clients(on, name, tag, &mut found) {
+                    break;
+                }
                 self.orders[on].work.spend(recipients.len() + found.len());
                 self.merge(&mut recipients, &found, next, name);
             }
@@ -194,9 +196,20 @@ impl Engine {
     }
 
     /// Finds the clients of this daemon that a message to `name` is for, each once and ascending.
-    fn find_clients(&mut self, on: OrderIndex, name: &str, tag: &str, found: &mut Vec<ClientId>) {
+    /// Returns false if this turn has no time to try all patterns: the next one goes on.
+    fn find_clients(
+        &mut self,
+        on: OrderIndex,
+        name: &str,
+        tag: &str,
+        found: &mut Vec<ClientId>,
+    ) -> bool {
         found.clear();
         let order = &mut self.orders[on];
+        let work = &mut order.work;
+        if !order.filters.try_some(name, tag, |it| work.spend_some(it)) {
+            return false;
+        }
         if let Some(subscribers) = order.table.subscribers(name) {
             order.work.spend(subscribers.len());
             let passing = order.filters.passes(subscribers.iter(), name, tag);
@@ -220,6 +233,7 @@ impl Engine {
             found.sort_unstable();
             found.dedup();
         }
+        true
     }
 
     /// Adds the clients in `found` to the recipients, which are ascending like them: those in the
@@ -270,6 +284,7 @@ pub(super) mod tests {
     };
 
     use super::*;
+    use crate::frame::Label;
     use crate::groups::exchange::Phase;
     use crate::groups::roster::Roster;
     use crate::groups::wire::{GroupRef, Op, encode_data_head};
@@ -437,6 +452,42 @@ pub(super) mod tests {
             let texts = ["first", "second"];
             assert_eq!(got(&mut engine, client, &texts), texts);
         }
+    }
+
+    /// To look at the members of the group takes less than a hundredth of it.
+    #[test]
+    fn a_tag_that_is_tried_on_very_many_patterns_keeps_no_turn_long() {
+        const COUNT: u64 = 100;
+        const PATTERNS: usize = 50;
+        let mut engine = crowd(COUNT, 1);
+        let filters = &mut engine.orders[ON].filters;
+        for client in 1..=COUNT {
+            for number in 0..PATTERNS {
+                filters.accept(client, &"g0".into(), &format!("x*Z{number}"));
+            }
+        }
+        filters.accept(7, &"g0".into(), "x+[0-9]");
+        let tagged = |seq: u64| {
+            let tag = format!("{}{seq}", "x".repeat(254));
+            let label = Label {
+                tag: &tag,
+                ..Label::NONE
+            };
+            let mut bytes = Vec::new();
+            let groups = std::iter::once(GroupRef::Named("g0"));
+            encode_data_head(&mut bytes, 1, None, Some(label), groups);
+            bytes.extend(format!("text{seq}").as_bytes());
+            deliver(seq, bytes)
+        };
+        let work = 10_000;
+        let turns = take_turns(&mut engine, (1..=5).map(tagged).collect(), work);
+        let one_client = (PATTERNS + 1) * 20;
+        let most = work + one_client + 2 * COUNT as usize + HAND_OVER;
+        assert!(turns.iter().all(|work| *work <= most), "{turns:?}");
+        assert!(turns.len() > 30, "{} turns", turns.len());
+        let texts = ["text1", "text2", "text3", "text4", "text5"];
+        assert_eq!(got(&mut engine, 7, &texts), texts);
+        assert!(got(&mut engine, 8, &texts).is_empty());
     }
 
     /// For each of them it would take 7 KB.

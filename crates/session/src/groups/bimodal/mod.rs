@@ -37,6 +37,7 @@ use super::filters::Filters;
 use super::orders::OrderIndex;
 use super::output::ForSlow;
 use super::patterns::Patterns;
+use super::spread::HAND_OVER;
 use super::submit::Published;
 use super::{BimodalStatus, ClientId, Engine, Fact, GroupStatus};
 use crate::frame::{
@@ -340,9 +341,17 @@ impl Engine {
             groups, filters, ..
         } = &mut self.bimodal;
         let group = &groups[index];
+        // It shares the turns of the daemon's own order.
+        let work = &mut self.orders[OrderIndex::OWN].work;
+        work.spend(group.subscribers.len());
+        filters.try_some(&group.name, label.tag, |it| {
+            work.spend(it);
+            true
+        });
         let subscribers = group.subscribers.iter().map(|id| &id.0);
         let passing = filters.passes(subscribers, &group.name, label.tag);
         let passing: Vec<ClientId> = passing.map(|id| ClientId(*id)).collect();
+        work.spend(HAND_OVER * passing.len());
         let payload = Payload::new(piece, payload_at, passing.len());
         let head = MessageHead {
             service: Service::Bimodal,
