@@ -245,6 +245,7 @@ impl Engine {
         while let Some(effect) = self.orders[on].guests.poll_effect() {
             let (client, reply, payload) = GuestReply::of(effect);
             let id = ClientId(client);
+            self.orders[on].work.spend(HAND_OVER);
             let GuestReply::Request { group, .. } = &reply else {
                 self.tell_guest(now, id, &reply, &payload);
                 continue;
@@ -252,7 +253,6 @@ impl Engine {
             // For a member, a request is a message of its group.
             let when_slow = self.when_slow(id, group);
             let limits = SlowLimits::of(&self.config, when_slow);
-            self.orders[on].work.spend(HAND_OVER);
             self.hand_over_guest(now, id, &reply, &payload, limits);
             if let Some(asker) = asker.filter(|_| when_slow == WhenSlow::Block) {
                 self.fed(id, asker);

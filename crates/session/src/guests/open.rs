@@ -23,6 +23,9 @@ const AWAY_MAX: usize = 64;
 const AWAY_FOR: Duration = Duration::from_secs(60);
 /// The most bytes of answers that are kept for such a guest.
 const KEPT_MAX: usize = 1 << 20;
+/// Many requests end in parts: those of about this weight at a time, which takes a few
+/// milliseconds.
+const END_AT_ONCE: usize = 2_048;
 
 /// Why a request is refused, for people.
 const TOO_MANY: &str = "1,000 requests of this guest are open: wait until some have ended";
@@ -54,8 +57,8 @@ struct Request {
     client: Option<u64>,
     wanted: u16,
     deadline: Time,
-    /// Once it has come in the order: its group, and the members that it asked.
-    placed: Option<(Arc<str>, Vec<Party>)>,
+    /// Once it has come in the order.
+    placed: Option<Placed>,
     /// How many of them may still answer.
     left: usize,
     answered: u32,
@@ -63,10 +66,20 @@ struct Request {
     kept: Vec<(Arc<str>, Bytes)>,
 }
 
+/// A request that has come in the order.
+#[derive(Debug)]
+struct Placed {
+    group: Arc<str>,
+    /// The members that it asked.
+    asked: Vec<Party>,
+    /// How many had come, this one included.
+    number: u64,
+}
+
 impl Request {
     /// Its share of the limits of open requests.
     fn weight(&self) -> usize {
-        1 + self.placed.as_ref().map_or(0, |(_, asked)| asked.len())
+        1 + self.placed.as_ref().map_or(0, |it| it.asked.len())
     }
 
     /// Whether as many have answered as its guest wants.
@@ -75,7 +88,7 @@ impl Request {
             0 => self
                 .placed
                 .as_ref()
-                .is_some_and(|(_, asked)| self.answered as usize >= asked.len()),
+                .is_some_and(|it| self.answered as usize >= it.asked.len()),
             wanted => self.answered >= u32::from(wanted),
         }
     }
@@ -102,8 +115,13 @@ pub(super) struct Open {
     /// The weight of all requests.
     weight: usize,
     deadlines: BTreeSet<(Time, Key)>,
-    /// By member: the requests that it may still answer.
-    awaited: BTreeMap<Party, BTreeSet<Key>>,
+    /// By member and group: the requests that it may still answer.
+    awaited: BTreeMap<Party, BTreeMap<Arc<str>, BTreeSet<Key>>>,
+    /// How many requests have come in the order.
+    placed: u64,
+    /// Requests that wait for a member that has gone, as of this many that had come: they are told
+    /// in parts.
+    gone: VecDeque<(u64, BTreeSet<Key>)>,
     /// Guests that are away: requests of theirs have no connection. The first that went is first.
     away: VecDeque<GuestId>,
     pub(super) effects: VecDeque<Effect>,
@@ -136,7 +154,7 @@ impl Open {
             request.deadline = deadline;
             let waited = request.client.replace(client).is_none();
             request.wanted = wanted.answers;
-            let asked = request.placed.as_ref().map(|(_, asked)| asked.len());
+            let asked = request.placed.as_ref().map(|it| it.asked.len());
             let kept = std::mem::take(&mut request.kept);
             if let Some(asked) = asked {
                 self.effects.push_back(Effect::Taken {
@@ -223,7 +241,8 @@ impl Open {
             self.weight += asked.len();
         }
         for party in &asked {
-            self.awaited.entry(*party).or_default().insert(key);
+            let of_party = self.awaited.entry(*party).or_default();
+            of_party.entry(group.clone()).or_default().insert(key);
         }
         request.left = asked.len();
         if let Some(client) = request.client {
@@ -233,7 +252,12 @@ impl Open {
                 asked: asked.len() as u32,
             });
         }
-        request.placed = Some((group, asked));
+        self.placed += 1;
+        request.placed = Some(Placed {
+            group,
+            asked,
+            number: self.placed,
+        });
         self.check(key);
     }
 
@@ -266,19 +290,28 @@ impl Open {
         self.check(key);
     }
 
-    /// A member answers no more requests of `group`, or of all groups if it is `None`.
+    /// A member answers no more requests of `group`, or of all groups if it is `None`. Its answers
+    /// count no more at once; the requests that waited for it may end [later](Self::go_on).
     pub(super) fn member_gone(&mut self, party: Party, group: Option<&str>) {
-        let keys: Vec<Key> = match self.awaited.get(&party) {
-            Some(keys) => keys.iter().copied().collect(),
-            None => return,
+        self.forget_member(party, group);
+        self.go_on();
+    }
+
+    fn forget_member(&mut self, party: Party, group: Option<&str>) {
+        let Some(of_party) = self.awaited.get_mut(&party) else {
+            return;
         };
-        for key in keys {
-            let of = self.requests.get(&key).and_then(|it| it.placed.as_ref());
-            let concerned = group.is_none_or(|group| of.is_some_and(|(of, _)| **of == *group));
-            if concerned && self.no_longer_awaited(party, key) {
-                self.check(key);
-            }
+        let mut gone = Vec::new();
+        match group {
+            Some(group) => gone.extend(of_party.remove(group)),
+            None => gone.extend(std::mem::take(of_party).into_values()),
         }
+        if of_party.is_empty() {
+            self.awaited.remove(&party);
+        }
+        let placed = self.placed;
+        self.gone
+            .extend(gone.into_iter().map(|keys| (placed, keys)));
     }
 
     /// Only members of these daemons can answer from now on.
@@ -286,7 +319,43 @@ impl Open {
         let gone = self.awaited.keys().filter(|party| !stays(party.daemon));
         let gone: Vec<Party> = gone.copied().collect();
         for party in gone {
-            self.member_gone(party, None);
+            self.forget_member(party, None);
+        }
+        self.go_on();
+    }
+
+    /// Whether requests have to be told of members that have gone.
+    pub(super) fn has_to_go_on(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Tells some of the requests that wait for members that have gone.
+    fn go_on(&mut self) {
+        let mut left = END_AT_ONCE;
+        while left > 0
+            && let Some((placed, keys)) = self.gone.front_mut()
+        {
+            let Some(key) = keys.pop_first() else {
+                self.gone.pop_front();
+                continue;
+            };
+            let placed = *placed;
+            // One of this number that came later did not ask who had gone.
+            let waits = |it: &Placed| it.number <= placed;
+            let request = self.requests.get_mut(&key);
+            let Some(request) = request.filter(|it| it.placed.as_ref().is_some_and(waits)) else {
+                left -= 1;
+                continue;
+            };
+            request.left -= 1;
+            left = left.saturating_sub(
+                1 + if request.left == 0 {
+                    request.weight()
+                } else {
+                    0
+                },
+            );
+            self.check(key);
         }
     }
 
@@ -380,18 +449,26 @@ impl Open {
         }
     }
 
+    /// Ends requests whose time is up. If there are very many, some of them: the next deadline has
+    /// passed then.
     pub(super) fn handle_timeout(&mut self, now: Time) {
-        while let Some((at, key)) = self.deadlines.first().copied() {
-            if at > now {
-                return;
-            }
+        self.go_on();
+        let mut left = END_AT_ONCE;
+        while left > 0
+            && let Some((_, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now)
+        {
+            let weight = self.requests.get(&key).map_or(1, Request::weight);
+            left = left.saturating_sub(weight);
             self.end(key, Ending::TimedOut);
             self.forget(key);
         }
     }
 
     pub(super) fn next_deadline(&self) -> Option<Time> {
-        self.deadlines.first().map(|(at, _)| *at)
+        match self.has_to_go_on() {
+            true => Some(Time::ZERO),
+            false => self.deadlines.first().map(|(at, _)| *at),
+        }
     }
 
     /// The host is another member of the order from now on. Requests that still wait for the order,
@@ -418,10 +495,10 @@ impl Open {
         let Some(request) = self.requests.get(&key) else {
             return;
         };
-        let Some((_, asked)) = &request.placed else {
+        let Some(placed) = &request.placed else {
             return;
         };
-        if asked.is_empty() {
+        if placed.asked.is_empty() {
             self.end(key, Ending::Nobody);
         } else if request.has_enough() {
             self.end(key, Ending::Complete);
@@ -432,16 +509,14 @@ impl Open {
 
     /// The request does not wait for `party` any more; returns whether it did.
     fn no_longer_awaited(&mut self, party: Party, key: Key) -> bool {
-        let Some(keys) = self.awaited.get_mut(&party) else {
+        let Some(request) = self.requests.get_mut(&key) else {
             return false;
         };
-        let was = keys.remove(&key);
-        if keys.is_empty() {
-            self.awaited.remove(&party);
-        }
-        if was && let Some(request) = self.requests.get_mut(&key) {
-            request.left -= 1;
-        }
+        let was = match &request.placed {
+            Some(placed) => take_awaited(&mut self.awaited, party, &placed.group, key),
+            None => false,
+        };
+        request.left -= usize::from(was);
         was
     }
 
@@ -461,8 +536,10 @@ impl Open {
         for (_, payload) in &request.kept {
             self.kept_taken(key.0, payload.len());
         }
-        for party in request.placed.into_iter().flat_map(|(_, asked)| asked) {
-            self.no_longer_awaited(party, key);
+        if let Some(Placed { group, asked, .. }) = request.placed {
+            for party in asked {
+                take_awaited(&mut self.awaited, party, &group, key);
+            }
         }
         if let Some(guest) = self.guests.get_mut(&key.0) {
             guest.open -= 1;
@@ -475,6 +552,29 @@ impl Open {
             self.forget_guest(key.0);
         }
     }
+}
+
+/// Forgets that the request of `group` waits for `party`; returns whether it did.
+fn take_awaited(
+    awaited: &mut BTreeMap<Party, BTreeMap<Arc<str>, BTreeSet<Key>>>,
+    party: Party,
+    group: &str,
+    key: Key,
+) -> bool {
+    let Some(of_party) = awaited.get_mut(&party) else {
+        return false;
+    };
+    let Some(keys) = of_party.get_mut(group) else {
+        return false;
+    };
+    let was = keys.remove(&key);
+    if keys.is_empty() {
+        of_party.remove(group);
+    }
+    if of_party.is_empty() {
+        awaited.remove(&party);
+    }
+    was
 }
 
 #[cfg(test)]

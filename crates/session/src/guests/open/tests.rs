@@ -59,10 +59,79 @@ fn what_is_open_is_bounded_by_the_answers_that_it_waits_for() {
     open.end((GuestId(0), 0), Ending::Short);
     assert_eq!(ask(&mut open, next, ASKED), Ok(()));
     let late = Time::ZERO + ALL.within + SECOND;
-    open.handle_timeout(late);
+    while open.next_deadline().is_some() {
+        open.handle_timeout(late);
+    }
     assert_eq!(endings(&mut open).len(), guests * of_one + 1);
     assert_eq!((open.weight, open.guests.len()), (0, 0));
     assert!(open.awaited.is_empty() && open.requests.is_empty());
+}
+
+/// Ten guests with as many open requests as they may have, which ask one member.
+fn crowd() -> (Open, usize) {
+    let mut open = Open::default();
+    for guest in 0..10 {
+        for number in 0..OPEN_MAX as u64 {
+            ask(&mut open, (GuestId(guest), number), 1).unwrap();
+        }
+    }
+    open.effects.clear();
+    (open, 10 * OPEN_MAX)
+}
+
+/// How many requests end in each call until none has to.
+fn parts(open: &mut Open, now: Time) -> Vec<usize> {
+    let mut parts = Vec::new();
+    while open.next_deadline().is_some_and(|due| due <= now) {
+        open.handle_timeout(now);
+        parts.push(endings(open).len());
+    }
+    parts
+}
+
+#[test]
+fn very_many_requests_whose_time_is_up_together_end_in_parts() {
+    let (mut open, all) = crowd();
+    assert!(parts(&mut open, Time::ZERO + SECOND).is_empty());
+    let parts = parts(&mut open, Time::ZERO + ALL.within);
+    assert!(parts.iter().all(|ended| *ended <= END_AT_ONCE), "{parts:?}");
+    assert_eq!(parts.iter().sum::<usize>(), all);
+    assert!(open.awaited.is_empty() && open.requests.is_empty());
+}
+
+#[test]
+fn very_many_requests_to_a_member_that_goes_end_in_parts_and_it_answers_none_of_them() {
+    let (mut open, all) = crowd();
+    open.member_gone(party(0), Some("g"));
+    let mut ended = vec![endings(&mut open).len()];
+    // It comes back, and is asked once more.
+    let last = (GuestId(9), OPEN_MAX as u64 - 1);
+    let again = (GuestId(10), 1);
+    ask(&mut open, again, 1).unwrap();
+    open.effects.clear();
+    for key in [last, again] {
+        open.answer(key, party(0), "al@h".into(), Bytes::new());
+    }
+    assert_eq!(endings(&mut open), [(1, Ending::Complete)]);
+    ended.extend(parts(&mut open, Time::ZERO));
+    assert!(ended.iter().all(|ended| *ended <= END_AT_ONCE), "{ended:?}");
+    assert_eq!(ended.iter().sum::<usize>(), all);
+    assert!(open.awaited.is_empty() && open.requests.is_empty());
+}
+
+/// A guest may use a number again of which its daemon knows nothing any more.
+#[test]
+fn a_request_that_came_after_a_member_had_gone_waits_for_it() {
+    let (mut open, _) = crowd();
+    open.member_gone(party(0), Some("g"));
+    let last = (GuestId(9), OPEN_MAX as u64 - 1);
+    open.end(last, Ending::TimedOut);
+    ask(&mut open, last, 1).unwrap();
+    open.effects.clear();
+    parts(&mut open, Time::ZERO);
+    assert!(open.contains(last));
+    open.answer(last, party(0), "al@h".into(), Bytes::new());
+    assert_eq!(endings(&mut open), [(last.1, Ending::Complete)]);
 }
 
 #[test]
