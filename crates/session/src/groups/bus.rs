@@ -24,8 +24,9 @@ use super::client::Pending;
 use super::making::RingJoin;
 use super::moving::OF_ENGINE;
 use super::orders::OrderIndex;
-use super::patterns::ALL;
+use super::patterns::{ALL, AskedRoom};
 use super::roster::{Change, OpError};
+use super::spread::HAND_OVER;
 use super::wire::{BusOp, GroupRef, Op};
 use super::{ClientId, Engine};
 use crate::frame::{BusClient, BusRequest, DaemonFrame, Reject};
@@ -34,6 +35,10 @@ use crate::name::{check_destination, check_group};
 /// A question compiles at most this many patterns of others that came with their daemons' states
 /// and not one by one.
 const ASKED_WORK_MAX: usize = 256;
+/// A question tries at most this many patterns, of all daemons: some 10 ms.
+const ASKED_TRIES_MAX: usize = 8_192;
+/// To look a pattern up and to try it takes as long as looking at this many members of a group.
+const ASKED_TRY: usize = 64;
 /// The most bytes of names in a list of all clients: far below the longest frame, and made in few
 /// milliseconds.
 const LIST_MAX: usize = 4 << 20;
@@ -298,11 +303,9 @@ impl Engine {
                 result: Err((Reject::Other, error.to_string())),
             },
             (None, BusOp::Who { tag, group }) => match self.audience(on, tag, group) {
-                Some(ids) => DaemonFrame::WhoReport { token, ids },
-                None => {
-                    let text =
-                        "this daemon has still to compile many patterns for the group: ask again";
-                    let result = Err((Reject::TooManyGroups, text.into()));
+                Ok(ids) => DaemonFrame::WhoReport { token, ids },
+                Err(text) => {
+                    let result = Err((Reject::TooManyGroups, text));
                     DaemonFrame::Done { token, result }
                 }
             },
@@ -315,27 +318,53 @@ impl Engine {
     }
 
     /// The ids of those whom a message is for, in the order of their private names, which stand for
-    /// those without an id; `None` if this daemon knows too few of their patterns yet.
-    fn audience(&mut self, on: OrderIndex, tag: &str, group: GroupRef<'_>) -> Option<Vec<String>> {
+    /// those without an id.
+    ///
+    /// # Errors
+    /// Why this daemon cannot say, for people.
+    fn audience(
+        &mut self,
+        on: OrderIndex,
+        tag: &str,
+        group: GroupRef<'_>,
+    ) -> Result<Vec<String>, String> {
         let Ok(group) = self.orders[on].table.group(self.orders[on].local, group) else {
-            return Some(Vec::new());
+            return Ok(Vec::new());
         };
         let order = &mut self.orders[on];
         let compiled = &mut order.filters.compiled;
-        let (mut work, mut is_known) = (ASKED_WORK_MAX, true);
+        let mut is_known = true;
+        let mut room = AskedRoom {
+            tried: ASKED_TRIES_MAX,
+            compiled: ASKED_WORK_MAX,
+        };
         let audience = order.table.audience(&group, |patterns| {
             let matches = match tag {
                 ALL => Some(true),
-                tag => compiled.any_matches(patterns, tag, &mut work),
+                // Of those that are left nothing is told.
+                _ if !is_known => None,
+                tag => compiled.any_matches(patterns, tag, &mut room),
             };
             is_known &= matches.is_some();
             matches.unwrap_or(false)
         });
+        order
+            .work
+            .spend((ASKED_TRIES_MAX - room.tried) * ASKED_TRY + audience.len() * HAND_OVER);
+        if !is_known && room.tried == 0 {
+            return Err(format!(
+                "more than {ASKED_TRIES_MAX} patterns would have to be tried on the tag: ask with `*`, or \
+                 about a domain with fewer"
+            ));
+        }
+        if !is_known {
+            let text = "this daemon has still to compile many patterns for the group: ask again";
+            return Err(text.into());
+        }
         let names = audience
             .into_iter()
             .map(|(private, id)| id.unwrap_or(private));
-        let names = names.map(|name| name.to_string()).collect();
-        is_known.then_some(names)
+        Ok(names.map(|name| name.to_string()).collect())
     }
 
     /// All known clients of the bus, with their groups in all orders that this daemon is in; `None`

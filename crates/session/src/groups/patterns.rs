@@ -133,6 +133,13 @@ fn reason(error: &dyn std::error::Error) -> String {
     line.trim_start_matches("error: ").to_owned()
 }
 
+/// How many patterns a question may still have tried, and how many of those compiled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskedRoom {
+    pub(super) tried: usize,
+    pub(super) compiled: usize,
+}
+
 /// Compiled patterns, by their text.
 #[derive(Debug)]
 pub(super) struct Patterns {
@@ -190,17 +197,18 @@ impl Patterns {
     }
 
     /// Whether one of `texts` matches `tag`. A text that another daemon took for a pattern, and
-    /// that is none here, matches nothing. `None` if more than `work` of them are not known: then
-    /// so many are from now on.
+    /// that is none here, matches nothing. `None` if there is no room for that: more of them than
+    /// there may be are tried, or are not known; of the latter as many as may be are known then.
     pub(super) fn any_matches<'a>(
         &mut self,
         texts: impl IntoIterator<Item = &'a Arc<str>>,
         tag: &str,
-        work: &mut usize,
+        room: &mut AskedRoom,
     ) -> Option<bool> {
         for text in texts {
+            room.tried = room.tried.checked_sub(1)?;
             if self.is_work(text) {
-                *work = work.checked_sub(1)?;
+                room.compiled = room.compiled.checked_sub(1)?;
             }
             if self.get(text).is_ok_and(|pattern| pattern.matches(tag)) {
                 return Some(true);
@@ -320,8 +328,13 @@ mod tests {
     fn asking_compiles_so_many_at_a_time() {
         let mut patterns = Patterns::default();
         let texts: Vec<Arc<str>> = (0..10).map(|it| format!("{it}.*").into()).collect();
-        assert_eq!(patterns.any_matches(&texts, "9x", &mut 4), None);
-        assert_eq!(patterns.any_matches(&texts, "9x", &mut 6), Some(true));
-        assert_eq!(patterns.any_matches(&texts, "x", &mut 0), Some(false));
+        let mut ask = |tag, tried, compiled| {
+            let mut room = AskedRoom { tried, compiled };
+            patterns.any_matches(&texts, tag, &mut room)
+        };
+        assert_eq!(ask("9x", 10, 4), None);
+        assert_eq!(ask("9x", 10, 6), Some(true));
+        assert_eq!(ask("x", 10, 0), Some(false));
+        assert_eq!(ask("x", 9, 0), None);
     }
 }

@@ -5,6 +5,7 @@ use groupcast_core::Service;
 
 use super::changes::VIEWS_MAX;
 use super::client::{Addressed, Client, Pending};
+use super::filters::wildcards;
 use super::orders::OrderIndex;
 use super::submit::{Published, Submission, Submissions};
 use super::turns::TURN;
@@ -131,9 +132,11 @@ impl Engine {
             Pending::Guest(_) => 0,
             Pending::Join(group) | Pending::Leave(group) => size(group),
             Pending::Bus(_, request) => match request {
-                BusRequest::Accept { group, .. }
-                | BusRequest::Reject { group, .. }
-                | BusRequest::Who { group, .. } => size(group),
+                BusRequest::Accept { group, .. } | BusRequest::Reject { group, .. } => size(group),
+                BusRequest::Who { group, .. } => {
+                    let above = wildcards(group).map(|name| size(&name));
+                    size(group) + above.sum::<usize>()
+                }
                 BusRequest::Identify { .. } | BusRequest::Clients => 0,
             },
             Pending::Disconnect => {
