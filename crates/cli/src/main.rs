@@ -37,7 +37,7 @@ mod transfer;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Reliable, ordered group communication over IP multicast.
 #[derive(Parser)]
@@ -74,8 +74,35 @@ enum Command {
     Man(shell::ManArgs),
 }
 
+/// The command line. What looks like a negative number after an option is its value, so that the
+/// option itself says what it takes: none of them begins with a digit.
+fn command() -> clap::Command {
+    fn read(command: clap::Command) -> clap::Command {
+        let takes_value = |arg: &clap::Arg| {
+            !arg.is_positional()
+                && arg.get_action().takes_values()
+                && !arg.is_allow_hyphen_values_set()
+        };
+        command
+            .mut_args(|arg| match takes_value(&arg) {
+                true => arg.allow_negative_numbers(true),
+                false => arg,
+            })
+            .mut_subcommands(read)
+    }
+    read(Cli::command())
+}
+
+/// The command that was given; ends the process if there is none.
+fn given() -> Command {
+    let mut matches = command().get_matches();
+    let cli = Cli::from_arg_matches_mut(&mut matches);
+    cli.unwrap_or_else(|error| error.format(&mut command()).exit())
+        .command
+}
+
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match given() {
         Command::Demo(args) => demo::run(&args),
         Command::Keygen(args) => keygen::run(&args),
         Command::Daemon(args) => daemon::run(*args),

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
     /// The time between two looks, in seconds
-    #[arg(long, value_name = "S", default_value = "1", allow_negative_numbers = true, value_parser = interval)]
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
     interval: Duration,
     /// End after N looks
     #[arg(long, value_name = "N", value_parser = number::above_0::<std::num::NonZeroU64>)]

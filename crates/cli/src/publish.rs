@@ -64,7 +64,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["size", "count", "rate"])]
     whole: bool,
     /// Send at most so many messages a second
-    #[arg(long, value_name = "MSG/S", allow_negative_numbers = true, value_parser = rate)]
+    #[arg(long, value_name = "MSG/S", value_parser = rate)]
     rate: Option<f64>,
     /// Send generated messages of so many bytes
     #[arg(long, value_name = "BYTES", requires = "count")]

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The seeds to run, A to B−1 [default: the scenario's]
-    #[arg(long, value_name = "A..B", value_parser = scenario::parse_seeds)]
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true, value_parser = scenario::parse_seeds)]
     seeds: Option<Range<u64>>,
     /// Runs at the same time [default: one a processor]
     #[arg(long, value_name = "N", value_parser = number::above_0::<NonZeroUsize>)]

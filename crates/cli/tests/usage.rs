@@ -431,3 +431,45 @@ fn shells_and_man_are_told_of_the_commands() {
     host.run(&["man", &host.path("file")])
         .fails_with(1, &["cannot write manual pages"]);
 }
+
+/// A user who writes one is told what the option takes, and not that there is no option `-1`.
+#[test]
+fn a_negative_number_is_a_value_that_its_option_refuses() {
+    let host = Host::new();
+    let group = ["--group", "239.192.79.77:4977", "--insecure"];
+    let seconds = "not a number of seconds above 0";
+    for (command, option, value, takes) in [
+        (&["census"][..], "--timeout <S>", "-1", seconds),
+        (&["request"], "--timeout <S>", "-0.5", seconds),
+        (&["request"], "--wait <S>", "-1", seconds),
+        (&["request"], "--backoff <MS>", "-1", "milliseconds from 0"),
+        (&["send", "f"], "--wait <S>", "-1", "1..=86400"),
+        (&["send", "f"], "--receivers <N>", "-3", "1..=65535"),
+        (&["send", "f"], "--rate <", "-5", "not a rate"),
+        (&["recv", "--out", "o"], "--dscp <DSCP>", "-1", "0..=63"),
+    ] {
+        let name = option.split(' ').next().unwrap();
+        let all = [command, &group, &[name, value]].concat();
+        host.run(&all).fails_with(
+            2,
+            &[&format!("invalid value '{value}' for '{option}"), takes],
+        );
+    }
+    for (command, takes) in [
+        (
+            &["sim", "s.toml", "--seeds", "-1..5"][..],
+            "a range of seeds",
+        ),
+        (&["sim", "s.toml", "--seeds", "-3"], "a range of seeds"),
+        (&["sim", "s.toml", "--jobs", "-1"], "above 0"),
+        (&["lab", "run", "x", "--seeds", "-1..5"], "a range of seeds"),
+        (&["bench", "ring", "--duration", "-1"], "from 0.1 to 3600"),
+        (&["sub", "g", "--count", "-1"], "above 0"),
+        (&["pub", "g", "--rate", "-1"], "not a rate"),
+        (&["monitor", "--interval", "-1"], "from 0.1 to 86400"),
+    ] {
+        let value = command.last().unwrap();
+        host.run(command)
+            .fails_with(2, &[&format!("invalid value '{value}' for '--"), takes]);
+    }
+}

@@ -28,7 +28,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "HOST")]
     host: Option<LabHost>,
     /// The seeds to run, A to B−1 [default: the row's]
-    #[arg(long, value_name = "A..B", value_parser = super::seeds, conflicts_with = "verify")]
+    #[arg(long, value_name = "A..B", allow_hyphen_values = true, value_parser = super::seeds, conflicts_with = "verify")]
     seeds: Option<Range<u64>>,
     /// Runs at the same time [default: one a processor]
     #[arg(long, value_name = "N", value_parser = number::above_0::<NonZeroUsize>)]

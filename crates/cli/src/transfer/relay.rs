@@ -74,7 +74,7 @@ pub(crate) struct Args {
     dscp: u8,
     /// The rate into the group of --to, as for `groupcast send`: megabits a second, auto,
     /// background, max, window, or auto:50
-    #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", allow_negative_numbers = true, value_parser = rates::rate)]
+    #[arg(long, value_name = "MBPS|auto|background|max|window", default_value = "auto", value_parser = rates::rate)]
     rate: RateControl,
     /// Print events, one JSON object a line
     #[arg(long)]

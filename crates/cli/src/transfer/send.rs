@@ -133,7 +133,7 @@ pub(crate) struct Args {
     /// other traffic leaves), max (for a link without other traffic: TCP gets almost nothing), or
     /// window (only the window limits the rate). auto:50, background:50 and max:50 are at most 50
     /// [default: auto; with --paper: window]
-    #[arg(long, value_name = "MBPS|auto|background|max|window", allow_negative_numbers = true, value_parser = rates::rate)]
+    #[arg(long, value_name = "MBPS|auto|background|max|window", value_parser = rates::rate)]
     rate: Option<RateControl>,
     /// The rate from a time of the day on, or `pause`; at least two, as --rate-at 08:00=20
     /// --rate-at 18:00=auto: before the first of a day the last one holds. In local time. SIGUSR1
