@@ -826,16 +826,37 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
     fs::create_dir_all(group.path("kept/.groupcast")).unwrap();
     run(&["send", "kept/.groupcast", "--insecure"]).fails_with(1, &[".groupcast"]);
     run(&["send", "-", "group.key", "--insecure"]).fails_with(2, &["standard input"]);
-    run(&[
-        "send",
-        "group.key",
-        "--insecure",
-        "--window",
-        "8",
-        "--poll",
-        "9",
-    ])
-    .fails_with(2, &["the setting poll"]);
+    // Each is called as its user called it, and in its unit.
+    for (options, says) in [
+        ("--window 8 --poll 9", "--poll: 9 is out of range"),
+        ("--protocol xtp --poll 2000", "--poll: 2000 is out of range"),
+        (
+            "--protocol multidriver --poll 0",
+            "--poll: 0 is out of range",
+        ),
+        (
+            "--protocol list --poll 2000",
+            "--poll: 2000 is out of range",
+        ),
+        ("--window 0", "--window: 0 is out of range"),
+        ("--protocol tree --height 0", "--height: 0 is out of range"),
+        (
+            "--protocol xtp --rate background",
+            "rate in Mb/s, as --rate 20",
+        ),
+        (
+            "--protocol xtp --rate-at 8:00=background --rate-at 9:00=20",
+            "rate in Mb/s, as --rate-at 08:00=20",
+        ),
+        ("--protocol ring --window 1 --receivers 3", "help: --window"),
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        let refused = run(&[&["send", "group.key", "--insecure"][..], &words].concat());
+        refused.fails_with(2, &[says]);
+        for internal in ["setting", "_every", "bits a second"] {
+            assert!(!refused.stderr.contains(internal), "{}", refused.stderr);
+        }
+    }
     for bytes in [
         "0",
         "10",

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use groupcast_net::{Key, choose_interface, interface_named};
-use groupcast_protocols::bulk::BulkConfig;
+use groupcast_protocols::bulk::{BulkConfig, SendError};
 use groupcast_transfer::{HostAddress, LinkReach, TransferError, TransferLink};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -318,6 +318,9 @@ pub(crate) fn explain(error: &TransferError) -> Failure {
     };
     match error {
         TransferError::Net(_) => failure.help("--interface IP chooses the network interface"),
+        TransferError::Send(SendError::Window { .. }) => {
+            failure.help("--window PACKETS says how many packets it has")
+        }
         _ => failure,
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use groupcast_core::text::printable;
 use groupcast_protocols::bulk::{
-    BulkConfig, Multidriver, Outcome, Policy, RateControl, SlowPolicy, Xtp,
+    BulkConfig, Multidriver, Outcome, Policy, RateControl, Share, SlowPolicy, Xtp,
 };
 use groupcast_protocols::relay::{RELAY_GONE, RELAY_STOPPED};
 use groupcast_transfer::xgm::Subgroups;
@@ -244,8 +244,7 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
 
 fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode, Failure> {
     let bulk = args.settings()?;
-    bulk.validate()
-        .map_err(|error| Failure::usage(format!("the setting {error}")))?;
+    check(&bulk, "--rate")?;
     if args.height.is_some() && args.protocol != Protocol::Tree {
         return Err(Failure::usage(
             "--height is for --protocol tree: with the others there are no chains",
@@ -261,8 +260,7 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
             rate,
             ..bulk.clone()
         };
-        bulk.validate()
-            .map_err(|error| Failure::usage(format!("--rate-at: the setting {error}")))?;
+        check(&bulk, "--rate-at")?;
     }
     if bulk.rate == RateControl::FAIR && args.rate_at.is_empty() && !bulk.policy.has_round_trips() {
         tell(
@@ -359,6 +357,39 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
         }
     }
     judged.map(|()| ExitCode::SUCCESS)
+}
+
+/// Refuses settings that cannot work, by the options that choose them: `rate` is the one of the
+/// rate.
+fn check(bulk: &BulkConfig, rate: &'static str) -> Result<(), Failure> {
+    let gives_way = matches!(
+        bulk.rate,
+        RateControl::Adaptive {
+            share: Share::Rest,
+            ..
+        }
+    );
+    if gives_way && !bulk.policy.has_round_trips() {
+        return Err(Failure::usage(format!(
+            "{rate} background is for --protocol nak, ack and ring: with the others the sender does not see what other \
+             traffic leaves. Choose one of these, or a rate in Mb/s, as {}",
+            match rate {
+                "--rate" => "--rate 20",
+                _ => "--rate-at 08:00=20",
+            }
+        )));
+    }
+    bulk.validate().map_err(|error| {
+        let option = match error.field {
+            "poll" | "request_every" | "round_every" => "--poll",
+            "rate" => rate,
+            "window" => "--window",
+            "packet" => "--packet",
+            "height" => "--height",
+            field => return Failure::usage(format!("the setting {field}: {}", error.problem())),
+        };
+        Failure::usage(format!("{option}: {}; {}", error.problem(), error.remedy))
+    })
 }
 
 /// Where a sender's events are shown.
