@@ -340,3 +340,35 @@ fn each_side_may_have_its_own_key() {
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     assert!(groups.received("below", "image") == bytes(50_000));
 }
+
+/// Before files are sent, receivers are asked what they hold, and a relay that cannot take part says
+/// so then. Its user and the sender's heard of it only when the time for others to come was over.
+#[test]
+fn what_a_relay_cannot_take_is_told_at_once_and_once() {
+    let groups = Groups::new(2);
+    fs::write(groups.path("image"), bytes(1000)).unwrap();
+    let _below = groups.receiver(1, "below", &[]);
+    let _relay = groups.relay(0, 1, "relay");
+    let options = [
+        "image",
+        "--protocol",
+        "xtp",
+        "--require",
+        "below",
+        "--wait",
+        "5",
+    ];
+    let mut sender = groups.host.launch("sender", &mut groups.sending(&options));
+    until("both have told", || {
+        groups.told("relay", "refused") && groups.told("sender", "settled")
+    });
+    assert!(sender.is_running());
+    let early = groups.host.read("sender.out");
+    assert!(!early.contains("absent"), "{early}");
+    assert_eq!(sender.wait(), 3);
+    let sender = groups.host.read("sender.out");
+    assert_eq!(sender.matches("\"settled\"").count(), 2, "{sender}");
+    assert_eq!(failed(&account(&sender)), ["below", "relay"]);
+    let relay = groups.host.read("relay.out");
+    assert_eq!(relay.matches("\"refused\"").count(), 1, "{relay}");
+}

@@ -23,7 +23,7 @@ use crate::about::{About, Content};
 use crate::content::Files;
 use crate::host::{BulkHost, PATIENCE, TransferError};
 use crate::pace::Pace;
-use crate::send::{SendEvent, Waits, tell_trouble};
+use crate::send::{Life, SendEvent, Waits, called, tell_trouble};
 
 /// The outcome of a list at a receiver: the member, its name, and the outcome.
 pub(crate) type Answer = (MemberId, Bytes, Outcome);
@@ -154,6 +154,7 @@ fn send(
         replies: false,
         strict: false,
     };
+    let is_first = matches!(about.content, Content::List { hashed: false, .. });
     let id = host.bulk().send(now, transfer)?;
     host.accounts().open(id.number);
     let (mut answers, mut came) = (Vec::new(), 0);
@@ -178,6 +179,15 @@ fn send(
                     // Only one that refused says its name once more.
                     let registered = names.get(&receiver).filter(|_| name.is_empty());
                     let name = registered.cloned().unwrap_or(name);
+                    if is_first && matches!(outcome, Outcome::Refused(_)) {
+                        // It is likely to refuse the files, too, and others may be waited for
+                        // long before these are announced.
+                        tell(SendEvent::Settled {
+                            receiver: &called(receiver, &name, asking.required),
+                            outcome: &outcome,
+                            life: Life::Only,
+                        });
+                    }
                     answers.push((receiver, name, outcome));
                 }
                 Notice::Registered {

@@ -4,11 +4,12 @@
 //! Here are the two hosts and their loop, on one thread. [`groupcast_protocols::relay`] passes the
 //! data between them and keeps the accounts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use groupcast_core::MemberId;
 use groupcast_core::text::printable;
 use groupcast_net::{Clock, Stranger};
 use groupcast_protocols::bulk::{BulkConfig, Notice, Outcome, Served, SlowPolicy, TransferId};
@@ -17,7 +18,7 @@ use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::{About, AboutConnection, AboutRequest, Content};
 use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
-use crate::manifest::Limits;
+use crate::manifest::{ContentId, Limits};
 use crate::receive::Described;
 
 /// A relay to be run.
@@ -172,6 +173,7 @@ pub fn relay(
         relay: Relay::new(RelayConfig::new(from.name.as_bytes())),
         name: from.name,
         shown: BTreeMap::new(),
+        refused: VecDeque::new(),
         totals: Relayed::default(),
     };
     tell(RelayEvent::Listening);
@@ -191,12 +193,17 @@ struct Service {
     name: String,
     /// Descriptions of the transfers under way, and when they began; lists are not in it.
     shown: BTreeMap<TransferId, (Described, Instant)>,
+    /// The files whose list was refused, which the user was told, until they come themselves: their
+    /// sender, their content, and the reason.
+    refused: VecDeque<(MemberId, ContentId, String)>,
     totals: Relayed,
 }
 
 impl Service {
     /// How many turns the last words to both sides need.
     const LAST_TURNS: usize = 3;
+    /// The most refused lists that are remembered.
+    const REFUSED_MAX: usize = 16;
 
     /// One turn of both hosts. All events have to be taken before.
     fn turn(&mut self, patience: Duration) -> Result<(), TransferError> {
@@ -279,17 +286,62 @@ impl Service {
             Content::Pipe => Carries::Stream,
             Content::List { .. } => Carries::List,
         };
-        if carries != Carries::List {
-            let described = Described {
-                id,
-                label: printable(described.label.as_bytes()),
-                sender: printable(described.host.as_bytes()),
-                length,
-            };
-            self.shown.insert(id, (described, Instant::now()));
-        }
+        let content = described.content_id();
+        let described = Described {
+            id,
+            label: printable(described.label.as_bytes()),
+            sender: printable(described.host.as_bytes()),
+            length: match described.content {
+                Content::List { layout, .. } => Some(layout.len()),
+                Content::Files { .. } | Content::Pipe => length,
+            },
+        };
         let (relay, mut sides) = self.sides();
         relay.offered(now, &mut sides, id, about, length, carries);
+        let is_list = carries == Carries::List;
+        if !is_list {
+            self.shown.insert(id, (described.clone(), Instant::now()));
+        }
+        while let Some(event) = self.relay.poll_event() {
+            match event {
+                Passed::Refused { id: of, reason } if of == id => {
+                    self.shown.remove(&id);
+                    self.tell_refused(&described, content, is_list, &reason, tell);
+                }
+                event => self.tell(&event, tell),
+            }
+        }
+    }
+
+    /// Tells the user that the relay does not take what was just announced: once, of files that are
+    /// announced with their list first.
+    fn tell_refused(
+        &mut self,
+        transfer: &Described,
+        content: Option<ContentId>,
+        is_list: bool,
+        reason: &str,
+        tell: &mut dyn FnMut(RelayEvent<'_>),
+    ) {
+        let sender = transfer.id.sender;
+        let is_it = |it: &(MemberId, ContentId, String)| {
+            it.0 == sender && Some(it.1) == content && it.2 == reason
+        };
+        let told = self.refused.iter().position(is_it);
+        match (told, content) {
+            (Some(_), _) if is_list => return,
+            (Some(told), _) => {
+                self.refused.remove(told);
+                return;
+            }
+            (None, Some(content)) if is_list => {
+                self.refused.truncate(Self::REFUSED_MAX - 1);
+                let refused = (sender, content, reason.to_owned());
+                self.refused.push_front(refused);
+            }
+            (None, _) => {}
+        }
+        tell(RelayEvent::Refused { transfer, reason });
     }
 
     /// Tells the user of an event. Lists are no transfers of the user's, and left out.

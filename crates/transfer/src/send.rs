@@ -22,6 +22,7 @@ use groupcast_protocols::xgm::Subgroups;
 
 use self::below::all_by_name;
 use self::comparison::{Compared, Comparison};
+pub(crate) use self::settled::called;
 use self::settled::{AfterList, Settled, tell_settled, unanswered};
 pub(crate) use self::waits::Waits;
 use crate::about::{About, Content};
@@ -347,6 +348,8 @@ struct Sender {
     begin_at: Option<Time>,
     /// Receivers that have said what they have, where one that is required has not.
     has_answered: BTreeSet<NodeId>,
+    /// Receivers that have refused the list of the files, of which the user was told.
+    refused: Vec<Settled>,
     begun: Option<Instant>,
     waits: Waits,
     /// What the host had sent before: for the lists.
@@ -452,6 +455,7 @@ impl Sender {
         Ok(Begun::Sending(Box::new(Self {
             begin_at: after.is_short.then(|| now + told_within),
             has_answered: after.has_answered,
+            refused: after.refused,
             host,
             id,
             source,
@@ -553,11 +557,14 @@ impl Sender {
             [] => receiver.to_string(),
             name => self.host.unique_name(&self.names, receiver, name),
         });
-        tell(SendEvent::Settled {
-            receiver: &name,
-            outcome: &outcome,
-            life: self.life(receiver),
-        });
+        let mut refused = self.refused.iter();
+        if !refused.any(|(it, _, was)| *it == receiver && *was == outcome) {
+            tell(SendEvent::Settled {
+                receiver: &name,
+                outcome: &outcome,
+                life: self.life(receiver),
+            });
+        }
         self.settled.push((receiver, name, outcome));
     }
 

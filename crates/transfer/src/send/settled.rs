@@ -17,15 +17,19 @@ pub(super) type Settled = (MemberId, String, Outcome);
 
 /// The receivers that answered a list, with the names by which they are required, or that they say.
 pub(super) fn named(answers: Vec<Answer>, required: &BTreeMap<NodeId, String>) -> Vec<Settled> {
-    let name = |member: MemberId, said: &[u8]| match required.get(&member.node) {
+    let answers = answers.into_iter();
+    answers
+        .map(|(member, said, outcome)| (member, called(member, &said, required), outcome))
+        .collect()
+}
+
+/// The name by which a receiver is required, or that it says.
+pub(crate) fn called(member: MemberId, said: &[u8], required: &BTreeMap<NodeId, String>) -> String {
+    match required.get(&member.node) {
         Some(name) => name.clone(),
         None if said.is_empty() => member.to_string(),
         None => printable(said),
-    };
-    let answers = answers.into_iter();
-    answers
-        .map(|(member, said, outcome)| (member, name(member, &said), outcome))
-        .collect()
+    }
 }
 
 /// What the answers to a list mean for the transfer of its files.
@@ -38,6 +42,8 @@ pub(super) struct AfterList {
     pub(super) is_short: bool,
     /// The receivers that have said what they have, if another one is missing.
     pub(super) has_answered: BTreeSet<NodeId>,
+    /// The receivers that have refused the list, which the user was told when they did.
+    pub(super) refused: Vec<Settled>,
 }
 
 impl AfterList {
@@ -48,6 +54,7 @@ impl AfterList {
             settled: Vec::new(),
             is_short: false,
             has_answered: BTreeSet::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -55,9 +62,13 @@ impl AfterList {
     /// transfer `ends_for_all` when one of them goes, all of them are told if one does not come,
     /// though that one has had its time.
     pub(super) fn of(wanted: Wanted, came: usize, named: &[Settled], ends_for_all: bool) -> Self {
+        let refused = named.iter();
+        let refused = refused.filter(|(.., it)| matches!(it, Outcome::Refused(_)));
+        let refused = refused.cloned().collect();
         if !ends_for_all {
             return Self {
                 settled: absent(named),
+                refused,
                 ..Self::none(those_present(wanted, named))
             };
         }
@@ -70,6 +81,7 @@ impl AfterList {
         Self {
             has_answered: here.map(|(member, ..)| member.node).collect(),
             is_short,
+            refused,
             ..Self::none(wanted)
         }
     }
