@@ -66,8 +66,8 @@ pub(crate) struct Args {
     /// Send at most so many messages a second
     #[arg(long, value_name = "MSG/S", value_parser = rate)]
     rate: Option<f64>,
-    /// Send generated messages of so many bytes
-    #[arg(long, value_name = "BYTES", requires = "count")]
+    /// Send generated messages of so many bytes, for example 1350 or 64KiB
+    #[arg(long, value_name = "BYTES", requires = "count", value_parser = |text: &str| number::size::<usize>(text, 0, u64::MAX))]
     size: Option<usize>,
     /// How many generated messages to send
     #[arg(long, value_name = "N", requires = "size", value_parser = number::above_0::<NonZeroU64>)]

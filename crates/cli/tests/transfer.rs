@@ -864,7 +864,8 @@ fn what_cannot_work_is_said_before_anything_is_sent() {
         "65001",
         "-1",
         "9999999999999999999999",
-        "1400B",
+        "1400 bit",
+        "1 MiB",
     ] {
         let packet = format!("--packet={bytes}");
         run(&["send", "group.key", "--insecure", &packet])

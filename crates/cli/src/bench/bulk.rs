@@ -10,6 +10,7 @@ use groupcast_bench::measure::bulk::{self, BulkOptions};
 use groupcast_bench::testbed::HOSTS_MAX;
 
 use super::values::{Switch, permille};
+use crate::number::size;
 
 #[derive(clap::Args)]
 pub(super) struct Bulk {
@@ -17,7 +18,7 @@ pub(super) struct Bulk {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..HOSTS_MAX as i64))]
     receivers: u8,
     /// Bytes of the file
-    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(1..=bulk::SIZE_MAX))]
+    #[arg(long, value_name = "BYTES", default_value_t = 64 << 20, value_parser = |text: &str| size::<u64>(text, 1, bulk::SIZE_MAX))]
     size: u64,
     /// Percent of the frames that reach a receiver and are lost, at random
     #[arg(long, value_name = "PCT", default_value = "0", value_parser = permille)]
@@ -35,7 +36,7 @@ pub(super) struct Bulk {
     #[arg(long, value_name = "PACKETS")]
     window: Option<u32>,
     /// Bytes of a packet
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = |text: &str| size::<usize>(text, 0, u64::MAX))]
     packet: Option<usize>,
     /// With nak: packets from one that everybody acknowledges to the next
     #[arg(long, value_name = "PACKETS")]

@@ -14,6 +14,7 @@ use groupcast_core::family::OrderFamily;
 
 use super::values::{Switch, of_a_message, seconds};
 use crate::failure::Failure;
+use crate::number::size;
 use crate::order;
 
 #[derive(clap::Args)]
@@ -34,7 +35,7 @@ pub(super) struct Bus {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=bus::PATTERNS_MAX as i64))]
     patterns: u16,
     /// Bytes of a message as it is sent
-    #[arg(long, value_name = "BYTES", default_value_t = 1350, value_parser = clap::value_parser!(u32).range(bus::SIZE_MIN as i64..=bus::SIZE_MAX as i64))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1350, value_parser = |text: &str| size::<u32>(text, bus::SIZE_MIN as u64, bus::SIZE_MAX as u64))]
     size: u32,
     /// What messages are sent in: raw, sexp or cstream; sexp-cstream and cstream-sexp are converted
     /// for every receiver

@@ -6,6 +6,7 @@ use groupcast_bench::measure::BenchError;
 use groupcast_bench::measure::gossip::{self, Carrier, GossipOptions, GossipReport};
 
 use super::values::{Switch, per_second, seconds, share};
+use crate::number::size;
 
 /// How long members are perturbed before the measurement counts.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -19,7 +20,7 @@ pub(super) struct Gossip {
     #[arg(long, value_name = "MSG/S", default_value = "200", value_parser = per_second)]
     rate: f64,
     /// Payload of a message in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 7168, value_parser = clap::value_parser!(u32).range(gossip::SIZE_MIN as i64..=gossip::SIZE_MAX as i64))]
+    #[arg(long, value_name = "BYTES", default_value_t = 7168, value_parser = |text: &str| size::<u32>(text, gossip::SIZE_MIN as u64, gossip::SIZE_MAX as u64))]
     size: u32,
     /// The share of the members that is perturbed, never the sender
     #[arg(long, value_name = "SHARE", default_value = "0.25", value_parser = share)]

@@ -15,6 +15,7 @@ use groupcast_protocols::{ring as ring_protocol, rmp};
 
 use super::values::{Switch, of_a_message, permille, seconds};
 use crate::failure::Failure;
+use crate::number::size;
 
 /// The default number of measurements of each of two protocols.
 const BESIDE_RUNS: u8 = 5;
@@ -25,7 +26,7 @@ pub(super) struct Ring {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(2..=HOSTS_MAX as i64))]
     hosts: u8,
     /// Payload of a message in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1350, value_parser = clap::value_parser!(u32).range(ring::SIZE_MIN as i64..=ring::SIZE_MAX as i64))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1350, value_parser = |text: &str| size::<u32>(text, ring::SIZE_MIN as u64, ring::SIZE_MAX as u64))]
     size: u32,
     /// The service of every message
     #[arg(long, value_name = "SERVICE", default_value_t = Service::Agreed, value_parser = of_a_message)]

@@ -155,10 +155,13 @@ const PACKET_MIN: usize = 64;
 
 fn packet(text: &str) -> Result<usize, String> {
     let most = BulkConfig::PACKET_MAX;
-    let packet = text.parse().ok();
-    packet
-        .filter(|bytes| (PACKET_MIN..=most).contains(bytes))
-        .ok_or_else(|| format!("a packet has {PACKET_MIN} to {most} bytes"))
+    let says = format!("a packet has {PACKET_MIN} to {most} bytes");
+    let packet: usize =
+        number::size(text, 0, u64::MAX).map_err(|error| format!("{error}; {says}"))?;
+    match (PACKET_MIN..=most).contains(&packet) {
+        true => Ok(packet),
+        false => Err(says),
+    }
 }
 
 /// Receivers in a chain, if none is said.

@@ -79,8 +79,10 @@ const SIZE: Quantity = Quantity {
         ("B", 1),
         ("kB", 1_000),
         ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
         ("KiB", 1_024),
         ("MiB", 1_048_576),
+        ("GiB", 1_073_741_824),
     ],
     also: &[
         ("b", "B"),
@@ -90,10 +92,13 @@ const SIZE: Quantity = Quantity {
         ("k", "KiB"),
         ("K", "KiB"),
         ("M", "MiB"),
+        ("G", "GiB"),
         ("kib", "KiB"),
         ("mib", "MiB"),
+        ("gib", "GiB"),
         ("Kb", "kB"),
         ("Mb", "MB"),
+        ("Gb", "GB"),
     ],
 };
 
@@ -270,6 +275,8 @@ mod tests {
         assert_eq!(bandwidth("unlimited").ok(), Some(0));
         assert_eq!(size("64 KiB").ok(), Some(65_536));
         assert_eq!(size("0.5 KiB").ok(), Some(512));
+        assert_eq!(size("1.5 GiB").ok(), Some(3 << 29));
+        assert_eq!(size("2 GB").ok(), Some(2_000_000_000));
         assert_eq!(rate("100/s").ok(), Some(100.0));
         assert_eq!(rate("0.5 /s").ok(), Some(0.5));
         assert_eq!(share("0.1 %").ok(), Some(0.001));
@@ -294,6 +301,7 @@ mod tests {
         assert!(wrong(bandwidth("10 Mb")).contains("did you mean \"10 Mb/s\"?"));
         assert!(wrong(bandwidth("0 b/s")).contains("unlimited"));
         assert!(wrong(size("64 kib")).contains("did you mean \"64 KiB\"?"));
+        assert!(wrong(size("1 gib")).contains("did you mean \"1 GiB\"?"));
         assert!(wrong(size("64 furlongs")).contains("use B, kB"));
         assert!(wrong(rate("100").map(|_| 0)).contains("100/s"));
         assert!(wrong(rate("0/s").map(|_| 0)).contains("above 0"));

@@ -96,7 +96,8 @@ such as `warn,groupcast_net=debug`. Lines that cannot be written (a closed pipe,
 ## Values
 
 A duration is a number and a unit: `ns`, `us`, `ms`, `s` or `min`. A size is a number of bytes, or a number and a unit in
-quotes: `\"64 KiB\"`; `B`, `kB`, `MB`, `KiB`, `MiB`.
+quotes: `\"64 KiB\"`; `B`, `kB`, `MB`, `GB` (thousands), `KiB`, `MiB`, `GiB` (1,024). Options of commands that take `BYTES` read
+the same, without quotes: `--size 64KiB`.
 
 (Written from the lists of settings in the crates; `BLESS=1 cargo test -p groupcast-daemon` rewrites it.)
 ";
