@@ -75,6 +75,14 @@ pub enum ConnectionEvent<'a> {
         /// Receivers that it begins with.
         receivers: usize,
     },
+    /// A receiver came too late for a connection that begins with all its receivers. It gets
+    /// nothing, and is none of the connection's receivers.
+    CameLate {
+        /// The name of the receiver.
+        receiver: &'a str,
+        /// Where it was heard.
+        address: Option<SocketAddr>,
+    },
     /// A receiver that came late has joined.
     Joined {
         /// The name of the receiver.
@@ -311,6 +319,12 @@ impl Connector {
                         outcome: &outcome,
                     });
                     self.connected.receivers.push((name, outcome));
+                }
+                Notice::CameLate { id, receiver, name } if id == self.id => {
+                    tell(ConnectionEvent::CameLate {
+                        receiver: &self.name_of(receiver, &name),
+                        address: self.host.address(receiver),
+                    });
                 }
                 Notice::Sent { id } if id == self.id => self.is_over = true,
                 // Other senders' transfers are no business of this one.

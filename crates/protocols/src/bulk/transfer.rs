@@ -124,7 +124,7 @@ impl Wanted {
 /// How receivers come to a connection for messages ([`open`](super::Bulk::open)).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Opening {
-    /// Before the first message. A receiver that comes later is [`Outcome::Late`].
+    /// Before the first message. A receiver that comes later is refused ([`Notice::CameLate`]).
     #[default]
     AtStart,
     /// At any time (policy `xtp`; not of strict transfers). A receiver that comes late joins from
@@ -316,8 +316,9 @@ pub enum Notice {
         /// The transfer that it concerns.
         id: TransferId,
     },
-    /// Sender: a receiver says that it came too late for this stream. It gets nothing of it, and is
-    /// none of its receivers. Told once for each; not if its word is lost.
+    /// Sender: a receiver came too late for this stream: it says so, or registers after the start.
+    /// It gets nothing of it, and is none of its receivers. Told once for each; not if its word is
+    /// lost.
     CameLate {
         /// For which transfer.
         id: TransferId,
@@ -439,7 +440,8 @@ pub enum Outcome {
     Vanished,
     /// It was slower than the policy allows.
     Slow,
-    /// It came too late for a transfer that cannot be repeated.
+    /// It came back too late for a transfer that cannot be repeated: it was started again, or has
+    /// lost what it had; or it has not joined before the end.
     Late,
     /// What it missed had been released (policy `xtp`), and cannot be sent again.
     Outrun,

@@ -73,6 +73,14 @@ impl Sender {
             context.outbox.unicast(from, self.id.number, &excluded);
             return;
         }
+        let misses = late && !self.is_open() && !self.transfer.rewindable;
+        if misses && !self.is_known(from.node) {
+            // Nobody has waited for it, so it is none of the receivers.
+            let dropped = Message::Finish(Finish::Dropped);
+            context.outbox.unicast(from, self.id.number, &dropped);
+            self.handle_missed(context, from, report.name.clone());
+            return;
+        }
         let mut peer = Peer::new(context.now);
         peer.returned = self.first_return();
         peer.subgroups = report.subgroups;
@@ -88,7 +96,7 @@ impl Sender {
         if late && self.is_open() {
             return self.let_join(context, from, report);
         }
-        if late && !self.transfer.rewindable {
+        if misses {
             self.drop_receiver(context, from, Outcome::Late);
             return;
         }
@@ -240,7 +248,7 @@ impl Sender {
         })
     }
 
-    /// A receiver says that it came too late for this stream.
+    /// A receiver came too late for this stream: it says so, or registers after the start.
     pub(in crate::bulk) fn handle_missed(
         &mut self,
         context: &mut Context<'_>,
@@ -261,6 +269,11 @@ impl Sender {
     fn has_answered(&self, node: NodeId) -> bool {
         let mut known = self.peers.keys().chain(self.settled.keys());
         known.any(|member| member.node == node) || self.is_behind(node)
+    }
+
+    /// Whether it has answered, in this life or in a former one.
+    fn is_known(&self, node: NodeId) -> bool {
+        self.has_answered(node) || self.former.keys().any(|member| member.node == node)
     }
 
     /// Whether a member that is known has not answered the announcement yet.

@@ -310,7 +310,14 @@ fn a_connection_that_is_not_open_to_all_refuses_who_comes_late() {
     net.must(Duration::from_secs(5), |net| net.all_had.len() == 20);
     net.endpoints[0].finish(net.now, id);
     net.must(Duration::from_secs(5), Net::is_sent);
-    assert_eq!(net.outcomes()[&member(3)], Outcome::Late);
+    assert!(!net.outcomes().contains_key(&member(3)));
+    let came_late = Notice::CameLate {
+        id,
+        receiver: member(3),
+        name: "host".into(),
+    };
+    let told = net.notices[0].iter().filter(|it| **it == came_late);
+    assert_eq!(told.count(), 1);
     assert!(net.messages[3].is_empty());
     let failure = Failure::Dropped;
     assert_eq!(net.notices[3].last(), Some(&Notice::Failed { id, failure }));
