@@ -1,13 +1,13 @@
 //! Writing histories: what a daemon does with `--history FILE`.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Display, Write as _};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Read as _, Seek as _, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use groupcast_core::trace::Observation;
-use groupcast_core::{ConfigurationKind, Contract, MemberId};
+use groupcast_core::{ConfigurationKind, Contract, MemberId, MessageId, OrderPlace};
 
 use super::SCHEMA;
 
@@ -105,9 +105,10 @@ impl<W: Write> HistoryWriter<W> {
     /// and has a history of its own.
     pub fn write_joined(&mut self, ring: &str, member: MemberId) -> io::Result<()> {
         self.line.clear();
-        self.line.push_str(r#"{"event":"joined","ring":"#);
-        push_text(&mut self.line, ring);
-        push(&mut self.line, format_args!(",\"member\":\"{member}\"}}\n"));
+        Fields::of("joined", &mut self.line)
+            .text("ring", ring)
+            .quoted("member", member)
+            .end();
         self.writer.write_all(self.line.as_bytes())
     }
 
@@ -154,184 +155,135 @@ fn ends_in_line_feed(file: &mut File) -> io::Result<bool> {
 /// Appends the `start` line of `member`, called `name`, whose messages `order` orders, with its
 /// line feed.
 pub fn write_start(line: &mut String, member: MemberId, name: &str, order: OrderedBy<'_>) {
-    push(
-        line,
-        format_args!(r#"{BEGIN},"schema":{SCHEMA},"member":"{member}","name":"#),
-    );
-    push_text(line, name);
-    line.push_str(r#","order":"#);
-    push_text(line, order.name);
+    let mut fields = Fields::of("start", line)
+        .plain("schema", SCHEMA)
+        .quoted("member", member)
+        .text("name", name)
+        .text("order", order.name);
     if order.contract == Contract::OrderedEarly {
-        line.push_str(r#","early":true"#);
+        fields = fields.plain("early", true);
     }
     if let Some(ring) = order.ring {
-        line.push_str(r#","ring":"#);
-        push_text(line, ring);
+        fields = fields.text("ring", ring);
     }
-    line.push_str("}\n");
+    fields.end();
 }
 
 /// Appends the line of `observation`, with its line feed; nothing for `Start`, which
 /// [`write_start`] writes.
 pub fn write_line(line: &mut String, observation: &Observation) {
     match observation {
-        Observation::Start => return,
+        Observation::Start => {}
         Observation::Submit {
             id,
             service,
             digest,
-        } => push(
-            line,
-            format_args!(
-                r#"{{"event":"submit","sender":"{}","number":{},"service":"{service}","digest":"{digest:016x}"}}"#,
-                id.sender, id.number
-            ),
-        ),
+        } => Fields::of("submit", line)
+            .message(*id)
+            .quoted("service", service)
+            .digest(*digest)
+            .end(),
         Observation::Deliver {
             id,
             service,
             place,
             digest,
         } => {
-            push(
-                line,
-                format_args!(
-                    r#"{{"event":"deliver","sender":"{}","number":{},"service":"{service}","#,
-                    id.sender, id.number
-                ),
-            );
-            match place {
-                Some(place) => push(
-                    line,
-                    format_args!(r#""config":"{}","seq":{}"#, place.config, place.seq),
-                ),
-                None => line.push_str(r#""config":null,"seq":null"#),
-            }
-            push(line, format_args!(r#","digest":"{digest:016x}"}}"#));
+            let fields = Fields::of("deliver", line)
+                .message(*id)
+                .quoted("service", service);
+            let fields = match place {
+                Some(place) => fields.place(*place),
+                None => fields.plain("config", "null").plain("seq", "null"),
+            };
+            fields.digest(*digest).end();
         }
         Observation::Configuration { kind, id, members } => {
             let kind = match kind {
                 ConfigurationKind::Regular => "regular",
                 ConfigurationKind::Transitional => "transitional",
             };
-            push(
-                line,
-                format_args!(
-                    r#"{{"event":"configuration","kind":"{kind}","config":"{id}","members":["#
-                ),
-            );
-            push_list(line, members, push_member);
-            line.push_str("]}");
+            Fields::of("configuration", line)
+                .quoted("kind", kind)
+                .quoted("config", id)
+                .members("members", members)
+                .end();
         }
-        Observation::Enrolled { id } => push(
-            line,
-            format_args!(
-                r#"{{"event":"enrolled","sender":"{}","number":{}}}"#,
-                id.sender, id.number
-            ),
-        ),
-        Observation::Held { id } => push(
-            line,
-            format_args!(
-                r#"{{"event":"held","sender":"{}","number":{}}}"#,
-                id.sender, id.number
-            ),
-        ),
+        Observation::Enrolled { id } => Fields::of("enrolled", line).message(*id).end(),
+        Observation::Held { id } => Fields::of("held", line).message(*id).end(),
         Observation::AllHold { id, holders } => {
-            push(
-                line,
-                format_args!(
-                    r#"{{"event":"all_hold","sender":"{}","number":{},"holders":["#,
-                    id.sender, id.number
-                ),
-            );
-            push_list(line, holders, push_member);
-            line.push_str("]}");
+            Fields::of("all_hold", line)
+                .message(*id)
+                .members("holders", holders)
+                .end();
         }
         Observation::Account {
             id,
             complete,
             failed,
-        } => {
-            push(
-                line,
-                format_args!(
-                    r#"{{"event":"account","sender":"{}","number":{},"complete":["#,
-                    id.sender, id.number
-                ),
-            );
-            push_list(line, complete, push_member);
-            line.push_str(r#"],"failed":["#);
-            push_list(line, failed, push_member);
-            line.push_str("]}");
-        }
+        } => Fields::of("account", line)
+            .message(*id)
+            .members("complete", complete)
+            .members("failed", failed)
+            .end(),
         Observation::GroupView {
             group,
             view,
             members,
-        } => {
-            line.push_str(r#"{"event":"view","group":"#);
-            push_text(line, group);
-            line.push_str(r#","view":"#);
-            push_text(line, view);
-            line.push_str(r#","members":["#);
-            push_list(line, members, |line, member| push_text(line, member));
-            line.push_str("]}");
-        }
-        Observation::Gap(gap) => push(
-            line,
-            format_args!(
-                r#"{{"event":"gap","sender":"{}","first":{},"last":{}}}"#,
-                gap.sender, gap.first, gap.last
-            ),
-        ),
+        } => Fields::of("view", line)
+            .text("group", group)
+            .text("view", view)
+            .list("members", members, |line, member| push_text(line, member))
+            .end(),
+        Observation::Gap(gap) => Fields::of("gap", line)
+            .quoted("sender", gap.sender)
+            .plain("first", gap.first)
+            .plain("last", gap.last)
+            .end(),
         Observation::Asked {
             request,
             group,
             client,
-        } => {
-            let texts = [("request", request), ("group", group), ("client", client)];
-            push_texts(line, "asked", &texts);
-            line.push('}');
-        }
+        } => Fields::of("asked", line)
+            .text("request", request)
+            .text("group", group)
+            .text("client", client)
+            .end(),
         Observation::Replied {
             request,
             client,
             handler,
         } => {
-            push_texts(line, "replied", &[("request", request), ("client", client)]);
-            match handler {
-                Some(handler) => push(line, format_args!(r#","handler":{handler}}}"#)),
-                None => line.push_str(r#","handler":null}"#),
-            }
+            let fields = Fields::of("replied", line)
+                .text("request", request)
+                .text("client", client);
+            let fields = match handler {
+                Some(handler) => fields.plain("handler", handler),
+                None => fields.plain("handler", "null"),
+            };
+            fields.end();
         }
         Observation::Granted {
             group,
             role,
             client,
             place,
-        }
-        | Observation::Freed {
+        } => Fields::of("granted", line)
+            .role(group, role, client)
+            .place(*place)
+            .end(),
+        Observation::Freed {
             group,
             role,
             client,
             place,
-        } => {
-            let event = match observation {
-                Observation::Granted { .. } => "granted",
-                _ => "freed",
-            };
-            let texts = [("group", group), ("role", role), ("client", client)];
-            push_texts(line, event, &texts);
-            push(
-                line,
-                format_args!(r#","config":"{}","seq":{}}}"#, place.config, place.seq),
-            );
-        }
-        Observation::Leave => line.push_str(r#"{"event":"leave"}"#),
-        Observation::Crash => line.push_str(r#"{"event":"crash"}"#),
+        } => Fields::of("freed", line)
+            .role(group, role, client)
+            .place(*place)
+            .end(),
+        Observation::Leave => Fields::of("leave", line).end(),
+        Observation::Crash => Fields::of("crash", line).end(),
     }
-    line.push('\n');
 }
 
 /// The same of what was seen in the bimodal group called `group`, which the line names.
@@ -347,33 +299,95 @@ fn write_line_in(line: &mut String, group: &str, observation: &Observation) {
     }
 }
 
-fn push(line: &mut String, text: std::fmt::Arguments<'_>) {
+/// A line that is appended, field by field.
+struct Fields<'a> {
+    line: &'a mut String,
+}
+
+impl<'a> Fields<'a> {
+    /// Begins the line of an event.
+    fn of(event: &str, line: &'a mut String) -> Self {
+        line.push_str(r#"{"event":""#);
+        line.push_str(event);
+        line.push('"');
+        Self { line }
+    }
+
+    fn begin(&mut self, name: &str) {
+        self.line.push_str(",\"");
+        self.line.push_str(name);
+        self.line.push_str("\":");
+    }
+
+    /// A number, a truth value or `null`.
+    fn plain(mut self, name: &str, value: impl Display) -> Self {
+        self.begin(name);
+        push(self.line, format_args!("{value}"));
+        self
+    }
+
+    /// A string with nothing that JSON escapes.
+    fn quoted(mut self, name: &str, value: impl Display) -> Self {
+        self.begin(name);
+        push(self.line, format_args!("\"{value}\""));
+        self
+    }
+
+    /// A string with any characters.
+    fn text(mut self, name: &str, text: &str) -> Self {
+        self.begin(name);
+        push_text(self.line, text);
+        self
+    }
+
+    fn list<T>(mut self, name: &str, items: &[T], each: impl Fn(&mut String, &T)) -> Self {
+        self.begin(name);
+        self.line.push('[');
+        for (index, item) in items.iter().enumerate() {
+            if index > 0 {
+                self.line.push(',');
+            }
+            each(self.line, item);
+        }
+        self.line.push(']');
+        self
+    }
+
+    fn members(self, name: &str, members: &[MemberId]) -> Self {
+        self.list(name, members, |line, member| {
+            push(line, format_args!("\"{member}\""));
+        })
+    }
+
+    fn message(self, id: MessageId) -> Self {
+        self.quoted("sender", id.sender).plain("number", id.number)
+    }
+
+    fn digest(self, digest: u64) -> Self {
+        self.quoted("digest", format_args!("{digest:016x}"))
+    }
+
+    fn place(self, place: OrderPlace) -> Self {
+        self.quoted("config", place.config).plain("seq", place.seq)
+    }
+
+    fn role(self, group: &str, role: &str, client: &str) -> Self {
+        self.text("group", group)
+            .text("role", role)
+            .text("client", client)
+    }
+
+    /// Ends the line, with its line feed.
+    fn end(self) {
+        self.line.push_str("}\n");
+    }
+}
+
+fn push(line: &mut String, text: fmt::Arguments<'_>) {
     line.write_fmt(text).expect("a String takes everything");
 }
 
 /// As a JSON string.
 fn push_text(line: &mut String, text: &str) {
     line.push_str(&serde_json::Value::from(text).to_string());
-}
-
-/// An event with these fields, up to its last brace.
-fn push_texts(line: &mut String, event: &str, fields: &[(&str, &String)]) {
-    push(line, format_args!(r#"{{"event":"{event}""#));
-    for (name, text) in fields {
-        push(line, format_args!(r#","{name}":"#));
-        push_text(line, text);
-    }
-}
-
-fn push_member(line: &mut String, member: &MemberId) {
-    push(line, format_args!("\"{member}\""));
-}
-
-fn push_list<T>(line: &mut String, items: &[T], each: impl Fn(&mut String, &T)) {
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            line.push(',');
-        }
-        each(line, item);
-    }
 }
