@@ -21,7 +21,6 @@ mod rings;
 use std::time::Duration;
 
 use bytes::Bytes;
-use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::{ConfigurationKind, Event, MemberId, Rng, Service, SubmitError, Time};
 use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
 use groupcast_session::Engine;
@@ -36,7 +35,7 @@ use self::observe::submit;
 use crate::backlog::Backlog;
 use crate::bimodal::Bimodal;
 use crate::client_log::ClientLog;
-use crate::clients::{Clients, METRICS, SPILL, raise_file_limit};
+use crate::clients::{Clients, METRICS, SPILL};
 use crate::config::{Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::history::History;
@@ -49,11 +48,11 @@ use crate::rekey::Rekeying;
 use crate::rings::Ring;
 use crate::spill::SpillDisk;
 use crate::start::{
-    ask_host, load_token, open_bimodal, open_network, open_order, open_rings, open_tcp,
+    ask_host, load_token, open_bimodal, open_clients, open_engine, open_history, open_network,
+    open_order, open_rings,
 };
 use crate::status;
 use crate::stop::{StopHandle, StopRequests};
-use crate::trace::Traces;
 
 /// The token of requests to stop. The listeners for clients and the clients' sockets have the
 /// tokens above it.
@@ -134,47 +133,18 @@ impl Daemon {
     pub fn start(config: Config) -> Result<Self, DaemonError> {
         // The threads of these two are begun before this one asks for a priority, which they would
         // inherit.
-        let mut spill = match &config.spill_dir {
-            Some(path) => Some(SpillDisk::open(path)?),
-            None => None,
-        };
+        let spill = config.spill_dir.as_deref().map(SpillDisk::open);
+        let mut spill = spill.transpose()?;
         let mut metrics = config.metrics.map(Metrics::open).transpose()?;
         ask_host(&config.process)?;
         let local = new_member(&config.name)?;
         let rng = Rng::new(random_u64()?);
         let keys = Keys::load(&config)?;
         let mut endpoint = open_network(&config, local, &keys, &rng)?;
-        let history = match &config.history {
-            Some(path) => {
-                let order = OrderedBy {
-                    name: config.order.family.name(),
-                    contract: config.order.family.family.contract,
-                    ring: None,
-                };
-                Some(History::open(path, local, &config.name, order)?)
-            }
-            None => None,
-        };
-        if let Some(history) = &history {
-            endpoint.node_mut().observe_with(Box::new(history.clone()));
-        }
-        let mut engine = Engine::new(config.engine.clone(), local, &config.name)
-            .map_err(|error| DaemonConfigError::unchecked("clients", &error))?;
+        let history = open_history(&config, local, &mut endpoint)?;
         let token = load_token(&config)?;
-        if let Some(token) = token.clone() {
-            engine.require_token(token);
-        }
-        engine.set_access(Time::ZERO, config.access.clone());
-        engine.set_slow_rules(config.when_slow.clone());
-        engine.set_spills(spill.is_some());
-        engine.set_own_user(rustix::process::geteuid().as_raw());
-
-        raise_file_limit(config.engine.clients_max)
-            .map_err(DaemonError::system("raise the limit of open files"))?;
-        let (tcp, bus) = open_tcp(&config)?;
-        let mut clients = Clients::open(endpoint.registry(), &config.socket, tcp)?;
-        let traces = config.bus_trace.as_deref().map(Traces::open).transpose()?;
-        clients.listen_for_bus(bus, token, traces)?;
+        let mut engine = open_engine(&config, local, token.clone())?;
+        let clients = open_clients(&config, endpoint.registry(), token)?;
         if let Some(spill) = &mut spill {
             spill
                 .register(endpoint.registry(), SPILL)

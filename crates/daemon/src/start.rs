@@ -1,22 +1,28 @@
-//! The parts that a daemon opens before it runs: network, order, bimodal groups, rings, and TCP for
-//! clients; and the privileges that it asks its host for.
+//! The parts that a daemon opens before it runs: network, history, engine, order, bimodal groups,
+//! rings and listeners for clients; and the privileges that it asks its host for.
 
+use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::family::OrderLimits;
 use groupcast_core::node::AdmissionConfig;
-use groupcast_core::{MemberId, Rng};
+use groupcast_core::{MemberId, Rng, Time};
 use groupcast_net::{Endpoint, Key, process};
 use groupcast_protocols::registry::ORDERED;
+use groupcast_session::Engine;
 use groupcast_session::frame::AccessToken;
 use groupcast_tls::Server;
+use mio::Registry;
 
 use crate::bimodal::Bimodal;
+use crate::clients::{Clients, raise_file_limit};
 use crate::config::{BusAddress, Config, DaemonConfigError, Order, ProcessConfig, Security};
 use crate::error::DaemonError;
+use crate::history::History;
 use crate::instance::{self, BIMODAL, Instance};
 use crate::keys::Keys;
 use crate::listen::{BusAcceptor, TcpAcceptor};
 use crate::others::Others;
 use crate::rings::Ring;
+use crate::trace::Traces;
 
 /// Puts the bimodal groups onto the endpoint's node. Without any this still hears those of other
 /// daemons.
@@ -81,10 +87,60 @@ pub(crate) fn open_network(
     Ok(endpoint)
 }
 
-/// The TCP listener for clients, if there is one, and the listeners for clients of the bus.
-pub(crate) fn open_tcp(
+/// The history, if there is one: the endpoint's node tells it what it sees.
+pub(crate) fn open_history(
     config: &Config,
-) -> Result<(Option<TcpAcceptor>, Vec<BusAcceptor>), DaemonError> {
+    local: MemberId,
+    endpoint: &mut Endpoint<Instance>,
+) -> Result<Option<History>, DaemonError> {
+    let Some(path) = &config.history else {
+        return Ok(None);
+    };
+    let order = OrderedBy {
+        name: config.order.family.name(),
+        contract: config.order.family.family.contract,
+        ring: None,
+    };
+    let history = History::open(path, local, &config.name, order)?;
+    endpoint.node_mut().observe_with(Box::new(history.clone()));
+    Ok(Some(history))
+}
+
+/// The engine of the groups, without rings yet.
+pub(crate) fn open_engine(
+    config: &Config,
+    local: MemberId,
+    token: Option<AccessToken>,
+) -> Result<Engine, DaemonConfigError> {
+    let mut engine = Engine::new(config.engine.clone(), local, &config.name)
+        .map_err(|error| DaemonConfigError::unchecked("clients", &error))?;
+    if let Some(token) = token {
+        engine.require_token(token);
+    }
+    engine.set_access(Time::ZERO, config.access.clone());
+    engine.set_slow_rules(config.when_slow.clone());
+    engine.set_spills(config.spill_dir.is_some());
+    engine.set_own_user(rustix::process::geteuid().as_raw());
+    Ok(engine)
+}
+
+/// The listeners for clients, and room for as many as the configuration admits.
+pub(crate) fn open_clients(
+    config: &Config,
+    registry: &Registry,
+    token: Option<AccessToken>,
+) -> Result<Clients, DaemonError> {
+    raise_file_limit(config.engine.clients_max)
+        .map_err(DaemonError::system("raise the limit of open files"))?;
+    let (tcp, bus) = open_tcp(config)?;
+    let mut clients = Clients::open(registry, &config.socket, tcp)?;
+    let traces = config.bus_trace.as_deref().map(Traces::open).transpose()?;
+    clients.listen_for_bus(bus, token, traces)?;
+    Ok(clients)
+}
+
+/// The TCP listener for clients, if there is one, and the listeners for clients of the bus.
+fn open_tcp(config: &Config) -> Result<(Option<TcpAcceptor>, Vec<BusAcceptor>), DaemonError> {
     let tls = config.tls.as_ref().map(Server::load).transpose()?;
     let open = |address: &BusAddress| BusAcceptor::open(address, tls.as_ref());
     let bus = config.bus.iter().map(open).collect::<Result<_, _>>()?;
