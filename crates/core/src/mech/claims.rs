@@ -91,7 +91,7 @@ pub fn too_high(
 }
 
 /// MaxN of `members` members that owe a majority of `owed`.
-pub fn settled(members: usize, owed: usize) -> usize {
+pub fn max_n_owing(members: usize, owed: usize) -> usize {
     next_max_n(members, [(owed, 0)].into_iter())
 }
 

@@ -14,13 +14,13 @@ use crate::service::Service;
 
 /// The marks of the members of one configuration, by their index in it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Marks {
+pub struct MarkTable {
     marks: Vec<Seq>,
     /// The same, highest first.
     ranked: Vec<Seq>,
 }
 
-impl Marks {
+impl MarkTable {
     /// Marks of `members` members, all of which hold all up to `start`.
     pub fn new(members: usize, start: Seq) -> Self {
         Self {
@@ -92,7 +92,7 @@ pub struct Horizons<'a> {
     /// All members are known to hold all up to here.
     pub safe: Seq,
     /// What is known of each member.
-    pub marks: &'a Marks,
+    pub marks: &'a MarkTable,
     /// MaxN: the majority of this many members holds what is delivered as `majority` (000 ch. 2).
     pub max_n: usize,
 }
@@ -140,7 +140,7 @@ mod tests {
         fn the_horizon_is_the_last_place_that_enough_members_hold(
             known in prop::collection::vec(0u64..20, 3..8), safe in 0u64..4, k in 0u8..9
         ) {
-            let mut marks = Marks::new(known.len(), Seq::ZERO);
+            let mut marks = MarkTable::new(known.len(), Seq::ZERO);
             for (index, mark) in known.iter().enumerate() {
                 marks.raise(Seq(safe), index, Seq(*mark));
             }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn fewer_members_than_a_majority_of_max_n_deliver_nothing_as_majority() {
-        let mut marks = Marks::new(2, Seq(5));
+        let mut marks = MarkTable::new(2, Seq(5));
         marks.raise(Seq(9), 0, Seq(9));
         let horizons = |max_n| Horizons {
             safe: Seq(9),
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_all_hold_each_holds_whatever_its_mark_says() {
-        let marks = Marks::new(3, Seq(5));
+        let marks = MarkTable::new(3, Seq(5));
         let horizons = Horizons {
             safe: Seq(9),
             marks: &marks,
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn marks_of_another_number_of_members_are_not_taken() {
-        let mut marks = Marks::new(3, Seq(2));
+        let mut marks = MarkTable::new(3, Seq(2));
         marks.merge(&[Seq(9), Seq(9)]);
         assert_eq!(marks.as_slice(), [Seq(2); 3]);
         marks.merge(&[Seq(1), Seq(7), Seq(3)]);

@@ -15,7 +15,7 @@
 
 use alloc::vec::Vec;
 
-use groupcast_core::mech::claims::{Claims, settled, too_high};
+use groupcast_core::mech::claims::{Claims, max_n_owing, too_high};
 use groupcast_core::mech::closing::{Holding, start_above};
 use groupcast_core::mech::marks::{majority, next_max_n};
 use groupcast_core::status::GivenUp;
@@ -60,7 +60,7 @@ impl Commit {
         let own = if majority_comes { 0 } else { own };
         let others = holdings.iter().map(|(member, _)| *member);
         let of_two = claims.max_n_of_two(others.filter(|it| *it != local));
-        let own = settled(members, own.max(declared.min(of_two.into())));
+        let own = max_n_owing(members, own.max(declared.min(of_two.into())));
         (declared.max(own), own)
     }
 }

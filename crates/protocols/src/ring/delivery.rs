@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use groupcast_core::mech::delivery::{Cursor, Held};
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::marks::{Horizons, Marks, majority};
+use groupcast_core::mech::marks::{Horizons, MarkTable, majority};
 use groupcast_core::{ConfigId, Event, MemberId, OrderPlace, Service};
 
 use super::numbers::{Index, Seq, Window};
@@ -150,7 +150,7 @@ impl Ordering {
         &'a mut self,
         minority: bool,
         emit: &'a mut E,
-    ) -> (&'a mut Cursor<Record>, &'a Marks, Packets<'a, E>) {
+    ) -> (&'a mut Cursor<Record>, &'a MarkTable, Packets<'a, E>) {
         let packets = Packets {
             id: self.id,
             members: &self.members,

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use groupcast_core::mech::delivery::Cursor;
 use groupcast_core::mech::indices::Indices;
-use groupcast_core::mech::marks::Marks;
+use groupcast_core::mech::marks::MarkTable;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{ConfigId, MemberId, Time};
 
@@ -45,7 +45,7 @@ pub(super) struct Ordering {
     pub(super) safe: Seq,
     /// Up to where each member holds all, as far as the token told; it tells while resilient
     /// messages are about.
-    pub(super) marks: Marks,
+    pub(super) marks: MarkTable,
     /// The last packet that is known to have a part of a message that waits for marks.
     resilient_until: Seq,
     /// A majority of this many members must hold what is delivered as `majority`.
@@ -120,7 +120,7 @@ impl Ordering {
         config: &RingConfig,
     ) -> Self {
         let max_n = members.len();
-        let marks = Marks::new(max_n, start);
+        let marks = MarkTable::new(max_n, start);
         let round = Hop::last_of_commit(max_n).round(max_n);
         let streams = Streams::new(members.len(), config.message_max);
         Self {

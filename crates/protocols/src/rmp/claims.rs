@@ -9,7 +9,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use groupcast_core::MemberId;
-use groupcast_core::mech::claims::{Claims, settled};
+use groupcast_core::mech::claims::{Claims, max_n_owing};
 
 use super::catching_up::comes_from;
 use super::order::Order;
@@ -39,7 +39,7 @@ pub(super) fn max_n_after(
             None => declared,
         });
     }
-    let max_n = settled(answers.len(), owed.into_iter().max().unwrap_or(0));
+    let max_n = max_n_owing(answers.len(), owed.into_iter().max().unwrap_or(0));
     (max_n as u16, false_claims)
 }
 
@@ -70,8 +70,8 @@ impl Recovering {
         let others = self.members().filter(|it| *it != local);
         let of_two = usize::from(claims.max_n_of_two(others));
         let own = own.max(of_two.min(declared));
-        let max_n = settled(members, declared.max(own));
-        (max_n, settled(members, own))
+        let max_n = max_n_owing(members, declared.max(own));
+        (max_n, max_n_owing(members, own))
     }
 }
 

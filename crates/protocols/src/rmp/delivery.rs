@@ -158,7 +158,7 @@ struct Known<'a> {
     bound: Bound<'a>,
     sites: &'a [Site],
     present: &'a [u8],
-    marks: OnceCell<marks::Marks>,
+    marks: OnceCell<marks::MarkTable>,
 }
 
 impl Known<'_> {
@@ -177,8 +177,8 @@ impl Known<'_> {
 
     /// Up to where each member is ready. At the end of a configuration what those that go along
     /// declared, and nothing that came since: it must be the same at all of them.
-    fn marks(&self) -> marks::Marks {
-        let mut marks = marks::Marks::new(self.present.len(), self.safe);
+    fn marks(&self) -> marks::MarkTable {
+        let mut marks = marks::MarkTable::new(self.present.len(), self.safe);
         let present = self.present.iter().map(|index| usize::from(*index));
         let ready: Vec<Seq> = match self.bound {
             Bound::Ready(_) => present.map(|index| self.sites[index].marks.ready).collect(),

@@ -13,7 +13,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use groupcast_core::mech::claims::settled;
+use groupcast_core::mech::claims::max_n_owing;
 use groupcast_core::mech::indices::Indices;
 use groupcast_core::mech::seq::Seq;
 use groupcast_core::{ConfigId, Configuration, ConfigurationKind, Event, MemberId};
@@ -484,7 +484,7 @@ impl Order {
         self.present = list.ring.clone();
         self.present.sort_unstable();
         let owed = self.own_max_n.saturating_sub(usize::from(gone.is_some()));
-        self.own_max_n = settled(members.len(), owed);
+        self.own_max_n = max_n_owing(members.len(), owed);
         self.max_n = self.own_max_n;
         self.members = members;
         self.cursor.step();
