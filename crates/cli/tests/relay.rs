@@ -341,8 +341,9 @@ fn each_side_may_have_its_own_key() {
     assert!(groups.received("below", "image") == bytes(50_000));
 }
 
-/// Before files are sent, receivers are asked what they hold, and a relay that cannot take part says
-/// so then. Its user and the sender's heard of it only when the time for others to come was over.
+/// Before files are sent, receivers are asked what they hold, and a relay that cannot take part
+/// says so then. Its user and the sender's heard of it only when the time for others to come was
+/// over.
 #[test]
 fn what_a_relay_cannot_take_is_told_at_once_and_once() {
     let groups = Groups::new(2);
