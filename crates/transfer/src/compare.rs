@@ -125,8 +125,7 @@ impl Found {
             (of_file, rest) = rest.split_at(blocks.min(rest.len()));
             let path = &manifest.entries()[entry].path;
             let first = found.blocks.len();
-            let is_whole = !stop.load(Ordering::Relaxed)
-                && found.look_at(entry, (path, size), of_file, target, &mut block);
+            let is_whole = found.look_at(entry, (path, size), of_file, target, &mut block, stop);
             let end = first + of_file.len() / HASH as usize;
             found.blocks.resize(end, None);
             if is_whole {
@@ -148,7 +147,7 @@ impl Found {
     }
 
     /// Compares the file of `entry`, of this path and size, with the hashes of its blocks; whether
-    /// it is there whole.
+    /// it is there whole. What is not compared before `stop` counts as missing.
     fn look_at(
         &mut self,
         entry: usize,
@@ -156,6 +155,7 @@ impl Found {
         hashes: &[u8],
         target: &Root,
         block: &mut [u8],
+        stop: &AtomicBool,
     ) -> bool {
         // A file that cannot be read counts as missing.
         let Some((file, stamp)) = open(target, path) else {
@@ -163,6 +163,10 @@ impl Found {
         };
         let mut equal = Vec::with_capacity(hashes.len() / HASH as usize);
         for (index, hash) in hashes.chunks_exact(HASH as usize).enumerate() {
+            // A file may have very many, and nobody waits for them any more.
+            if stop.load(Ordering::Relaxed) {
+                return false;
+            }
             let start = index as u64 * BLOCK;
             let bytes = &mut block[..(size - start).min(BLOCK) as usize];
             let is_read = file.read_exact_at(bytes, start).is_ok();
@@ -237,4 +241,40 @@ fn open(target: &Root, path: &[u8]) -> Option<(File, Stamp)> {
 
 pub(crate) fn stamp_of(file: &File) -> io::Result<Stamp> {
     Ok(Stamp::of(&rustix::fs::fstat(file)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::content::Files;
+    use crate::manifest::{Limits, Scan};
+    use crate::scratch::Scratch;
+
+    /// A file may be so long that to compare it takes hours.
+    #[test]
+    fn once_it_is_stopped_no_more_of_a_file_is_compared() {
+        let scratch = Scratch::new();
+        fs::write(scratch.path("f"), vec![1; 3 * BLOCK as usize]).unwrap();
+        let mut files = Files::new(Scan::of(&[scratch.path("f")]).unwrap());
+        let hashes = files.block_hashes(&mut || true).unwrap().unwrap();
+        let manifest = Manifest::decode(files.manifest(), &Limits::default()).unwrap();
+        let target = Root::open(&scratch.path(".")).unwrap();
+        let (entry, size) = manifest.files().next().unwrap();
+        for stopped in [false, true] {
+            let mut found = Found {
+                kept: BTreeMap::new(),
+                firsts: BTreeMap::new(),
+                blocks: Vec::new(),
+                sources: Sources::default(),
+                places: FilePlaces::new(&manifest),
+            };
+            let (stop, mut block) = (AtomicBool::new(stopped), vec![0; BLOCK as usize]);
+            let of = (&b"f"[..], size);
+            let is_whole = found.look_at(entry, of, &hashes, &target, &mut block, &stop);
+            assert_eq!(is_whole, !stopped);
+            assert_eq!(found.kept.len(), usize::from(!stopped));
+        }
+    }
 }
