@@ -22,10 +22,14 @@ use crate::beneath::Root;
 use crate::compare::{BLOCK, Stamp, stamp_of};
 use crate::manifest::{SPOOL, last_name};
 
+/// A path of this many bytes, and less, counts for one name.
+const PATH_OF_ONE: usize = 64;
+
 /// How much of a target is looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Names in the target, at most.
+    /// Names in the target, at most. One with a long path counts for several
+    /// ([`PATH_OF_ONE`]): those of directories and candidates are kept.
     pub(crate) names: usize,
     /// Files that may have something, at most.
     pub(crate) candidates: usize,
@@ -150,7 +154,7 @@ fn walk(
             .as_ref()
             .unwrap_or(target)
             .each_entry(|name, stat| {
-                names += 1;
+                names += (path.len() + 1 + name.len()).div_ceil(PATH_OF_ONE);
                 goes_on = names <= names_max && !stop.load(Ordering::Relaxed);
                 if !goes_on || path.is_empty() && name == SPOOL {
                     return goes_on;
@@ -505,6 +509,26 @@ mod tests {
         assert_eq!(looked(&scratch, &bytes, none).1, 0);
         let (found, _) = looked(&scratch, &bytes, Bounds::default());
         assert_eq!(count(&found), 4);
+    }
+
+    #[test]
+    fn names_with_long_paths_count_for_several() {
+        let never = AtomicBool::new(false);
+        for (len, expected) in [(20, 100), (250, 49)] {
+            let scratch = Scratch::new();
+            let directory = scratch.path("t").join("d".repeat(len));
+            fs::create_dir_all(&directory).unwrap();
+            for number in 10..110 {
+                fs::write(directory.join(number.to_string()), "x").unwrap();
+            }
+            let target = Root::open(&scratch.path("t")).unwrap();
+            let mut files = 0;
+            walk(&target, 200, &never, |_, _| {
+                files += 1;
+                true
+            });
+            assert_eq!(files, expected, "below a name of {len} bytes");
+        }
     }
 
     #[test]
