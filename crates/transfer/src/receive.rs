@@ -419,9 +419,15 @@ impl Service {
         self.retired.retain(|(_, thread)| !thread.is_finished());
         let ending = self.ending.len() + self.retired.len();
         let under_way = self.transfers.len() + self.lists.len() + self.followers.len() + ending;
-        match under_way < Self::TRANSFERS_MAX {
-            true => Ok(()),
-            false => Err("this receiver takes no more transfers at once"),
+        if under_way < Self::TRANSFERS_MAX {
+            return Ok(());
+        }
+        match self.lists.make_way(self.host.now()) {
+            Some(threads) => {
+                self.retired.extend(threads);
+                Ok(())
+            }
+            None => Err("this receiver takes no more transfers at once"),
         }
     }
 

@@ -51,6 +51,9 @@ impl Lists {
     /// How long a result is kept after its list has ended, if the files do not come. While the list
     /// is under way, other receivers still compare.
     const KEPT: Duration = Duration::from_secs(60);
+    /// After this, if the place of a result is needed: the files come at once after their list, if
+    /// their sender is there.
+    const KEPT_IF_FULL: Duration = Duration::from_secs(2);
 
     pub(super) fn has(&self, id: TransferId) -> bool {
         self.under_way.contains_key(&id)
@@ -95,6 +98,15 @@ impl Lists {
         let mut threads: Vec<Retired> = ids.into_iter().filter_map(|id| self.end(id)).collect();
         threads.extend(self.ready.drain(..).filter_map(Ready::retire));
         threads
+    }
+
+    /// A transfer needs a place: gives up the oldest result for files that have not come. Returns
+    /// its thread, which ends by itself; `None` if there is no such result.
+    pub(super) fn make_way(&mut self, now: Time) -> Option<Vec<Retired>> {
+        let is_late = |ready: &Ready| now - ready.since > Self::KEPT_IF_FULL;
+        let late = self.ready.iter().enumerate().filter(|(_, it)| is_late(it));
+        let (at, _) = late.min_by_key(|(_, it)| it.since)?;
+        Some(self.ready.remove(at).retire().into_iter().collect())
     }
 
     /// Takes the result for the files that are announced now, if there is one: for the same
@@ -312,6 +324,21 @@ mod tests {
         assert_eq!(lists.ready.len(), 1);
         lists.expire(hour + Lists::KEPT + Duration::from_millis(1));
         assert!(lists.ready.is_empty());
+    }
+
+    #[test]
+    fn what_was_found_for_files_that_do_not_come_makes_way_for_others() {
+        let (list, about) = list();
+        let mut lists = found(list, &about);
+        let late = Lists::KEPT_IF_FULL + Duration::from_millis(1);
+        // Other receivers still look.
+        let begun = Time::ZERO + late;
+        assert!(lists.expire(begun).is_empty());
+        assert!(lists.make_way(begun).is_none());
+        lists.end(list);
+        assert!(lists.make_way(begun + Lists::KEPT_IF_FULL).is_none());
+        assert!(lists.make_way(begun + late).is_some());
+        assert!(lists.ready.is_empty() && lists.make_way(begun + late).is_none());
     }
 
     #[test]

@@ -144,3 +144,29 @@ fn a_list_that_ends_early_is_not_forgotten_with_what_it_waits_for() {
     until(&mut service, sources, &mut told, are_complete);
     assert_eq!(told.0, ["complete"; 2]);
 }
+
+#[test]
+fn lists_of_senders_that_were_killed_keep_no_others_out() {
+    let bed = Bed::new();
+    let mut service = bed.service(false, None);
+    let mut told = Told::default();
+    for number in 0..Service::TRANSFERS_MAX {
+        let mut files = bed.file(&format!("list-{number}"), LEN);
+        let mut list = Source::of_list(&bed, &mut files);
+        let answer = until_settled(&mut service, &mut list, &mut told);
+        assert_eq!(answer, Outcome::Complete);
+        // It is killed before it sends the files.
+    }
+    let begun = Instant::now();
+    until(&mut service, &mut [], &mut told, |_| {
+        // They are found silent, and then their files are late.
+        begun.elapsed() > Duration::from_secs(6)
+    });
+    assert_eq!(service.lists.len(), Service::TRANSFERS_MAX);
+    let mut files = bed.file("file", LEN);
+    let mut source = Source::of(&bed, &mut files);
+    until(&mut service, &mut [&mut source], &mut told, |it| {
+        it.ended() > 0
+    });
+    assert_eq!(told.0, ["complete"]);
+}
