@@ -28,6 +28,8 @@ struct List {
     /// The announcement of the files, if the list carries their hashes.
     files: Option<About>,
     manifest_len: usize,
+    /// The length of the hashes behind the manifest.
+    hashes_len: usize,
     /// Taken away when the thread goes on with the files.
     disk: Option<Disk>,
 }
@@ -69,6 +71,11 @@ impl Lists {
         let lists = self.under_way.values().map(|list| list.manifest_len);
         let ready = self.ready.iter().map(|ready| ready.manifest_len);
         lists.chain(ready).sum()
+    }
+
+    /// The length of all their hashes together.
+    pub(super) fn hashes_len(&self) -> usize {
+        self.under_way.values().map(|list| list.hashes_len).sum()
     }
 
     /// Bytes of a list have come.
@@ -180,7 +187,17 @@ impl Service {
             length: Some(layout.len()),
             ..described.clone()
         });
-        let has_room = self.has_room();
+        let manifest_len = layout.manifest as usize;
+        let len = described.length.unwrap_or_default();
+        let hashes_len = usize::try_from(len).unwrap_or(usize::MAX);
+        let hashes_len = hashes_len.saturating_sub(manifest_len);
+        let has_room = self.has_room().and_then(|()| {
+            let all = self.lists.hashes_len().saturating_add(hashes_len);
+            match all <= self.receiving.limits.manifest_max {
+                true => Ok(()),
+                false => Err("the hashes of all lists under way are too long"),
+            }
+        });
         let target = has_room.and_then(|()| self.target(about, described.id));
         let opened = target.map_err(str::to_owned).and_then(|target| {
             let opened = Disk::open(target, command, self.host.waker());
@@ -191,7 +208,8 @@ impl Service {
             Ok(disk) => {
                 let list = List {
                     files,
-                    manifest_len: layout.manifest as usize,
+                    manifest_len,
+                    hashes_len,
                     disk: Some(disk),
                 };
                 self.lists.under_way.insert(described.id, list);
@@ -299,6 +317,7 @@ mod tests {
         let under_way = List {
             files: Some(about.clone()),
             manifest_len: 1,
+            hashes_len: 0,
             disk: None,
         };
         lists.under_way.insert(list, under_way);

@@ -170,3 +170,26 @@ fn lists_of_senders_that_were_killed_keep_no_others_out() {
     });
     assert_eq!(told.0, ["complete"]);
 }
+
+#[test]
+fn the_hashes_of_all_lists_under_way_are_no_longer_than_a_list_may_be() {
+    let bed = Bed::new();
+    let blocks = 20;
+    let hashes = blocks * crate::about::HASH as usize;
+    let mut receiving = bed.receiving(false, None);
+    receiving.limits.manifest_max = 2 * hashes - 1;
+    let mut service = Service::new(receiving).unwrap();
+    let mut told = Told::default();
+    let len = blocks * Layout::CHUNK as usize;
+    let mut first = Source::of_list(&bed, &mut bed.file("first", len));
+    until(&mut service, &mut [&mut first], &mut told, |it| {
+        it.lists.len() == 1
+    });
+    // Meanwhile nothing more of it comes.
+    let mut second = Source::of_list(&bed, &mut bed.file("second", len));
+    let answer = until_settled(&mut service, &mut second, &mut told);
+    let Outcome::Refused(why) = answer else {
+        panic!("{answer:?}");
+    };
+    assert!(why.contains("hashes"), "{why}");
+}
