@@ -44,6 +44,22 @@ def bars(ax: Any, line: int) -> list[tuple[float, float]]:
     return [(low, high) for (_, low), (_, high) in segments]
 
 
+def test_without_by_no_mean_is_of_several_points() -> None:
+    points = sweep("x", [1, 2], ["a", "b"])
+    ax = lab.plot_measure(points, "latency_mean_s", x="x")
+    first, second = (container.lines[0] for container in ax.containers)
+    assert list(first.get_ydata()) == pytest.approx([0.001, 0.002])
+    assert list(second.get_ydata()) == pytest.approx([0.011, 0.012])
+    (line,) = (container.lines[0] for container in lab.plot_measure(points, "latency_mean_s", x="x", by=()).containers)
+    assert list(line.get_ydata()) == pytest.approx([0.006, 0.007])
+
+
+def test_bars_that_do_not_exist_are_refused() -> None:
+    wrong: Any = "std"
+    with pytest.raises(lab.SweepError, match="'std'"):
+        lab.plot_measure(sweep("x", [1, 2], ["a"]), "latency_mean_s", x="x", error=wrong)
+
+
 def test_a_measure_has_one_line_a_group_with_ranges_over_seeds() -> None:
     ax = lab.plot_measure(
         sweep("network.link.delay", ["100 us", "2 ms"], ["a", "b"]),

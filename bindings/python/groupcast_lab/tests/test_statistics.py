@@ -6,7 +6,7 @@ import random
 import pandas as pd
 import pytest
 
-from groupcast_lab import ResultsError, interval, student_t, summarise
+from groupcast_lab import ResultsError, SweepError, interval, student_t, summarise
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,14 @@ def test_a_summary_has_a_line_for_each_combination_in_order() -> None:
     assert summary["high"][0] == pytest.approx(2.0 + 12.7062 * 1.0, rel=1e-5)
     with pytest.raises(ResultsError, match="'lateny'; there are size, kind, seed, latency"):
         summarise(frame, "lateny", "size")
+
+
+def test_what_cannot_be_summed_up_is_refused() -> None:
+    frame = pd.DataFrame({"size": [64, 64], "seed": [1, 2], "trace_hash": ["0a", "0b"], "gap": [1.0, 2.0]})
+    with pytest.raises(ResultsError, match="'trace_hash' has words"):
+        summarise(frame, "trace_hash", "size")
+    with pytest.raises(SweepError, match="not 95"):
+        summarise(frame, "gap", "size", confidence=95)
 
 
 def test_a_seed_counts_once_however_many_lines_it_has() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
-from .errors import ResultsError
+from .errors import ResultsError, SweepError
 from .results import Tables
 from .statistics import summarise
 from .sweep import Sweep
@@ -30,7 +30,7 @@ def plot_measure(
     sweep: Sweep,
     measure: str,
     x: str,
-    by: str | Sequence[str] = (),
+    by: str | Sequence[str] | None = None,
     *,
     table: str = "runs",
     error: Literal["interval", "range"] = "interval",
@@ -39,14 +39,22 @@ def plot_measure(
 ) -> Axes:
     """``measure`` over the parameter ``x``, one line for each combination of ``by``: means over seeds and error bars.
 
+    ``by``: parameters or columns; unless given, all other parameters that have several values, so that no mean is of
+    several points. With ``by=()`` there is one line, with means over all points at an ``x``.
     ``error``: the confidence interval of the mean, or the range from the least to the greatest seed. Values with units
     (``"10 ms"``) are placed as numbers; values that are no quantities side by side.
     """
+    if error not in ("interval", "range"):
+        raise SweepError(f'`error` is "interval" or "range", not {error!r}')
     ax = _axes(ax)
+    frame = sweep.table(table)
+    if by is None:
+        others = (parameter for parameter in sweep.parameters if parameter != x)
+        by = [other for other in others if frame[other].nunique(dropna=False) > 1]
     lines = [by] if isinstance(by, str) else list(by)
-    points = summarise(sweep.table(table), measure, [*lines, x], confidence)
+    points = summarise(frame, measure, [*lines, x], confidence)
     place, unit = _places(points[x])
-    groups = points.groupby(lines, sort=False) if lines else [((), points)]
+    groups = points.groupby(lines, sort=False, dropna=False) if lines else [((), points)]
     for key, group in groups:
         group = group.assign(_place=place[group.index]).sort_values("_place")
         low, high = (group["low"], group["high"]) if error == "interval" else (group["min"], group["max"])

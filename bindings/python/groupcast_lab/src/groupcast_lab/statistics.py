@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from .errors import ResultsError
+from .errors import ResultsError, SweepError
 
 __all__ = ["interval", "student_t", "summarise"]
 
@@ -73,10 +73,15 @@ def summarise(frame: pd.DataFrame, measure: str, by: str | Sequence[str], confid
     show is not independent, and would make the interval too narrow. In a frame without the column ``seed`` each line
     counts.
     """
+    if not 0.0 < confidence < 1.0:
+        raise SweepError(f"a confidence lies between 0 and 1, not {confidence}")
     keys = [by] if isinstance(by, str) else list(by)
     for column in [*keys, measure]:
         if column not in frame.columns:
             raise ResultsError(f"there is no column {column!r}; there are {', '.join(map(str, frame.columns))}")
+    # A column without any value has no type to go by.
+    if not pd.api.types.is_numeric_dtype(frame[measure]) and frame[measure].notna().any():
+        raise ResultsError(f"the column {measure!r} has words, not numbers: nothing can be summed up")
     lines = []
     for key, group in frame.groupby(keys, sort=False, dropna=False):
         measured = group.dropna(subset=[measure])

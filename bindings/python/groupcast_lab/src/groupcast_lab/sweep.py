@@ -133,6 +133,8 @@ def sweep(
     described = scenario if isinstance(scenario, Scenario) else Scenario.read(scenario)
     if isinstance(keep, str):  # or its letters would be the patterns
         keep = (keep,)
+    if timeout is not None and not timeout > 0:
+        raise SweepError(f"a timeout is a number of seconds above 0, not {timeout!r}")
     points, numbers = _points(parameters), _seeds(seeds)
     where = _executor(executor, jobs)
     program = os.path.abspath(binary) if isinstance(binary, os.PathLike) else binary
@@ -232,6 +234,8 @@ def _executor(executor: str | Executor, jobs: int | None) -> Executor:
         return Dask(jobs=jobs)
     if isinstance(executor, str):
         raise SweepError(f'there is no executor {executor!r}; there are "local", "dask", and objects with `run`')
+    if not callable(getattr(executor, "run", None)):
+        raise SweepError(f"an executor is a name or an object with `run`, not {executor!r}")
     if jobs is not None:
         raise SweepError('`jobs` goes with the executors "local" and "dask"; others know their own')
     return executor
