@@ -194,8 +194,8 @@ fn print(scenario: &Scenario, report: &RunReport, options: &RunOptions) -> io::R
         summary.protocol,
         run("vertices"),
         run("hosts"),
-        summary.duration_s - summary.warm_up_s,
-        summary.duration_s,
+        significant(summary.duration_s - summary.warm_up_s),
+        significant(summary.duration_s),
         plural(summary.seeds.len(), "seed"),
     )?;
     let interval = format!("{} %", significant(summary.confidence * 100.0));
