@@ -42,6 +42,17 @@ fn every_row_is_listed_with_its_state() {
 }
 
 #[test]
+fn a_folder_that_cannot_be_made_is_told_before_a_row_runs() {
+    let host = Host::new();
+    std::fs::write(host.path("file"), "").unwrap();
+    // Before what is kept is read, too, which comes before the row runs.
+    let (out, kept) = (host.path("file/out"), host.path("nowhere"));
+    let row = ["lab", "run", "rmp-table5", "--verify", "--kept", &kept];
+    host.run(&[&row[..], &["--out", &out]].concat())
+        .fails_with(1, &["cannot write into", &out]);
+}
+
+#[test]
 fn a_run_leaves_data_figures_and_a_verdict() {
     let host = Host::new();
     let ran = host.run(&[

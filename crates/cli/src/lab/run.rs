@@ -1,6 +1,7 @@
 //! `groupcast lab run` and `lab all`: run rows, judge them, write data and figures, or compare with
 //! what is kept.
 
+use std::fs;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -136,6 +137,11 @@ impl Outcome {
 fn run_jobs(jobs: &[Job], args: &Args) -> Result<ExitCode, Failure> {
     if raster::program().is_none() {
         anstream::eprintln!("note: {}", raster::MISSING);
+    }
+    // Rows may run for hours: what cannot be written to is told before.
+    let kept = args.keep.then_some(&args.kept.folder);
+    for folder in std::iter::once(&args.out).chain(kept) {
+        fs::create_dir_all(folder).map_err(|error| cannot_write(folder, &error))?;
     }
     let mut good = true;
     for job in jobs {
