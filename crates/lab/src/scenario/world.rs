@@ -236,7 +236,13 @@ impl Run<'_> {
         for way in &plan.captures {
             let ends = [plan.topology.tail(*way), plan.topology.head(*way)];
             let [from, to] = ends.map(|vertex| legible(&plan.topology.name(vertex)));
-            let name = format!("{}.{from}-{to}.pcap", self.seed);
+            // Several links may join the same two vertices, and names may differ in one sign.
+            let again = |number| match number {
+                1 => format!("{}.{from}-{to}.pcap", self.seed),
+                number => format!("{}.{from}-{to}.{number}.pcap", self.seed),
+            };
+            let free = (1..).map(again).find(|name| !names.contains(name));
+            let name = free.expect("there are more numbers than links");
             let path = files::partial(directory, &name);
             let at = |error| WriteError {
                 path: path.clone(),

@@ -315,6 +315,32 @@ fn changes_change_what_they_say() {
 }
 
 #[test]
+fn links_that_are_called_alike_are_captured_each() {
+    let (edges, out) = (Directory::new("edges"), Directory::new("alike"));
+    fs::create_dir(&edges.0).unwrap();
+    let list = edges.0.join("alike.edges");
+    fs::write(&list, "a-b c\na_b c\na_b c\n").unwrap();
+    let scenario = parse(&format!(
+        "duration = \"1 s\"\n[network]\nkind = \"edges\"\nfile = {list:?}\n\
+         link = {{ bandwidth = \"1 Mb/s\", delay = \"1 ms\" }}\n[protocol]\nname = \"flood\"\n\
+         [[source]]\nhosts = 0\nrate = \"10/s\"\nsize = 50\n[capture]\nlinks = \"all\"\n"
+    ));
+    run_into(&scenario, 1, Some(&out));
+    let files = out.files();
+    let captures = files.keys().filter(|name| name.ends_with(".pcap"));
+    let expected = [
+        "1.a_b-c.2.pcap",
+        "1.a_b-c.3.pcap",
+        "1.a_b-c.pcap",
+        "1.c-a_b.2.pcap",
+        "1.c-a_b.3.pcap",
+        "1.c-a_b.pcap",
+    ];
+    assert!(captures.eq(expected.iter()), "{:?}", files.keys());
+    assert!(files.contains_key("summary.json"));
+}
+
+#[test]
 fn answers_follow_what_they_answer() {
     let rest = "[[source]]\nhosts = 2\narrivals = \"reply\"\nto = 1\nsize = 30\n";
     let report = run_into(&star(rest), 1, None);
