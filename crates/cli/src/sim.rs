@@ -178,6 +178,7 @@ const ROWS: &[(&str, &str, f64, &str)] = &[
     ("repairs_sent", "repairs", 1.0, ""),
     ("control_sent", "control packets", 1.0, ""),
     ("interference", "interference", 100.0, "%"),
+    ("configurations_max", "configurations", 1.0, ""),
 ];
 
 fn print(scenario: &Scenario, report: &RunReport, options: &RunOptions) -> io::Result<()> {

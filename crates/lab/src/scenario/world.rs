@@ -100,8 +100,15 @@ impl Run<'_> {
             .with("measured_s", measures.measured.as_secs_f64())
             .with("events", events)
             .with("hops", hops);
+        // A group that holds together installs none after the warm-up.
+        let has_configurations = self.scenario.protocol.family.contract.has_configurations();
+        let configurations = measures.hosts.iter().map(|host| host.configurations).max();
         let record = lines
             .overall(record)
+            .with(
+                "configurations_max",
+                configurations.filter(|_| has_configurations),
+            )
             .with(
                 "violations",
                 self.scenario.judged.then_some(violations.len()),

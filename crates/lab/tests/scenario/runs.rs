@@ -315,6 +315,26 @@ fn changes_change_what_they_say() {
 }
 
 #[test]
+fn a_run_says_how_often_its_group_changed() {
+    let ring = |changes: &str| {
+        format!(
+            "duration = \"3 s\"\nwarm_up = \"1 s\"\n[network]\nkind = \"switch\"\nhosts = 3\n\
+             link = {{ bandwidth = \"100 Mb/s\", delay = \"10 us\" }}\n[protocol]\nname = \"ring\"\n{changes}"
+        )
+    };
+    let calm = run_into(&parse(&ring("")), 1, None);
+    assert_eq!(number(&calm, "configurations_max"), 0.0);
+    let crash = ring("[[change]]\nat = \"2 s\"\ncrash = 2\n");
+    let crash = run_into(&parse(&crash), 1, None);
+    assert_eq!(number(&crash, "configurations_max"), 1.0);
+    let flood = run_into(&star(""), 1, None);
+    assert_eq!(
+        flood.summary.runs[0].get("configurations_max"),
+        Some(&Cell::None)
+    );
+}
+
+#[test]
 fn links_that_are_called_alike_are_captured_each() {
     let (edges, out) = (Directory::new("edges"), Directory::new("alike"));
     fs::create_dir(&edges.0).unwrap();
