@@ -122,6 +122,7 @@ fn change(
         },
         "link" => {
             let keys = LinkKeys::read(section)?;
+            section.finish(|_| None)?;
             if keys.is_empty() {
                 let help = "say what the link has from then on, for example loss = \"1 %\"";
                 return Err(entry.wrong("nothing changes", help));

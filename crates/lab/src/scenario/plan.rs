@@ -1,7 +1,7 @@
 //! What a seed makes of a scenario: a network with hosts on it, sources with numbers, changes in
 //! the order of time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use groupcast_core::{Rng, Time};
 use groupcast_sim::HostConfig;
@@ -73,6 +73,9 @@ impl Scenario {
                 .map(|host| (*host, (ProcessState::Absent, ProcessState::Absent)))
                 .collect(),
             reached: idle.iter().map(|host| (*host, false)).collect(),
+            down: BTreeSet::new(),
+            is_cut: false,
+            silent: BTreeSet::new(),
             changes: Vec::new(),
         };
         let mut in_order: Vec<&ChangeKeys> = self.changes.iter().collect();
@@ -175,6 +178,12 @@ struct Planner<'a> {
     processes: BTreeMap<usize, (ProcessState, ProcessState)>,
     /// Of the hosts that joined or parted: whether multicast reached them at first.
     reached: BTreeMap<usize, bool>,
+    /// Links that are broken.
+    down: BTreeSet<EdgeId>,
+    /// Whether hosts are cut off from each other.
+    is_cut: bool,
+    /// The `[[source]]`s that were silenced.
+    silent: BTreeSet<usize>,
     changes: Vec<(Time, Change)>,
 }
 
@@ -184,13 +193,20 @@ impl Planner<'_> {
             NamedChange::Process(hosts, change) => self.process(keys, hosts, *change)?,
             NamedChange::Join(hosts) => self.reach(keys.at, hosts, true)?,
             NamedChange::Part(hosts) => self.reach(keys.at, hosts, false)?,
-            NamedChange::Down(links) => self.edges(keys.at, links, Change::Down)?,
-            NamedChange::Up(links) => self.edges(keys.at, links, Change::Up)?,
+            NamedChange::Down(links) => self.edges(keys, links, true)?,
+            NamedChange::Up(links) => self.edges(keys, links, false)?,
             NamedChange::Cut(parts) => {
                 let cut = components(parts, self.configs.len(), &keys.spot, &mut self.rng)?;
+                self.is_cut = true;
                 self.changes.push((keys.at, Change::Cut(cut)));
             }
-            NamedChange::Heal => self.changes.push((keys.at, Change::Heal)),
+            NamedChange::Heal => {
+                if !std::mem::take(&mut self.is_cut) {
+                    let help = "let a `cut` come before, or leave this change out";
+                    return Err(keys.spot.wrong("nothing is cut then", help));
+                }
+                self.changes.push((keys.at, Change::Heal));
+            }
             NamedChange::Link(links, link) => {
                 for way in links.resolve(&self.topology)? {
                     let spec = self.topology.spec_mut(way);
@@ -206,8 +222,22 @@ impl Planner<'_> {
                     self.changes.push((keys.at, Change::Host { host, config }));
                 }
             }
-            NamedChange::Silence(table) => self.of_source(keys.at, *table, Change::Silence),
-            NamedChange::Sound(table) => self.of_source(keys.at, *table, Change::Sound),
+            NamedChange::Silence(table) => {
+                if !self.silent.insert(*table) {
+                    let help = "let a `sound` come before, or leave this change out";
+                    let message = format!("source {table} is silent already");
+                    return Err(keys.spot.wrong(message, help));
+                }
+                self.of_source(keys.at, *table, Change::Silence);
+            }
+            NamedChange::Sound(table) => {
+                if !self.silent.remove(table) {
+                    let help = "let a `silence` come before; a source that begins late has `start`";
+                    let message = format!("source {table} is not silent then");
+                    return Err(keys.spot.wrong(message, help));
+                }
+                self.of_source(keys.at, *table, Change::Sound);
+            }
         }
         Ok(())
     }
@@ -243,15 +273,36 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn edges(&mut self, at: Time, links: &Links, change: fn(EdgeId) -> Change) -> Result<()> {
-        let mut edges: Vec<EdgeId> = links
+    /// Links break, or work again: refused where none of them changes.
+    fn edges(&mut self, keys: &ChangeKeys, links: &Links, breaks: bool) -> Result<()> {
+        let edges: BTreeSet<EdgeId> = links
             .resolve(&self.topology)?
             .iter()
             .map(|way| way.edge())
             .collect();
-        edges.dedup();
-        let changes = edges.into_iter().map(|edge| (at, change(edge)));
-        self.changes.extend(changes);
+        if edges.iter().all(|edge| self.down.contains(edge) == breaks) {
+            let (message, help) = match breaks {
+                true => (
+                    "these links are down already",
+                    "let an `up` come before, or leave this change out",
+                ),
+                false => (
+                    "these links are not down then",
+                    "let a `down` come before, or leave this change out",
+                ),
+            };
+            return Err(keys.spot.wrong(message, help));
+        }
+        for edge in edges {
+            let change = if breaks {
+                self.down.insert(edge);
+                Change::Down(edge)
+            } else {
+                self.down.remove(&edge);
+                Change::Up(edge)
+            };
+            self.changes.push((keys.at, change));
+        }
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use groupcast_core::service::UnknownService;
 use groupcast_core::{Family, Service, Time};
 
 use super::error::{ErrorSpan, ScenarioError, Source as Text};
@@ -147,12 +148,16 @@ fn service(section: &Section<'_>, protocol: &ProtocolTable) -> Result<Service> {
         return Ok(protocol.family.service);
     };
     let text = entry.string()?;
-    let Ok(service) = text.parse::<Service>() else {
-        return Err(entry.wrong(
-            format!("not a service: `{text}`"),
-            format!("use one of {}", carried(protocol.family)),
-        ));
-    };
+    let service = text.parse::<Service>().map_err(|error| {
+        let help = match error {
+            UnknownService::Resilience => format!(
+                "the number of failures that a message outlives is 0 to {}, as in `k-resilient:2`",
+                Service::RESILIENCE_MAX
+            ),
+            _ => format!("use one of {}", carried(protocol.family)),
+        };
+        entry.wrong(format!("not a service: `{text}`"), help)
+    })?;
     match protocol.family.carries(service) {
         true => Ok(service),
         false => Err(entry.wrong(

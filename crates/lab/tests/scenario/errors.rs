@@ -413,9 +413,39 @@ fn changes_that_make_no_sense() {
         "exactly one",
     );
     refused(
+        &change("[[change]]\nat = \"1 s\"\nlink = \"0-1\"\n«los» = \"5 %\"\n"),
+        "not a key of a change",
+        "did you mean `loss`?",
+    );
+    refused(
         &change("[[change]]\nat = \"1 s\"\nlink = «\"0-1\"»\n"),
         "nothing changes",
         "loss",
+    );
+    for (marked, message, help) in [
+        ("up = «\"0-1\"»", "these links are not down then", "`down`"),
+        ("heal = «true»", "nothing is cut then", "`cut`"),
+    ] {
+        let marked = change(&format!("[[change]]\nat = \"1 s\"\n{marked}\n"));
+        refused(&marked, message, help);
+    }
+    let down = "[[change]]\nat = \"1 s\"\ndown = \"at 0\"\n[[change]]\nat = \"2 s\"\n";
+    refused(
+        &change(&format!("{down}down = «\"0-1\"»\n")),
+        "these links are down already",
+        "`up`",
+    );
+    let source = "[[source]]\nhosts = 0\nrate = \"1/s\"\nsize = 9\n[[change]]\nat = \"1 s\"\n";
+    refused(
+        &change(&format!("{source}sound = «0»\n")),
+        "source 0 is not silent then",
+        "`start`",
+    );
+    let silence = "silence = 0\n[[change]]\nat = \"2 s\"\nsilence = «0»\n";
+    refused(
+        &change(&format!("{source}{silence}")),
+        "source 0 is silent already",
+        "`sound`",
     );
     refused(
         &change("[[change]]\nat = \"1 s\"\nsilence = «0»\n"),
@@ -437,6 +467,13 @@ fn settings_that_contradict_each_other() {
         )),
         "`flood` does not carry agreed",
         "use `unreliable`",
+    );
+    refused(
+        &star(&format!(
+            "{RING}[[source]]\nhosts = 0\nsize = 9\nrate = \"1/s\"\nservice = «\"k-resilient:300\"»\n"
+        )),
+        "not a service: `k-resilient:300`",
+        "0 to 127, as in `k-resilient:2`",
     );
     refused(
         &star(&format!(
