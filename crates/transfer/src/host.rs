@@ -201,6 +201,8 @@ impl BulkHost {
 
     /// The same with the time of `clock`.
     pub(crate) fn open_by(link: &TransferLink, clock: Clock) -> Result<Self, TransferError> {
+        // Before any of them is used, and as they were given.
+        link.bulk.validate()?;
         let awaited = link.without().to_vec();
         if let [first, ..] = &awaited[..]
             && link.bulk.policy.joins_receivers()

@@ -396,3 +396,38 @@ fn messages_that_nobody_answers_come_whole_and_by_their_numbers() {
         }
     });
 }
+
+#[test]
+fn settings_that_cannot_work_are_refused_as_they_were_given() {
+    let lan = BulkConfig::lan;
+    let wrong = [
+        (
+            BulkConfig {
+                receivers_max: usize::MAX,
+                ..lan()
+            },
+            "receivers_max: 18446744073709551615 is out of range",
+        ),
+        (
+            BulkConfig { packet: 0, ..lan() },
+            "packet: 0 is out of range",
+        ),
+        (
+            BulkConfig {
+                packet: 1_000_000,
+                ..lan()
+            },
+            "packet: 1000000 is out of range",
+        ),
+    ];
+    for (settings, message) in wrong {
+        let listener = Listening {
+            link: link("wrong", 4899, settings),
+            message_max: 100,
+            subgroups: None,
+        };
+        let stopped = AtomicBool::new(true);
+        let error = listen(listener, &stopped, &mut |_| ()).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+    }
+}
