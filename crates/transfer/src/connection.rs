@@ -168,8 +168,8 @@ pub struct Connected {
 /// ```
 ///
 /// # Errors
-/// If the network cannot be used, or the settings or the audience make no sense, or a message is
-/// longer than two windows.
+/// If the network cannot be used, or the settings or the audience make no sense. If a message is
+/// longer than two windows: the receivers are told then that the sender gave up.
 pub fn connect(
     connecting: Connecting,
     stop: &AtomicBool,
@@ -184,7 +184,10 @@ pub fn connect(
         if connector.is_over {
             // The last word to the receivers is on its way with the next turn.
             connector.host.turn(Duration::ZERO)?;
-            return Ok(connector.connected);
+            return match connector.failure.take() {
+                Some(failure) => Err(failure),
+                None => Ok(connector.connected),
+            };
         }
         if stop.load(Ordering::Relaxed) && !connector.connected.stopped {
             connector.connected.stopped = true;
@@ -192,7 +195,14 @@ pub fn connect(
             connector.host.bulk().cancel(now, connector.id, STOPPED);
             continue;
         }
-        connector.send(next)?;
+        if let Err(failure) = connector.send(next) {
+            connector.is_closed = true;
+            let (now, id) = (connector.host.now(), connector.id);
+            let reason = failure.to_string();
+            connector.host.bulk().cancel(now, id, &reason);
+            connector.failure = Some(failure);
+            continue;
+        }
         connector.host.turn(PATIENCE)?;
         while let Some(stranger) = connector.host.poll_stranger() {
             tell(ConnectionEvent::Stranger(stranger));
@@ -207,6 +217,8 @@ struct Connector {
     required: BTreeMap<NodeId, String>,
     /// A message for which there was no room.
     waiting: Option<Bytes>,
+    /// Why nothing more can be sent.
+    failure: Option<TransferError>,
     is_closed: bool,
     is_over: bool,
     connected: Connected,
@@ -238,6 +250,7 @@ impl Connector {
             names: BTreeMap::new(),
             required,
             waiting: None,
+            failure: None,
             is_closed: false,
             is_over: false,
             connected: Connected {

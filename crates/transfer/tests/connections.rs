@@ -431,3 +431,58 @@ fn settings_that_cannot_work_are_refused_as_they_were_given() {
         assert!(error.to_string().contains(message), "{error}");
     }
 }
+
+#[test]
+fn a_message_that_is_too_long_ends_the_connection_and_its_receivers_are_told() {
+    let stop = &AtomicBool::new(false);
+    thread::scope(|scope| {
+        let receiver = scope.spawn(move || {
+            let listener = Listening {
+                link: link("receiver", 4898, BulkConfig::lan()),
+                message_max: 1 << 24,
+                subgroups: None,
+            };
+            let mut told = Vec::new();
+            listen(listener, stop, &mut |event| match event {
+                ListenEvent::Message { number, bytes, .. } => {
+                    told.push(Told::Message(number, bytes.to_vec()));
+                }
+                ListenEvent::Broken { reason, .. } => {
+                    told.push(Told::Broken(reason.into()));
+                    stop.store(true, Ordering::Relaxed);
+                }
+                _ => {}
+            })
+            .unwrap();
+            told
+        });
+        let connecting = Connecting {
+            audience: Audience::Count(1),
+            opening: Opening::AtStart,
+            subgroups: Subgroups::ALL,
+            link: link("sender", 4898, Connecting::settings()),
+        };
+        let mut sent = 0;
+        let mut next = |all_have| match sent {
+            0 => {
+                sent = 1;
+                Next::Message("short".into())
+            }
+            1 if all_have == 1 => {
+                sent = 2;
+                Next::Message(vec![0; 3_000_000].into())
+            }
+            1 => Next::Wait,
+            _ => panic!("nothing follows a message that is too long"),
+        };
+        let error = connect(connecting, &AtomicBool::new(false), &mut next, &mut |_| ());
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("exceeds the limit"), "{error}");
+        let told = receiver.join().unwrap();
+        assert_eq!(told[0], Told::Message(1, b"short".to_vec()));
+        assert!(
+            matches!(&told[1..], [Told::Broken(reason)] if reason.contains("exceeds the limit")),
+            "{told:?}"
+        );
+    });
+}
