@@ -201,6 +201,8 @@ fn a_second_program_of_a_name_is_told_and_in_no_group_any_more() {
     assert!(text.contains("choose another"), "{text}");
     let error = second.groups.next_event(LIMIT).unwrap_err();
     assert!(matches!(error, GroupsError::Ended(_)), "{error}");
+    let closed = second.groups.close(LIMIT);
+    closed.expect("it has nobody to wait for");
     tell.send(()).unwrap();
     let ended = first.join().expect("the first goes on");
     ended.expect("it closes");

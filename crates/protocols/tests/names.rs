@@ -92,17 +92,49 @@ fn a_word_of_a_key_holder_ends_nobody() {
     }
 }
 
+/// The other process proves that it is alive and has run for longer.
+fn give_way(member: &mut dyn Instrumented, kinds: &Kinds) {
+    let now = Time::from_millis(5);
+    member.handle_datagram(now, OTHER, message(kinds.in_use, &[u64::MAX]));
+    let question = run(member, Time::from_millis(6), kinds.question);
+    let question = question.expect("it asks");
+    let nonce = u64::from_be_bytes(question[1..9].try_into().expect("a nonce has eight bytes"));
+    let proof = message(kinds.proof, &[nonce, u64::MAX]);
+    member.handle_datagram(Time::from_millis(7), OTHER, proof);
+}
+
 #[test]
 fn a_new_member_asks_and_gives_way_to_the_answer() {
     for (mut member, kinds) in members() {
-        let now = Time::from_millis(5);
-        member.handle_datagram(now, OTHER, message(kinds.in_use, &[u64::MAX]));
-        let question = run(&mut *member, Time::from_millis(6), kinds.question);
-        let question = question.expect("it asks");
-        let nonce = u64::from_be_bytes(question[1..9].try_into().unwrap());
-        let proof = message(kinds.proof, &[nonce, u64::MAX]);
-        member.handle_datagram(Time::from_millis(7), OTHER, proof);
+        give_way(&mut *member, &kinds);
         assert!(events(&mut *member).iter().any(is_end));
+    }
+}
+
+#[test]
+fn a_member_that_has_given_way_leaves_at_once() {
+    for (mut member, kinds) in members() {
+        give_way(&mut *member, &kinds);
+        events(&mut *member);
+        member.leave(Time::from_millis(8));
+        assert_eq!(events(&mut *member), [Event::Left]);
+        member.leave(Time::from_millis(9));
+        run(&mut *member, Time::ZERO + Duration::from_secs(2), 0);
+        assert_eq!(events(&mut *member), []);
+    }
+}
+
+#[test]
+fn a_member_that_gives_way_while_it_leaves_has_left() {
+    for (mut member, kinds) in members() {
+        // Before it is in a configuration a leave takes its time.
+        member.leave(Time::from_millis(4));
+        give_way(&mut *member, &kinds);
+        run(&mut *member, Time::ZERO + Duration::from_secs(2), 0);
+        let said = events(&mut *member);
+        let left = said.iter().filter(|event| **event == Event::Left);
+        assert_eq!(left.count(), 1, "{said:?}");
+        assert!(said.iter().any(is_end), "{said:?}");
     }
 }
 

@@ -163,6 +163,9 @@ impl Ring {
                 self.timers.cancel_all();
                 self.transition("name in use", |before| State::Left(before.into_installed()));
                 self.queue.close();
+                if self.leaving.is_some() {
+                    self.events.push_back(Event::Left);
+                }
             }
         }
     }

@@ -183,12 +183,21 @@ impl Rmp {
                 self.timers.cancel_all();
                 self.transition("name in use", |before| State::Left(before.into_installed()));
                 self.queue.close();
+                if self.leaving.is_some() {
+                    self.events.push_back(Event::Left);
+                }
             }
         }
     }
 
     pub(super) fn begin_leave(&mut self, now: Time) {
-        if self.leaving.is_some() || matches!(self.state, State::Left(_)) {
+        if self.leaving.is_some() {
+            return;
+        }
+        if matches!(self.state, State::Left(_)) {
+            // It has given way to another of its name: nothing is left to do.
+            self.leaving = Some(Leave::default());
+            self.events.push_back(Event::Left);
             return;
         }
         self.queue.close();
