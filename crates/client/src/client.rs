@@ -8,6 +8,7 @@ use groupcast_core::Service;
 use groupcast_session::WhenSlow;
 use groupcast_session::client::{Answer, ClientEvent, Connection, RequestError};
 use groupcast_session::frame::{AccessToken, ClientKind, Disconnect, FrameError};
+use groupcast_session::name::check_client;
 use groupcast_session::names::lowest_top;
 
 use crate::address::Address;
@@ -26,8 +27,8 @@ const UNREAD_PATIENCE: Duration = Duration::from_secs(1);
 /// Options of a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The name that this client asks for, without `@host`. If it is `None`, the daemon makes one.
-    /// Default: `None`.
+    /// The name that this client asks for, without `@host`: at most 127 bytes. If it is `None`, the
+    /// daemon makes one. Default: `None`.
     pub name: Option<String>,
     /// The kind of client. Default: an application.
     pub kind: ClientKind,
@@ -72,9 +73,13 @@ impl Client {
     /// Connects to the daemon at `address`, and waits for its welcome.
     ///
     /// # Errors
-    /// If the daemon cannot be reached, does not answer within
+    /// If no client may have the name, or the daemon cannot be reached, does not answer within
     /// [`connect_within`](Options::connect_within), or refuses this client.
     pub fn connect(address: &Address, options: Options) -> Result<Self, ConnectError> {
+        // Without a name the daemon makes one.
+        if let Some(name) = options.name.as_deref().filter(|name| !name.is_empty()) {
+            check_client(name)?;
+        }
         let deadline = Instant::now().checked_add(options.connect_within);
         let stream = Stream::connect(address, options.connect_within)?;
         let mut client = Self {

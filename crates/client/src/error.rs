@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use groupcast_session::client::RequestError;
 use groupcast_session::frame::{Disconnect, FrameError, Refusal};
+use groupcast_session::name::NameError;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,9 @@ pub enum ConnectError {
         /// What the system said.
         source: io::Error,
     },
+    /// No client may have the name that this one asks for. Nothing was connected.
+    #[error(transparent)]
+    Name(#[from] NameError),
     /// The socket may not be used by this user.
     #[error(
         "the socket {} may not be used by this user: ask its owner for access, or start a daemon of your own", .path.display()

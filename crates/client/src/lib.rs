@@ -53,6 +53,7 @@ pub use groupcast_session::frame::{
     AccessToken, ClientKind, Disconnect, Message, Refusal, Reject, Request,
 };
 pub use groupcast_session::guests::{Ending, Role, RoleNotice, RoleState};
+pub use groupcast_session::name::NameError;
 pub use groupcast_session::view::{Cause, View, ViewId, ViewKind};
 #[cfg(feature = "tls")]
 pub use groupcast_tls as tls;

@@ -279,6 +279,16 @@ fn errors_of_connecting_say_what_to_do() {
             .contains("start one with `groupcast daemon`")
     );
 
+    // More than the protocol can carry, too: whatever it is, the name is at fault, not the socket.
+    for name in ["al@here".to_owned(), "a".repeat(128), "a".repeat(256)] {
+        let options = Options {
+            name: Some(name),
+            ..Options::default()
+        };
+        let error = Client::connect(&missing, options).unwrap_err();
+        assert!(matches!(error, ConnectError::Name(_)), "{error}");
+    }
+
     let daemon = TestDaemon::start("refuse", EngineConfig::default());
     let _al = daemon.connect("al");
     let options = Options {
