@@ -22,8 +22,8 @@ const WAKE: Token = Token(0);
 /// A member of a group. See the [crate's example](crate).
 ///
 /// It works only in calls of [`next_event`](Self::next_event). If a program does not call it, the
-/// others have to wait; if that takes longer than they wait for a sign of life (a tenth of a second
-/// on a LAN), they take the member for crashed. A dropped member falls silent in the same way, so
+/// others have to wait; if that takes longer than they wait for the token (150 to 250 ms on a LAN),
+/// they take the member for crashed. A dropped member falls silent in the same way, so
 /// call [`leave`](Self::leave) first.
 pub struct Member {
     name: String,
