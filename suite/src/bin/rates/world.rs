@@ -72,143 +72,209 @@ impl Places {
 
 /// Runs a cell with `party`.
 pub(crate) fn run(cell: &Cell, party: Party, seed: u64) -> Got {
-    let places = Places {
-        receivers: cell.receivers,
-    };
-    let (topology, shared) = topology(cell, &places);
-    let second = places.rival(0);
-    let is_pair = cell.rivals == Rivals::Transfer;
-    let runs = matches!(party, Party::Transfer(_));
-    let rate = match party {
-        Party::Transfer(rate) => rate,
-        Party::OneMore => RateControl::Window,
-    };
-    let mut hosts: BTreeSet<usize> = match runs {
-        true => (0..=cell.receivers).collect(),
-        false => BTreeSet::new(),
-    };
-    let inspect = |_, _: &[u8], _: &mut dyn FnMut(&[u8])| Inspected {
-        kind: "any",
-        role: Role::Data,
-    };
-    let mut config = ExperimentConfig::new(topology, inspect, seed);
-    config.acquainted = places.count();
-    config.hosts = host(cell, false);
-    for index in 0..cell.receivers {
-        let receiver = host(cell, true);
-        config.overrides.insert(places.receiver(index), receiver);
-    }
-    if is_pair {
-        // A group of its own.
-        hosts.extend(second);
-        config.addresses.extend(second.map(|host| (host, 1)));
-    }
-    let all = 0..places.count();
-    config.without_multicast = all.filter(|host| !hosts.contains(host)).collect();
-    let (receivers, pair_from) = (cell.receivers, second[0] as u64 + 1);
-    let mut experiment = Experiment::new(config, move |local, rng, _| {
-        let receivers = if local.node.0 == pair_from {
-            1
-        } else {
-            receivers
+    let mut world = World::new(cell, party, seed);
+    world.add_flows();
+    world.begin_transfers();
+    world.measure()
+}
+
+/// A cell in which a run goes on.
+struct World<'a> {
+    cell: &'a Cell,
+    party: Party,
+    places: Places,
+    experiment: Experiment<Stream>,
+    /// The index of the way that is the shared link.
+    shared: usize,
+    /// Rivals that are flows.
+    flows: usize,
+}
+
+/// What had arrived at a moment.
+struct Arrived {
+    /// Bytes of each flow.
+    flows: Vec<u64>,
+    /// Packets of the transfer, by receiver.
+    transfer: Vec<u64>,
+    /// Packets of the transfer beside it.
+    pair: u64,
+}
+
+impl<'a> World<'a> {
+    fn new(cell: &'a Cell, party: Party, seed: u64) -> Self {
+        let places = Places {
+            receivers: cell.receivers,
         };
-        Stream::new(local, rate, receivers, rng)
-    });
-    if cell.clocks_off {
-        experiment.set_clock_rate(Places::SENDER, ClockRate::off_by_ppm(100));
-        for index in (1..cell.receivers).step_by(2) {
-            experiment.set_clock_rate(places.receiver(index), ClockRate::off_by_ppm(-100));
-        }
-    }
-    let end = cell.duration();
-    let [comes, goes] = match cell.they_go {
-        true => [end / 4, end * 3 / 4],
-        false => [Duration::ZERO, end],
-    };
-    let flow = |places: [usize; 2], kind, [start, stop]: [Duration; 2]| FlowConfig {
-        start: Time::ZERO + start,
-        stop: Time::ZERO + stop,
-        ..FlowConfig::new(places, kind)
-    };
-    let mut flows = 0;
-    if let Rivals::Flows(kind, count) = cell.rivals {
-        for index in 0..count {
-            // Not in step.
-            let late = Duration::from_millis(37 * index as u64);
-            experiment.add_flow(flow(places.rival(index), kind, [comes + late, goes]));
-        }
-        flows = count;
-    }
-    if let Party::OneMore = party {
-        let kind = match cell.rivals {
-            Rivals::Flows(kind, _) => kind,
-            _ => Congestion::Cubic,
+        let (topology, shared) = topology(cell, &places);
+        let rate = match party {
+            Party::Transfer(rate) => rate,
+            Party::OneMore => RateControl::Window,
         };
-        experiment.add_flow(flow(
-            places.rival(2),
-            kind,
-            [Duration::from_millis(11), end],
-        ));
-    }
-    experiment.start_together(hosts.iter().copied());
-    let begin = Duration::from_millis(100);
-    for sender in [Places::SENDER, second[0]] {
-        if hosts.contains(&sender) {
-            let source = SourceConfig {
-                start: Time::ZERO + begin,
-                ..SourceConfig::new(
-                    Arrivals::Trace([(Duration::ZERO, 1)].into()),
-                    1,
-                    Service::Reliable,
-                )
+        let inspect = |_, _: &[u8], _: &mut dyn FnMut(&[u8])| Inspected {
+            kind: "any",
+            role: Role::Data,
+        };
+        let mut config = ExperimentConfig::new(topology, inspect, seed);
+        config.acquainted = places.count();
+        config.hosts = host(cell, false);
+        for index in 0..cell.receivers {
+            let receiver = host(cell, true);
+            config.overrides.insert(places.receiver(index), receiver);
+        }
+        let pair = places.rival(0);
+        if cell.rivals == Rivals::Transfer {
+            // A group of its own.
+            config.addresses.extend(pair.map(|host| (host, 1)));
+        }
+        let streams = streams(cell, party, &places);
+        let all = 0..places.count();
+        config.without_multicast = all.filter(|host| !streams.contains(host)).collect();
+        let (receivers, pair_from) = (cell.receivers, pair[0] as u64 + 1);
+        let mut experiment = Experiment::new(config, move |local, rng, _| {
+            let receivers = if local.node.0 == pair_from {
+                1
+            } else {
+                receivers
             };
-            let placed = experiment.add_source(sender, source);
+            Stream::new(local, rate, receivers, rng)
+        });
+        if cell.clocks_off {
+            experiment.set_clock_rate(Places::SENDER, ClockRate::off_by_ppm(100));
+            for index in (1..cell.receivers).step_by(2) {
+                experiment.set_clock_rate(places.receiver(index), ClockRate::off_by_ppm(-100));
+            }
+        }
+        Self {
+            cell,
+            party,
+            places,
+            experiment,
+            shared,
+            flows: 0,
+        }
+    }
+
+    /// When rivals come and go, from the beginning of the run.
+    fn rivals_are_there(&self) -> [Duration; 2] {
+        let end = self.cell.duration();
+        match self.cell.they_go {
+            true => [end / 4, end * 3 / 4],
+            false => [Duration::ZERO, end],
+        }
+    }
+
+    /// The rivals, and what is in the place of the transfer.
+    fn add_flows(&mut self) {
+        let flow = |places: [usize; 2], kind, [start, stop]: [Duration; 2]| FlowConfig {
+            start: Time::ZERO + start,
+            stop: Time::ZERO + stop,
+            ..FlowConfig::new(places, kind)
+        };
+        let [come, go] = self.rivals_are_there();
+        let mut kind_of_one_more = Congestion::Cubic;
+        if let Rivals::Flows(kind, count) = self.cell.rivals {
+            for index in 0..count {
+                // Not in step.
+                let late = Duration::from_millis(37 * index as u64);
+                let places = self.places.rival(index);
+                self.experiment
+                    .add_flow(flow(places, kind, [come + late, go]));
+            }
+            self.flows = count;
+            kind_of_one_more = kind;
+        }
+        if let Party::OneMore = self.party {
+            let times = [Duration::from_millis(11), self.cell.duration()];
+            let places = self.places.rival(2);
+            self.experiment
+                .add_flow(flow(places, kind_of_one_more, times));
+        }
+    }
+
+    /// Starts the hosts that send and receive transfers, and has their senders begin.
+    fn begin_transfers(&mut self) {
+        let hosts = streams(self.cell, self.party, &self.places);
+        self.experiment.start_together(hosts.iter().copied());
+        for sender in [Places::SENDER, self.places.rival(0)[0]] {
+            if !hosts.contains(&sender) {
+                continue;
+            }
+            let once = Arrivals::Trace([(Duration::ZERO, 1)].into());
+            let source = SourceConfig {
+                start: Time::ZERO + Duration::from_millis(100),
+                ..SourceConfig::new(once, 1, Service::Reliable)
+            };
+            let placed = self.experiment.add_source(sender, source);
             placed.expect("a trace of one message is in order");
         }
     }
-    // What happens while it finds its place counts half.
-    let from = comes + (goes - comes) / 8;
-    let look = |experiment: &Experiment<Stream>| {
-        let uses = experiment.flow_uses();
-        let flows: Vec<u64> = uses.iter().map(|it| it.delivered_bytes).collect();
+
+    /// Runs to the end, and counts while rivals are there.
+    fn measure(mut self) -> Got {
+        let [come, go] = self.rivals_are_there();
+        // What happens while it finds its place does not count.
+        let from = come + (go - come) / 8;
+        self.experiment.run_to(Time::ZERO + from);
+        let before = self.arrived();
+        self.experiment.run_to(Time::ZERO + go);
+        let after = self.arrived();
+        let seconds = (go - from).as_secs_f64();
+        let megabits = |bytes: u64| bytes as f64 * 8e-6 / seconds;
+        let packet = BulkConfig::lan().packet as u64;
+        let grown = after.flows.iter().zip(&before.flows);
+        let grown: Vec<u64> = grown.map(|(after, before)| after - before).collect();
+        let each = after.transfer.iter().zip(&before.transfer);
+        let each = each.map(|(after, before)| (after - before) * packet);
+        let cell = self.cell;
+        let clean = each
+            .enumerate()
+            .filter(|(index, _)| !cell.loses(*index) || cell.receivers == 1);
+        let slowest = clean.map(|(_, bytes)| bytes).min().unwrap_or(0);
+        let rivals = match cell.rivals {
+            Rivals::Transfer => (after.pair - before.pair) * packet,
+            _ => grown[..self.flows].iter().sum(),
+        };
+        let transfer = match self.party {
+            Party::Transfer(_) => slowest,
+            Party::OneMore => grown[self.flows],
+        };
+        let uses: Vec<_> = self.experiment.fabric().uses().collect();
+        let queued = uses[self.shared].queue_max_bytes;
+        Got {
+            rivals: megabits(rivals),
+            transfer: megabits(transfer),
+            queue: queued as f64 * 8e3 / cell.bandwidth() as f64,
+        }
+    }
+
+    fn arrived(&self) -> Arrived {
+        let uses = self.experiment.flow_uses();
         let packets = |host: usize| {
-            let node = experiment.node(host);
+            let node = self.experiment.node(host);
             let stream = node.and_then(|node| node.instance(Channel::SOLE));
             stream.map_or(0, Stream::received)
         };
-        let each: Vec<u64> = (0..cell.receivers)
-            .map(|index| packets(places.receiver(index)))
-            .collect();
-        (flows, each, packets(second[1]))
-    };
-    experiment.run_to(Time::ZERO + from);
-    let before = look(&experiment);
-    experiment.run_to(Time::ZERO + goes);
-    let after = look(&experiment);
-    let seconds = (goes - from).as_secs_f64();
-    let megabits = |bytes: u64| bytes as f64 * 8e-6 / seconds;
-    let packet = BulkConfig::lan().packet as u64;
-    let grown: Vec<u64> = after.0.iter().zip(&before.0).map(|(a, b)| a - b).collect();
-    let each = after.1.iter().zip(&before.1).map(|(a, b)| (a - b) * packet);
-    let clean = each
-        .enumerate()
-        .filter(|(index, _)| !cell.loses(*index) || cell.receivers == 1);
-    let slowest = clean.map(|(_, bytes)| bytes).min().unwrap_or(0);
-    let mut got = Got {
-        rivals: megabits(grown[..flows].iter().sum()),
-        transfer: megabits(slowest),
-        queue: 0.0,
-    };
-    if is_pair {
-        got.rivals = megabits((after.2 - before.2) * packet);
+        let receivers = 0..self.cell.receivers;
+        Arrived {
+            flows: uses.iter().map(|it| it.delivered_bytes).collect(),
+            transfer: receivers
+                .map(|index| packets(self.places.receiver(index)))
+                .collect(),
+            pair: packets(self.places.rival(0)[1]),
+        }
     }
-    if let Party::OneMore = party {
-        got.transfer = megabits(grown[flows]);
+}
+
+/// The hosts that send and receive transfers.
+fn streams(cell: &Cell, party: Party, places: &Places) -> BTreeSet<usize> {
+    let mut hosts = BTreeSet::new();
+    if let Party::Transfer(_) = party {
+        hosts.extend(0..=cell.receivers);
     }
-    let uses: Vec<_> = experiment.fabric().uses().collect();
-    let queued = uses[shared].queue_max_bytes;
-    got.queue = queued as f64 * 8e3 / cell.bandwidth() as f64;
-    got
+    if cell.rivals == Rivals::Transfer {
+        hosts.extend(places.rival(0));
+    }
+    hosts
 }
 
 /// The network, and which way is the shared one.
