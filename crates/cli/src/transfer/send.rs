@@ -20,6 +20,7 @@ use groupcast_protocols::relay::{RELAY_GONE, RELAY_STOPPED};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
     Audience, Cargo, Exclude, STOPPED_HERE, Scan, ScanError, SendEvent, SendReport, Sending,
+    TransferError,
 };
 
 use super::bars::{SendBars, SendShown};
@@ -209,10 +210,10 @@ enum Slow {
 
 /// Sends, and says what became of it.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
-    json::told(args.json, attempt(args))
+    json::told(args.json, attempt(&args))
 }
 
-fn attempt(args: Args) -> Result<ExitCode, Failure> {
+fn attempt(args: &Args) -> Result<ExitCode, Failure> {
     // It is replaced from the start, and what was there would be lost.
     if let Some(path) = &args.status
         && Scan::takes(
@@ -245,31 +246,8 @@ fn attempt(args: Args) -> Result<ExitCode, Failure> {
     ended
 }
 
-fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode, Failure> {
-    let bulk = args.settings()?;
-    check(&bulk, "--rate")?;
-    if args.height.is_some() && args.protocol != Protocol::Tree {
-        return Err(Failure::usage(
-            "--height is for --protocol tree: with the others there are no chains",
-        ));
-    }
-    if args.poll.is_some() && !args.protocol.is_polled() {
-        return Err(Failure::usage(
-            "--poll is for --protocol nak, xtp, multidriver and list: with the others nobody is asked at an interval",
-        ));
-    }
-    for rate in args.rate_at.iter().filter_map(rates::Entry::rate) {
-        let bulk = BulkConfig {
-            rate,
-            ..bulk.clone()
-        };
-        check(&bulk, "--rate-at")?;
-    }
-    if bulk.rate == RateControl::FAIR && args.rate_at.is_empty() && !bulk.policy.has_round_trips() {
-        tell(
-            "with this --protocol the rate `auto` is `max`: TCP on the same link is left with next to nothing; --rate MBPS bounds it",
-        );
-    }
+fn carry_out(args: &Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode, Failure> {
+    let bulk = args.checked_settings()?;
     let audience = args.audience(bulk.receivers_max)?;
     let rate = bulk.rate;
     let fit_packet = args.packet.is_none() && !args.paper;
@@ -308,10 +286,9 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
         // 001 sends every message whole.
         compare: !args.no_compare && !args.paper,
         failed_max: args.max_failed.map(usize::from),
-        rates: Some(rates::follow(rate, args.rate_at)?),
+        rates: Some(rates::follow(rate, args.rate_at.clone())?),
         link,
     };
-    let expected = args.receivers.map(usize::from);
     let stop = stop_flag()?;
     let screen = Screen::new(args.json)?;
     let report = groupcast_transfer::send(sending, &stop, &mut |event| {
@@ -320,12 +297,29 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
         }
         screen.show(&event);
     });
+    conclude(args, is_pipe, report, status, screen, &stop)
+}
+
+/// Says what became of it: the last line or summary, the status file, and the exit code.
+fn conclude(
+    args: &Args,
+    is_pipe: bool,
+    report: Result<SendReport, TransferError>,
+    mut status: Option<&mut StatusFile>,
+    screen: Screen,
+    stop: &AtomicBool,
+) -> Result<ExitCode, Failure> {
     let (report, judged) = match report {
         Ok(report) => {
             if let Screen::Lines(printer) = &screen {
                 printer.print_last(Line::Json(lines::report(&report)));
             }
-            let judged = judge(&report, expected, args.subgroup, is_pipe);
+            let judged = judge(
+                &report,
+                args.receivers.map(usize::from),
+                args.subgroup,
+                is_pipe,
+            );
             let judged = judged.map_err(|failure| match is_without_answer(&report, &args.peer) {
                 true => failure.help(Peer::advice("recv")),
                 false => failure,
@@ -345,7 +339,7 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
             screen.say(problem);
         }
     }
-    let ended = screen.end(&stop);
+    let ended = screen.end(stop);
     let is_read = *ended.as_ref().unwrap_or(&true);
     let lost = |error| Failure::failed(format!("cannot write the account: {error}"));
     let judged = judged.map_err(|failure| failure.read(is_read));
@@ -353,7 +347,7 @@ fn carry_out(args: Args, mut status: Option<&mut StatusFile>) -> Result<ExitCode
     if let Some(status) = &mut status {
         // An account that is lost is a failure, too.
         let exit_code = judged.as_ref().map_or_else(Failure::number, |()| 0);
-        match status.end(exit_code, &stop) {
+        match status.end(exit_code, stop) {
             Some(problem) if is_read => tell(problem),
             Some(problem) => tell_unread(problem),
             None => {}
@@ -481,6 +475,38 @@ impl Args {
             register_within: self.register_within(),
             ..defaults
         })
+    }
+
+    /// The settings, if they can work together.
+    fn checked_settings(&self) -> Result<BulkConfig, Failure> {
+        let bulk = self.settings()?;
+        check(&bulk, "--rate")?;
+        if self.height.is_some() && self.protocol != Protocol::Tree {
+            return Err(Failure::usage(
+                "--height is for --protocol tree: with the others there are no chains",
+            ));
+        }
+        if self.poll.is_some() && !self.protocol.is_polled() {
+            return Err(Failure::usage(
+                "--poll is for --protocol nak, xtp, multidriver and list: with the others nobody is asked at an interval",
+            ));
+        }
+        for rate in self.rate_at.iter().filter_map(rates::Entry::rate) {
+            let bulk = BulkConfig {
+                rate,
+                ..bulk.clone()
+            };
+            check(&bulk, "--rate-at")?;
+        }
+        if bulk.rate == RateControl::FAIR
+            && self.rate_at.is_empty()
+            && !bulk.policy.has_round_trips()
+        {
+            tell(
+                "with this --protocol the rate `auto` is `max`: TCP on the same link is left with next to nothing; --rate MBPS bounds it",
+            );
+        }
+        Ok(bulk)
     }
 
     fn register_within(&self) -> Duration {
