@@ -18,6 +18,8 @@ struct Quantity {
     units: &'static [(&'static str, u64)],
     /// What people write instead.
     also: &'static [(&'static str, &'static str)],
+    /// Other units, and how much one of each is.
+    converted: &'static [(&'static str, &'static str)],
 }
 
 const TIME: Quantity = Quantity {
@@ -41,6 +43,7 @@ const TIME: Quantity = Quantity {
         ("usec", "us"),
         ("m", "min"),
     ],
+    converted: &[("h", "60 min"), ("hour", "60 min"), ("hours", "60 min")],
 };
 
 const BANDWIDTH: Quantity = Quantity {
@@ -68,6 +71,13 @@ const BANDWIDTH: Quantity = Quantity {
         ("Gbit/s", "Gb/s"),
         ("mb/s", "Mb/s"),
         ("gb/s", "Gb/s"),
+    ],
+    converted: &[
+        ("B/s", "8 b/s"),
+        ("kB/s", "8 kb/s"),
+        ("KB/s", "8 kb/s"),
+        ("MB/s", "8 Mb/s"),
+        ("GB/s", "8 Gb/s"),
     ],
 };
 
@@ -100,6 +110,7 @@ const SIZE: Quantity = Quantity {
         ("Mb", "MB"),
         ("Gb", "GB"),
     ],
+    converted: &[],
 };
 
 impl Quantity {
@@ -128,12 +139,19 @@ impl Quantity {
 
     fn unit_is_wrong(&self, number: &str, unit: &str) -> Wrong {
         let names = || self.units.iter().map(|(name, _)| *name);
+        let converted = self.converted.iter().find(|(other, _)| *other == unit);
         let also = self.also.iter().find(|(other, _)| *other == unit);
         let meant = also
             .map(|(_, name)| *name)
             .or_else(|| names().find(|name| name.eq_ignore_ascii_case(unit)))
             .or_else(|| nearest(unit, names()));
         let units = names().collect::<Vec<_>>().join(", ");
+        if let Some((_, one)) = converted {
+            return Wrong {
+                message: format!("`{unit}` is not a unit of {}", self.name),
+                help: format!("1 {unit} is {one}; the units are {units}"),
+            };
+        }
         match (unit, meant) {
             ("", _) => Wrong {
                 message: format!("`{number}` has no unit"),
@@ -300,6 +318,8 @@ mod tests {
         assert!(wrong(bandwidth("10 Mbps")).contains("did you mean \"10 Mb/s\"?"));
         assert!(wrong(bandwidth("10 Mb")).contains("did you mean \"10 Mb/s\"?"));
         assert!(wrong(bandwidth("0 b/s")).contains("unlimited"));
+        assert!(wrong(bandwidth("100 MB/s")).contains("1 MB/s is 8 Mb/s"));
+        assert!(time("2 h").contains("1 h is 60 min"));
         assert!(wrong(size("64 kib")).contains("did you mean \"64 KiB\"?"));
         assert!(wrong(size("1 gib")).contains("did you mean \"1 GiB\"?"));
         assert!(wrong(size("64 furlongs")).contains("use B, kB"));
