@@ -100,11 +100,13 @@ impl Service {
         }
     }
 
-    /// Whether `services` has it, with whatever K.
+    /// Whether `services` has it, with whatever K. Nothing has a K above
+    /// [`RESILIENCE_MAX`](Self::RESILIENCE_MAX).
     pub fn is_among(self, services: &[Self]) -> bool {
         let kind = core::mem::discriminant(&self);
         let mut kinds = services.iter().map(core::mem::discriminant);
-        kinds.any(|other| other == kind)
+        let exists = !matches!(self, Self::KResilient(k) if k > Self::RESILIENCE_MAX);
+        exists && kinds.any(|other| other == kind)
     }
 
     /// Whether messages of one sender are delivered in the order in which it sent them.
@@ -213,6 +215,8 @@ mod tests {
     #[test]
     fn one_k_stands_for_all_in_a_list_of_services() {
         assert!(Service::KResilient(9).is_among(&Service::ALL));
+        assert!(Service::KResilient(127).is_among(&Service::ALL));
+        assert!(!Service::KResilient(128).is_among(&Service::ALL));
         assert!(!Service::KResilient(1).is_among(&[Service::Majority, Service::Safe]));
     }
 }

@@ -264,6 +264,10 @@ fn what_is_not_allowed_is_said_before_it_is_sent() {
         large,
         Err(ClientError::Request(RequestError::TooLarge { .. }))
     ));
+    assert!(matches!(
+        client.publish(&["g"], Service::KResilient(128), b"x"),
+        Err(ClientError::Request(RequestError::Resilience { .. }))
+    ));
     assert_eq!(client.publish(&["g"], Service::Agreed, b"ok").unwrap(), 1);
     assert!(client.flush_accepted(Some(LONG)).unwrap());
 }

@@ -40,6 +40,15 @@ pub enum RequestError {
         /// The most.
         max: u64,
     },
+    /// No message outlives so many failures.
+    #[error(
+        "there is no service {service}: K is at most {}",
+        Service::RESILIENCE_MAX
+    )]
+    Resilience {
+        /// The service asked for.
+        service: Service,
+    },
     /// The daemon is older than the service.
     #[error("the daemon does not know the service {service}: upgrade it, or use another service")]
     Service {

@@ -152,6 +152,9 @@ impl Connection {
                 max: welcome.message_max,
             });
         }
+        if matches!(service, Service::KResilient(k) if k > Service::RESILIENCE_MAX) {
+            return Err(RequestError::Resilience { service });
+        }
         let later = matches!(service, Service::KResilient(_) | Service::Majority);
         if later && welcome.features & RESILIENT == 0 {
             return Err(RequestError::Service { service });
