@@ -1114,3 +1114,28 @@ fn a_list_says_who_is_sent_to_and_nobody_else_is() {
         .fails_with(2, &["--require"]);
     assert_eq!((one.terminate(), two.terminate()), (0, 0));
 }
+
+/// The protocol takes two windows ahead of what it sends: here most of the file.
+#[test]
+fn what_was_read_ahead_of_a_stopped_transfer_is_not_counted_as_sent() {
+    let group = Group::new();
+    fs::write(group.path("image"), noise(3_000_000)).unwrap();
+    let _receiver = group.receiver("one", &["--out", "out"]);
+    let mut command = group.command(&["send", "--json", "image", "--rate", "1"]);
+    let mut sender = group.host.launch("sender", &mut command);
+    until("it sends", || {
+        let said = group.host.read("sender.out");
+        said.matches("\"progress\"").count() >= 3
+    });
+    assert_eq!(sender.terminate(), 1);
+    let said = group.host.read("sender.out");
+    let done: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&done["event"], &done["stopped"]),
+        (&"done".into(), &true.into())
+    );
+    let number = |field: &str| done[field].as_u64().unwrap();
+    assert!(number("sent") > 0, "{done}");
+    // A packet has less than 1,500 bytes.
+    assert!(number("sent") <= number("packets") * 1500, "{done}");
+}

@@ -141,8 +141,7 @@ pub enum SendEvent<'a> {
         progress: &'a Progress,
         /// The names of these receivers, in the same order.
         names: &'a [&'a str],
-        /// How many bytes of the stream were given to the protocol so far, without those that no
-        /// receiver needs.
+        /// How many bytes of the stream were sent so far, without repeated packets.
         sent: u64,
         /// How many datagrams were sent as copies so far, to receivers that multicasts do not
         /// reach.
@@ -355,7 +354,7 @@ struct Sender {
     /// What the host had sent before: for the lists.
     of_lists: Traffic,
     shown: Time,
-    /// The length of the stream, if it is known, and how many bytes were read and sent.
+    /// The length of the stream, if it is known, and how many bytes the protocol has taken.
     length: Option<u64>,
     read: u64,
     report: Option<SendReport>,
@@ -568,8 +567,19 @@ impl Sender {
         self.settled.push((receiver, name, outcome));
     }
 
+    /// How many bytes of the stream have left so far, without repeated packets. The protocol takes
+    /// some ahead.
+    fn sent(&mut self) -> u64 {
+        let all = Traffic::of(&mut self.host);
+        let first = |traffic: Traffic| traffic.packets - traffic.repeated;
+        let packets = first(all) - first(self.of_lists);
+        let packet = self.host.bulk().config().packet as u64;
+        self.read.min(packets * packet)
+    }
+
     fn conclude(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) -> SendReport {
         let all = Traffic::of(&mut self.host);
+        let sent = self.sent();
         let accounts = self.host.accounts().close(self.id.number);
         let mut settled = std::mem::take(&mut self.settled);
         let never_came = unanswered(&self.host);
@@ -578,7 +588,7 @@ impl Sender {
         SendReport {
             receivers: all_by_name(settled, &self.names, &accounts),
             bytes: self.length.unwrap_or(self.read),
-            sent: self.read,
+            sent,
             packets: all.packets - self.of_lists.packets,
             repeated: all.repeated - self.of_lists.repeated,
             copies: all.copies - self.of_lists.copies,
@@ -678,6 +688,7 @@ impl Sender {
             return;
         };
         if progress.phase != PhaseKind::Announcing {
+            let sent = self.sent();
             let name = |member| self.names.get(member).map_or("", String::as_str);
             let names: Vec<&str> = progress
                 .receivers
@@ -687,7 +698,7 @@ impl Sender {
             tell(SendEvent::Progress {
                 progress: &progress,
                 names: &names,
-                sent: self.read,
+                sent,
                 copies: self.host.copies_sent() - self.of_lists.copies,
             });
         }
