@@ -181,7 +181,10 @@ impl Check<'_> {
             // Beside ranges only names can be wrong here, and the only names are those of groups.
             Err(error) => Err(self.error(
                 "bimodal.groups",
-                error.to_string(),
+                match error {
+                    EngineConfigError::Twice { name } => format!("{name:?} is named twice"),
+                    error => error.to_string(),
+                },
                 "name each group once, for example groups = [\"ticks\"]",
             )),
         }
