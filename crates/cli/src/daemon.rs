@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::SystemTime;
 
 use groupcast_core::family::OrderFamily;
@@ -45,13 +46,13 @@ pub(crate) struct Args {
     name: Option<String>,
     #[arg(long, value_name = "IP[:PORT]", help = help("listen"))]
     listen: Option<Listen>,
-    #[arg(long, value_name = "IP:PORT", conflicts_with = "peer", help = help("multicast"))]
+    #[arg(long, value_name = "IP:PORT", conflicts_with = "peer", value_parser = |text: &str| place::<SocketAddrV4>(text, "239.192.79.1:4809"), help = help("multicast"))]
     multicast: Option<SocketAddrV4>,
-    #[arg(long, value_name = "IP:PORT", help = help("peer"))]
+    #[arg(long, value_name = "IP:PORT", value_parser = |text: &str| place::<SocketAddrV4>(text, "10.0.0.5:4810"), help = help("peer"))]
     peer: Vec<SocketAddrV4>,
     #[arg(long, value_name = "PATH", value_parser = target::SocketPath, help = help("socket"))]
     socket: Option<PathBuf>,
-    #[arg(long, value_name = "IP:PORT", help = help("client_listen"))]
+    #[arg(long, value_name = "IP:PORT", value_parser = |text: &str| place::<SocketAddr>(text, "10.0.0.5:4811"), help = help("client_listen"))]
     client_listen: Option<SocketAddr>,
     #[arg(long, value_name = "IP:PORT|unix:PATH", help = help("bus"))]
     bus: Vec<BusAddress>,
@@ -75,6 +76,12 @@ pub(crate) struct Args {
     protocol: Option<&'static OrderFamily>,
     #[arg(long, value_name = "FILE", help = help("history"))]
     history: Option<PathBuf>,
+}
+
+/// Reads an address with a port, for example `example`.
+fn place<A: FromStr>(text: &str, example: &str) -> Result<A, String> {
+    text.parse()
+        .map_err(|_| format!("not an IP address with a port: for example {example}"))
 }
 
 /// The help of an option: the text of the reference on the key of the configuration file.

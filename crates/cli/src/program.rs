@@ -5,17 +5,26 @@ use std::path::Path;
 
 use groupcast_core::text::printable;
 
-use crate::failure::tell;
+use crate::failure::{Failure, tell};
 
 /// Warns if there is no `program` for running in `directory`. That is no error: it may be there
-/// when it is needed.
-pub(crate) fn doubt(program: &OsStr, directory: &Path) {
+/// when it is needed. One without a name never is.
+pub(crate) fn doubt(program: &OsStr, directory: &Path) -> Result<(), Failure> {
+    if program.is_empty() {
+        return Err(unnamed());
+    }
     if !is_there(program, directory, std::env::var_os("PATH").as_deref()) {
         let name = printable(program.as_encoded_bytes());
         tell(format_args!(
             "warning: there is no command `{name}`: unless it comes, it fails each time that it is to be run"
         ));
     }
+    Ok(())
+}
+
+/// The failure of a command whose --exec names none.
+pub(crate) fn unnamed() -> Failure {
+    Failure::usage("--exec needs a command: its name is empty")
 }
 
 fn is_there(program: &OsStr, directory: &Path, path: Option<&OsStr>) -> bool {

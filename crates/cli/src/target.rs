@@ -45,6 +45,7 @@ impl TypedValueParser for SocketPath {
     ) -> Result<PathBuf, clap::Error> {
         let path = |word: &OsStr| match word.as_bytes().strip_prefix(b"unix:") {
             Some(_) => Err("write the path alone, without `unix:`"),
+            None if word.is_empty() => Err("the path is empty"),
             None => Ok(PathBuf::from(word)),
         };
         let parser = OsStringValueParser::new().try_map(move |word| path(&word));

@@ -473,3 +473,38 @@ fn a_negative_number_is_a_value_that_its_option_refuses() {
             .fails_with(2, &[&format!("invalid value '{value}' for '--"), takes]);
     }
 }
+
+/// A variable of a shell that is not set makes a word that is empty.
+#[test]
+fn what_is_empty_or_half_written_is_refused_with_what_is_missing() {
+    let host = Host::new();
+    let group = ["--group", "239.192.79.77:4977", "--insecure"];
+    let exec = [&["answer"][..], &group, &["--exec", ""]].concat();
+    let empty = "--exec needs a command";
+    host.run(&exec).fails_with(2, &[empty]);
+    let exec = [&["recv", "--out", "o"][..], &group, &["--exec", ""]].concat();
+    host.run(&exec).fails_with(2, &[empty]);
+    host.run(&["bus", "--server", "127.0.0.1:1", "--exec", ""])
+        .fails_with(2, &[empty]);
+    for command in [&["status"][..], &["daemon", "--insecure", "--check"]] {
+        host.run(&[command, &["--socket", ""]].concat())
+            .fails_with(2, &["the path is empty"]);
+    }
+    for (option, value, example) in [
+        ("--client-listen", "4811", "10.0.0.5:4811"),
+        ("--peer", "127.0.0.1:99999", "10.0.0.5:4810"),
+        ("--multicast", "239.192.79.1", "239.192.79.1:4809"),
+    ] {
+        host.run(&["daemon", "--insecure", "--check", option, value])
+            .fails_with(2, &["not an IP address with a port", example]);
+    }
+    std::fs::create_dir(host.path("kept")).unwrap();
+    host.run(&["lab", "judge", "--kept", "kept"])
+        .fails_with(1, &["no results are kept in kept", "--kept"]);
+    assert!(
+        std::fs::read_dir(host.path("kept"))
+            .unwrap()
+            .next()
+            .is_none()
+    );
+}

@@ -53,7 +53,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn answer(args: Args) -> Result<ExitCode, Failure> {
     if let [program, ..] = args.exec.as_slice() {
-        program::doubt(program.as_ref(), ".".as_ref());
+        program::doubt(program.as_ref(), ".".as_ref())?;
     }
     let answering = Answering {
         link: args.network.link_at(args.listen, BulkConfig::lan())?,

@@ -24,6 +24,7 @@ use self::lines::Line;
 use self::place::Place;
 use self::socket::Socket;
 use crate::failure::{Failure, printed};
+use crate::program;
 use crate::tls::TlsArgs;
 
 /// Talk to the message bus of a daemon.
@@ -72,6 +73,9 @@ enum What {
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     if let Some(What::Trace(args)) = args.what {
         return trace::show(&args);
+    }
+    if args.exec.as_ref().is_some_and(|words| words[..1] == [""]) {
+        return Err(program::unnamed());
     }
     if let [word, ..] = &args.words[..] {
         return Err(astray(word));

@@ -56,9 +56,16 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 fn judge(kept: &Kept) -> Result<ExitCode, Failure> {
     let folder = kept.folder.display();
-    let records = kept::judge_again(&kept.folder).map_err(|error| {
-        Failure::failed(format!("cannot judge what is kept in {folder}: {error}"))
-    })?;
+    let unread = |error| Failure::failed(format!("cannot judge what is kept in {folder}: {error}"));
+    // Where nothing is kept, nothing is written either.
+    if kept::load(&kept.folder).map_err(unread)?.is_empty() {
+        return Err(
+            Failure::failed(format!("no results are kept in {folder}")).help(
+                "--kept names the folder, which is docs/lab of the repository unless it is given",
+            ),
+        );
+    }
+    let records = kept::judge_again(&kept.folder).map_err(unread)?;
     let good = records.iter().all(|record| record.verdict.passed());
     Ok(if good {
         ExitCode::SUCCESS

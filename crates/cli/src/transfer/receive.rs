@@ -84,7 +84,7 @@ fn receive(args: Args) -> Result<ExitCode, Failure> {
     let path = printable(args.out.as_os_str().as_encoded_bytes());
     let mut made = (!to_stdout && is_free).then(|| format!("{path} was not there, and is made"));
     if let Some([program, ..]) = args.exec.as_deref() {
-        program::doubt(program, &args.out);
+        program::doubt(program, &args.out)?;
     }
     let on_arrival = args.exec.clone().map(|command| OnArrival {
         command,
