@@ -167,3 +167,15 @@ def test_the_busiest_links_come_first() -> None:
     ax = lab.plot_links(Table(links=frame), top=5)
     assert [label.get_text() for label in ax.get_yticklabels()] == ["1>0", "0>1"]
     assert [patch.get_width() for patch in ax.patches] == pytest.approx([0.6, 0.2])  # type: ignore[attr-defined]
+
+
+def test_a_link_at_several_points_of_a_sweep_has_a_bar_for_each() -> None:
+    cells = []
+    for loss, shares in (("0 %", (0.1, 0.3)), ("1 %", (0.8, 0.6))):
+        for seed, share in enumerate(shares, 1):
+            files = {"links.csv": f"seed,link,utilisation\n{seed},0>1,{share}\n".encode()}
+            cells.append(lab.Cell({"network.link.loss": loss}, seed, lab.Outcome(files, "build")))
+    ax = lab.plot_links(lab.Sweep(cells))
+    names = ["0>1, network.link.loss = 1 %", "0>1, network.link.loss = 0 %"]
+    assert [label.get_text() for label in ax.get_yticklabels()] == names
+    assert [patch.get_width() for patch in ax.patches] == pytest.approx([0.7, 0.2])  # type: ignore[attr-defined]

@@ -131,13 +131,18 @@ def plot_windows(results: Tables, by: str = "host", *, ax: Axes | None = None) -
 
 
 def plot_links(results: Tables, measure: str = "utilisation", top: int = 20, *, ax: Axes | None = None) -> Axes:
-    """The ``top`` directions with the greatest ``measure``, a column of ``links``: mean and range over seeds."""
+    """The ``top`` directions with the greatest ``measure``, a column of ``links``: mean and range over seeds.
+
+    In a sweep each point of its parameters has a bar of its own for a direction.
+    """
     ax = _axes(ax)
-    points = summarise(results.links, measure, "link").dropna(subset=["mean"]).nlargest(top, "mean")
+    lines = list(results.parameters) if isinstance(results, Sweep) else []
+    points = summarise(results.links, measure, [*lines, "link"]).dropna(subset=["mean"]).nlargest(top, "mean")
     if points.empty:
         raise ResultsError(f"no link has a value of {measure}")
     bars = [points["mean"] - points["min"], points["max"] - points["mean"]]
-    ax.barh(points["link"], points["mean"], xerr=bars, capsize=2)
+    names = [", ".join([str(it["link"]), *(f"{key} = {it[key]}" for key in lines)]) for _, it in points.iterrows()]
+    ax.barh(names, points["mean"], xerr=bars, capsize=2)
     ax.invert_yaxis()
     ax.set_xlabel(_words(measure))
     _with_unit(ax.xaxis, _unit_of(measure))
