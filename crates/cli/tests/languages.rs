@@ -332,3 +332,38 @@ fn the_example_in_c_says_what_is_typed_and_shows_what_comes() {
     assert!(output.status.success());
     assert_eq!(output.stdout, b"al: hello\nal: the \"end\"\n");
 }
+
+/// A tag without quotes that is empty or has blanks made another command of the message's bytes.
+#[test]
+fn bash_quotes_a_tag_that_needs_it_and_reads_quoted_ones() {
+    if !is_there("bash") {
+        return skipped("bash_quotes_a_tag_that_needs_it_and_reads_quoted_ones needs bash");
+    }
+    let host = Host::new();
+    let (_h1, address) = daemon(&host, "h1", &[]);
+    let library = root().join("examples/bus/shell/groupcast-bus.sh");
+    let program = format!(
+        r#". '{}'
+bus_connect {address}
+bus_command 'accept * room'
+bus_send '' room one
+bus_send 'a b' room two
+bus_send '"c d"' room three
+bus_send 'a\ b' room four
+bus_send '"say \"e\""' room five
+bus_send tag '' six || echo "$bus_line"
+bus_send tag room seven
+for number in 1 2 3 4 5 6; do
+    bus_receive && echo "$bus_tag|$bus_domain|$bus_data"
+done
+bus_close
+"#,
+        library.display()
+    );
+    let program = host.write("quotes.sh", program);
+    let output = Command::new("bash").arg(program).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let expected = "error domain 9 a level of a domain is empty\n|room|one\na b|room|two\n\
+                    c d|room|three\na\\ b|room|four\nsay \"e\"|room|five\ntag|room|seven\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{said}");
+}

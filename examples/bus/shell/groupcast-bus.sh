@@ -49,9 +49,35 @@ bus_command() {
     printf '%s\n' "$1" >&"$bus_socket" && bus_answer
 }
 
-# Sends a text: bus_send TAG DOMAIN TEXT. A tag or a domain with blanks is written in quotes.
+# Makes `bus_word` of a tag or a domain: in quotes if it is empty or has blanks. Quotes that are there stay as they are.
+bus_quote() {
+    bus_word=$1
+    if [[ $1 != *\"* && (-z $1 || $1 == *[[:space:]]*) ]]; then
+        bus_word="\"${1//\\/\\\\}\""
+    fi
+    bus_word=${bus_word//$'\n'/\\n} bus_word=${bus_word//$'\r'/\\r} bus_word=${bus_word//$'\t'/\\t}
+}
+
+# Sends a text: bus_send TAG DOMAIN TEXT.
 bus_send() {
-    printf 'msg %s %s %d\n%s\n' "$1" "$2" "${#3}" "$3" >&"$bus_socket" && bus_answer
+    local tag
+    bus_quote "$1"
+    tag=$bus_word
+    bus_quote "$2"
+    printf 'msg %s %s %d\n%s\n' "$tag" "$bus_word" "${#3}" "$3" >&"$bus_socket" && bus_answer
+}
+
+# Splits a line into `bus_words`. A word that is all in quotes stands there without them.
+bus_split() {
+    local line=$1 word any='^(([^" ]|"([^"\\]|\\.)*")+)( |$)' quoted='^"(([^"\\]|\\.)*)"$'
+    bus_words=()
+    while [[ $line =~ $any ]]; do
+        word=${BASH_REMATCH[1]} line=${line:${#BASH_REMATCH[0]}}
+        if [[ $word =~ $quoted ]]; then
+            printf -v word %b "${BASH_REMATCH[1]//\\\"/\\x22}"
+        fi
+        bus_words+=("$word")
+    done
 }
 
 # Waits for a message: `bus_tag`, `bus_domain`, `bus_syntax` (empty for a list in one's own) and `bus_data` are about it.
@@ -59,12 +85,11 @@ bus_receive() {
     while ((${#bus_waiting[@]} == 0)); do
         bus_read || return
     done
-    local head
-    read -r -a head <<<"${bus_waiting[0]}"
+    bus_split "${bus_waiting[0]}"
     bus_data=${bus_waiting[1]}
     bus_waiting=("${bus_waiting[@]:2}")
-    bus_tag=${head[1]} bus_domain=${head[2]} bus_syntax=
-    ((${#head[@]} > 4)) && bus_syntax=${head[-2]}
+    bus_tag=${bus_words[1]} bus_domain=${bus_words[2]} bus_syntax=
+    ((${#bus_words[@]} > 4)) && bus_syntax=${bus_words[-2]}
     return 0
 }
 
