@@ -34,25 +34,29 @@ impl Rmp {
     /// `from` answers a poll of a member other than itself, while this member polls or stands by:
     /// whether it is to be left out, since it was away too often.
     pub(super) fn answers_late(&mut self, now: Time, from: MemberId) -> bool {
-        self.comes_and_goes(now, from, Says::Hears)
+        self.comes_and_goes(now, from, |_| Says::Hears)
     }
 
     /// The same where `from` polls, and `heard` these members.
     pub(super) fn polls_late(&mut self, now: Time, from: MemberId, heard: &[MemberId]) -> bool {
-        let old = self.state.installed();
-        let together = old.map_or(&[][..], |old| &old.members);
-        let says = Says::of(from, heard, together);
-        self.comes_and_goes(now, from, says)
+        self.comes_and_goes(now, from, |together| Says::of(from, heard, together))
     }
 
-    fn comes_and_goes(&mut self, now: Time, from: MemberId, says: Says) -> bool {
+    /// `says`: what the word of `from` means, of these members of the last configuration.
+    fn comes_and_goes(
+        &mut self,
+        now: Time,
+        from: MemberId,
+        says: impl FnOnce(&[MemberId]) -> Says,
+    ) -> bool {
         if !matches!(self.state, State::Polling(_) | State::Standby(_)) {
             return false;
         }
         let old = self.state.installed();
-        if old.is_none_or(|old| !old.members.contains(&from)) {
+        let Some(old) = old.filter(|old| old.members.contains(&from)) else {
             return false;
-        }
+        };
+        let says = says(&old.members);
         let within = self.config.poll_interval * PROMPT + self.timing.trip();
         self.absences.is_out(now, from, says, within)
     }
