@@ -472,7 +472,7 @@ impl BulkConfig {
             return Err(self.refuse(key, "at most 1 s"));
         }
         if self.window >= u32::from(DataHeader::KEPT_UNKNOWN) {
-            let allowed = "fewer than 65535 with the policy xtp: requests say how many are kept";
+            let allowed = "fewer than 65535 with xtp: requests say how many are kept";
             return Err(self.refuse("window", allowed));
         }
         if self.block.is_some() {
