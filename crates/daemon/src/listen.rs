@@ -7,11 +7,13 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use groupcast_session::frame::AccessToken;
 use groupcast_tls::Server;
-use mio::net::{TcpListener, UnixListener, UnixStream};
+use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
+use rustix::net::sockopt;
 
 use crate::bus::BusStream;
 use crate::config::{BusAddress, speaks_tls};
@@ -136,6 +138,7 @@ impl TcpAcceptor {
         // Short frames must not wait for an acknowledgement, and batches are written at once
         // anyway.
         stream.set_nodelay(true)?;
+        ask_whether_it_is_there(&stream)?;
         match &self.tls {
             None => Ok(Stream::Tcp(stream)),
             Some(tls) => {
@@ -144,6 +147,23 @@ impl TcpAcceptor {
             }
         }
     }
+}
+
+/// A client whose host is silent for this long is asked whether it is there,
+const SILENT_FOR: Duration = Duration::from_secs(10);
+/// then each time after this,
+const ASKED_EACH: Duration = Duration::from_secs(5);
+/// and this often in vain: then the connection ends.
+const ASKED_AT_MOST: u32 = 3;
+
+/// Has the system ask the other host now and then, when nothing is under way. A client whose host
+/// is gone without a word would keep its name, its groups and its locks for ever.
+fn ask_whether_it_is_there(stream: &TcpStream) -> io::Result<()> {
+    sockopt::set_tcp_keepidle(stream, SILENT_FOR)?;
+    sockopt::set_tcp_keepintvl(stream, ASKED_EACH)?;
+    sockopt::set_tcp_keepcnt(stream, ASKED_AT_MOST)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(())
 }
 
 /// A listener for clients of the bus.
@@ -235,6 +255,27 @@ mod tests {
         drop(acceptor);
         assert!(!path.exists());
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    /// Clients of the bus come by the same listener.
+    #[test]
+    fn a_client_of_another_host_is_asked_whether_it_is_there() {
+        let acceptor = TcpAcceptor::open(([127, 0, 0, 1], 0).into(), None).unwrap();
+        let client = std::net::TcpStream::connect(acceptor.address().unwrap()).unwrap();
+        let accepted = loop {
+            match acceptor.accept() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => break other.unwrap(),
+            }
+        };
+        let Stream::Tcp(stream) = &accepted else {
+            panic!("it is a client over TCP");
+        };
+        assert!(sockopt::socket_keepalive(stream).unwrap());
+        assert!(!sockopt::socket_keepalive(&client).unwrap());
+        assert_eq!(sockopt::tcp_keepidle(stream).unwrap(), SILENT_FOR);
+        assert_eq!(sockopt::tcp_keepintvl(stream).unwrap(), ASKED_EACH);
+        assert_eq!(sockopt::tcp_keepcnt(stream).unwrap(), ASKED_AT_MOST);
     }
 
     #[test]
