@@ -14,6 +14,7 @@
 
 mod answering;
 mod leaving;
+mod listing;
 mod observe;
 mod rereading;
 mod rings;
@@ -31,6 +32,7 @@ use serde_json::Value;
 
 use self::answering::Answering;
 use self::leaving::{FAREWELL, RunPhase, STOPPING};
+use self::listing::Listing;
 use self::observe::submit;
 use crate::backlog::Backlog;
 use crate::bimodal::Bimodal;
@@ -82,6 +84,8 @@ pub struct Daemon {
     look_at: Time,
     rekeying: Rekeying,
     answering: Answering,
+    /// An answer that is longer than a turn.
+    listing: Option<Listing>,
     /// The rings in the configurations of this daemon and of others.
     configured_rings: ConfiguredRings,
     client_log: ClientLog,
@@ -197,6 +201,7 @@ impl Daemon {
             look_at: Time::ZERO,
             rekeying,
             answering: Answering::default(),
+            listing: None,
             configured_rings,
             client_log: ClientLog::default(),
             reread: None,
@@ -384,8 +389,7 @@ impl Daemon {
                 .filter(|spill| spill.is_due(&self.engine))
                 .map(|_| Duration::ZERO),
             self.caused.then_some(Duration::ZERO),
-            self.engine
-                .has_questions()
+            (self.listing.is_some() || self.engine.has_questions())
                 .then(|| until(self.answering.due())),
         ]
         .into_iter()
@@ -607,12 +611,27 @@ impl Daemon {
         }
         let begun = self.endpoint.now();
         while self.answering.goes_on(begun, self.endpoint.now()) {
+            if let Some(listing) = &mut self.listing {
+                if !self.engine.is_connected(listing.client) {
+                    self.listing = None;
+                } else if listing.go_on(&self.engine)
+                    && let Some(listing) = self.listing.take()
+                {
+                    let client = listing.client;
+                    let answer = listing.finish();
+                    self.engine.answer(now, client, Question::Groups, answer);
+                }
+                continue;
+            }
             let Some((client, question)) = self.engine.poll_question() else {
                 break;
             };
             let answer = match &question {
                 Question::Status => self.status().to_string().into(),
-                Question::Groups => status::groups(&self.engine),
+                Question::Groups => {
+                    self.listing = Some(Listing::begin(client));
+                    continue;
+                }
                 Question::Rekey(path) => {
                     let mut seals = Seals {
                         keys: &mut self.keys,

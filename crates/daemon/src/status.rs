@@ -1,16 +1,14 @@
-//! The JSON answers to `groupcast status` and `groupcast groups`, described in `docs/status.md`.
+//! The JSON answer to `groupcast status`, described in `docs/status.md`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use groupcast_core::node::NodeCounters;
 use groupcast_core::status::{Figure, GroupStatus};
 use groupcast_core::{MemberId, Node, Ordered as _};
 use groupcast_net::{Counters as NetCounters, Endpoint, Group, ReceiveCounters, SendCounters};
 use groupcast_session::Engine;
 use groupcast_session::groups::{Counters as SessionCounters, Status};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::bimodal::Bimodal;
@@ -28,32 +26,6 @@ const IDLE: &str = "idle";
 
 /// The daemons of a configuration whose names the engine knows.
 type Daemons = [(MemberId, Arc<str>)];
-
-/// A group, in the answer to `groupcast groups`.
-#[derive(Serialize)]
-struct SaidGroup<'a> {
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    approximate: bool,
-    group: &'a str,
-    members: Vec<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ring: Option<&'a str>,
-}
-
-/// All groups, one value for each. There may be 100,000 memberships of this daemon's clients alone,
-/// so the JSON is written at once, without a tree of values.
-pub(crate) fn groups(engine: &Engine) -> Bytes {
-    let groups = engine.groups();
-    let said = groups.iter().map(|group| SaidGroup {
-        approximate: group.approximate,
-        group: &group.name,
-        members: group.members.iter().map(AsRef::as_ref).collect(),
-        ring: group.ring.as_deref(),
-    });
-    let said: Vec<SaidGroup<'_>> = said.collect();
-    let json = serde_json::to_vec(&said).expect("strings and flags can be written");
-    json.into()
-}
 
 /// The state of the daemon, without its key, its history and its further rings.
 pub(crate) fn status(config: &Config, endpoint: &mut Endpoint<Instance>, engine: &Engine) -> Value {

@@ -87,6 +87,7 @@ mod guests;
 mod held;
 mod installing;
 mod journal;
+mod listing;
 mod making;
 mod moving;
 mod orders;
@@ -128,6 +129,7 @@ pub use self::fact::{
     BimodalStatus, ClientStatus, Counters, Fact, GroupStatus, PhaseName, RingStatus, Status, Whence,
 };
 use self::journal::Journal;
+pub use self::listing::Listed;
 use self::making::Making;
 use self::orders::{Order, OrderIndex, PerOrder};
 pub use self::questions::Question;
@@ -396,24 +398,5 @@ impl Engine {
     /// The daemons of the daemon's own order whose state is known, with their names.
     pub fn daemons(&self) -> Vec<(MemberId, Arc<str>)> {
         self.orders[OrderIndex::OWN].daemons()
-    }
-
-    /// All groups with members, as far as this daemon knows: first the agreed ones, then the
-    /// bimodal ones.
-    pub fn groups(&self) -> Vec<GroupStatus> {
-        let agreed = self.orders.indices().flat_map(|on| {
-            let ring = self.rings.top(on);
-            let memberships = self.orders[on].table.memberships();
-            memberships.map(move |(name, members)| GroupStatus {
-                name: name.clone(),
-                ring: ring.cloned(),
-                approximate: false,
-                members,
-            })
-        });
-        agreed
-            .chain(self.bimodal_groups())
-            .filter(|group| !group.members.is_empty())
-            .collect()
     }
 }

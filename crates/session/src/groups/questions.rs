@@ -147,6 +147,12 @@ impl Engine {
         self.reply(now, client, &DaemonFrame::RekeyReport(error.into()));
     }
 
+    /// Whether the client has a connection: nobody waits for its answers otherwise.
+    pub fn is_connected(&self, client: ClientId) -> bool {
+        let link = self.clients.get(client).and_then(|it| it.link.as_ref());
+        link.is_some_and(|link| !link.closing)
+    }
+
     /// The user at the other end of a client's Unix socket, if the system said who that is.
     pub fn user_of(&self, client: ClientId) -> Option<u32> {
         self.clients.get(client)?.user

@@ -303,7 +303,7 @@ pub(super) mod tests {
     }
 
     /// The same with further rings, in which they are in groups of the same names.
-    fn crowd_of(count: u64, groups: usize, rings: Vec<String>) -> Engine {
+    pub(in crate::groups) fn crowd_of(count: u64, groups: usize, rings: Vec<String>) -> Engine {
         let config = EngineConfig {
             rings,
             clients_max: 65_536,

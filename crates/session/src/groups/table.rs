@@ -135,11 +135,15 @@ impl Table {
         self.groups.len()
     }
 
-    /// All groups and the private names of their visible members.
-    pub(super) fn memberships(&self) -> impl Iterator<Item = (&Arc<str>, Vec<Arc<str>>)> {
-        self.groups
-            .iter()
-            .map(|(name, group)| (name, self.visible(group)))
+    /// The groups behind the group `after`, by their names, and the private names of their visible
+    /// members.
+    pub(super) fn memberships(
+        &self,
+        after: Option<&str>,
+    ) -> impl Iterator<Item = (&Arc<str>, Vec<Arc<str>>)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let groups = self.groups.range::<str, _>((from, Bound::Unbounded));
+        groups.map(|(name, group)| (name, self.visible(group)))
     }
 
     /// Whether a transitional configuration is installed, or none yet.
