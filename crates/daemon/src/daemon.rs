@@ -148,6 +148,7 @@ impl Daemon {
         let history = open_history(&config, local, &mut endpoint)?;
         let token = load_token(&config)?;
         let mut engine = open_engine(&config, local, token.clone())?;
+        engine.set_observed(history.is_some());
         let clients = open_clients(&config, endpoint.registry(), token)?;
         if let Some(spill) = &mut spill {
             spill

@@ -472,12 +472,14 @@ impl Engine {
         if recipients.is_empty() {
             return;
         }
-        let shown = Observation::GroupView {
-            group: view.group.to_string(),
-            view: view.id.to_string(),
-            members: view.members.iter().map(ToString::to_string).collect(),
-        };
-        self.journal.observe(on.carrier(), shown);
+        if self.journal.is_observed() {
+            let shown = Observation::GroupView {
+                group: view.group.to_string(),
+                view: view.id.to_string(),
+                members: view.members.iter().map(ToString::to_string).collect(),
+            };
+            self.journal.observe(on.carrier(), shown);
+        }
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let group = view.group.clone();

@@ -15,9 +15,21 @@ pub(super) struct Journal {
     pub(super) counters: Counters,
     facts: VecDeque<Fact>,
     observations: VecDeque<(Carrier, Observation)>,
+    /// Nobody takes lines of the history.
+    is_unobserved: bool,
 }
 
 impl Journal {
+    /// Whether somebody takes lines of the history. From the start somebody does.
+    pub(super) fn set_observed(&mut self, is_observed: bool) {
+        self.is_unobserved = !is_observed;
+    }
+
+    /// Whether a line of the history is to be made.
+    pub(super) fn is_observed(&self) -> bool {
+        !self.is_unobserved
+    }
+
     pub(super) fn fact(&mut self, fact: Fact) {
         if self.facts.len() >= FACTS_MAX {
             self.facts.pop_front();
@@ -27,7 +39,9 @@ impl Journal {
     }
 
     pub(super) fn observe(&mut self, carrier: Carrier, observation: Observation) {
-        self.observations.push_back((carrier, observation));
+        if self.is_observed() {
+            self.observations.push_back((carrier, observation));
+        }
     }
 
     pub(super) fn poll_fact(&mut self) -> Option<Fact> {

@@ -241,6 +241,13 @@ impl Engine {
         self.own_user = Some(user);
     }
 
+    /// Whether there is a history: without one [`poll_observation`](Self::poll_observation) has
+    /// nothing, and no lines are made, which for a view would take as long as all the rest of it.
+    /// By default there is one.
+    pub fn set_observed(&mut self, is_observed: bool) {
+        self.journal.set_observed(is_observed);
+    }
+
     /// Breaks a rule of requests and roles on purpose, to prove that the swarm sees it.
     #[doc(hidden)]
     pub fn plant(&mut self, bug: Option<crate::guests::Planted>) {

@@ -490,6 +490,21 @@ pub(super) mod tests {
         assert!(got(&mut engine, 8, &texts).is_empty());
     }
 
+    #[test]
+    fn without_a_history_clients_get_the_same_and_no_lines_are_made() {
+        let [with, without] = [true, false].map(|is_observed| {
+            let mut engine = crowd(20, 3);
+            engine.set_observed(is_observed);
+            let mut leave = Vec::new();
+            let group = GroupRef::Named("g0");
+            Op::Leave { client: 8, group }.encode(&mut leave);
+            engine.handle_event(Time::ZERO, Carrier::Order, deliver(1, leave));
+            let lines = std::iter::from_fn(|| engine.poll_observation()).count();
+            (engine.counters().views, lines)
+        });
+        assert_eq!((with, without), ((20, 1), (20, 0)));
+    }
+
     /// For each of them it would take 7 KB.
     #[test]
     fn a_view_of_a_thousand_members_is_in_memory_once_for_all_of_them() {
