@@ -16,7 +16,7 @@ use super::roster::Change;
 use super::route::Recipient;
 use super::route::Route;
 use super::slow::SlowLimits;
-use super::spread::{HAND_OVER, Stage, VIEW};
+use super::spread::{HAND_OVER, Stage, VIEW, VIEW_HAND_OVER};
 use super::wire::{Data, Envelope, Op};
 use super::{ClientId, Engine, Fact};
 use crate::frame::{
@@ -483,7 +483,7 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let group = view.group.clone();
-        let work = VIEW + view.members.len() + recipients.len() * HAND_OVER;
+        let work = VIEW + view.members.len() + recipients.len() * VIEW_HAND_OVER;
         self.orders[on].work.spend(work);
         DaemonFrame::View(view).encode(&mut bytes);
         // A long one is in memory once for all.

@@ -14,7 +14,7 @@ use super::roster::Roster;
 use super::table::{Group, Table};
 
 /// To put a membership into its group counts for this much.
-const MEMBERSHIP: usize = 40;
+const MEMBERSHIP: usize = 96;
 
 /// To arrange a pattern counts for this much.
 const PATTERN: usize = 32;
@@ -23,7 +23,7 @@ const PATTERN: usize = 32;
 const COMPILE: usize = 1 << 16;
 
 /// To let go of a membership, a pattern or a name counts for this much.
-const LET_GO: usize = 12;
+const LET_GO: usize = 24;
 
 /// States of the daemons of a configuration, and how far they are.
 #[derive(Debug)]

@@ -29,11 +29,14 @@ use crate::name::is_private;
 /// for one.
 pub const WORK_PER_TURN: usize = 1 << 18;
 
-/// To hand a message or a view to a client counts for this much.
+/// To hand a message to a client counts for this much.
 pub(super) const HAND_OVER: usize = 16;
 
+/// To hand a view to one counts for this much: the rule for it as a slow client is looked up.
+pub(super) const VIEW_HAND_OVER: usize = 32;
+
 /// To make a view counts for this much, beside its members and the clients that get it.
-pub(super) const VIEW: usize = 64;
+pub(super) const VIEW: usize = 160;
 
 /// The work of an order in a turn.
 #[derive(Debug, Default)]
@@ -427,7 +430,7 @@ pub(super) mod tests {
         ];
         let turns = take_turns(&mut engine, events, WORK_PER_TURN);
         // A turn ends with the group, the client or the view with which its work is done.
-        let most = WORK_PER_TURN + (HAND_OVER + 1) * COUNT as usize;
+        let most = WORK_PER_TURN + (VIEW_HAND_OVER + 1) * COUNT as usize;
         assert!(turns.iter().all(|work| *work <= most), "{turns:?}");
         assert!(turns.len() >= 3, "{turns:?}");
         let texts = ["first", "second", "third"];

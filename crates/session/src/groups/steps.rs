@@ -490,6 +490,68 @@ mod tests {
         }
     }
 
+    /// What a turn does is counted in memberships here, and not in what they count for: a processor
+    /// does that many in a few milliseconds (ADR 0056). Two daemons, each with ten clients that are
+    /// in 1,000 groups of their own each, and turns of a tenth of the usual work: as if there were
+    /// 100,000 memberships and whole turns.
+    #[test]
+    fn a_turn_does_few_of_a_hundred_thousand_memberships() {
+        const CLIENTS: u64 = 10;
+        const EACH: u64 = 1_000;
+        const ALL: u64 = CLIENTS * EACH;
+        let mut engine = begin(crowd(CLIENTS, 0));
+        let mut roster = Roster::new("h");
+        for client in 1..=CLIENTS {
+            let name = &format!("c{client}");
+            roster.apply(&Op::BindClient { client, name }).unwrap();
+            for group in 0..EACH {
+                let name = format!("h{client}.{group}");
+                let group = GroupRef::Named(&name);
+                roster.apply(&Op::Join { client, group }).unwrap();
+            }
+        }
+        let rosters = BTreeMap::from([(LOCAL, roster)]);
+        engine.orders[ON].table.install(rosters);
+        let regular = configuration(ConfigurationKind::Regular, 2, &[LOCAL, OTHER]);
+        let mut turns = BTreeMap::new();
+        take_turns(&mut engine, regular, &mut turns);
+        let own = state(&mut engine, 1);
+        take_turns(&mut engine, own, &mut turns);
+        let (_, far) = state_of_other(2, CLIENTS, EACH, ALL);
+        take_turns(&mut engine, of_other(deliver(2, far)), &mut turns);
+        assert_eq!(engine.orders[ON].table.count() as u64, 2 * ALL);
+        // There are views of the transition and of what is installed, and both states are read.
+        for (step, memberships, most) in [
+            ("Write", ALL, 7_000),
+            ("Read", 2 * ALL, 18_000),
+            ("Install", 2 * ALL, 3_000),
+            ("Show", 2 * ALL, 1_500),
+            ("LetGo", ALL, 4_000),
+        ] {
+            let count: u64 = turns[step];
+            assert!(count * most / 10 >= memberships, "{step}: {turns:?}");
+        }
+    }
+
+    /// Hands over an event, and takes turns until there is time for another; counts those that
+    /// begin with each kind of step.
+    fn take_turns(engine: &mut Engine, event: Event, turns: &mut BTreeMap<&str, u64>) {
+        engine.begin_turn(Time::ZERO, WORK_PER_TURN / 10);
+        engine.handle_event(Time::ZERO, Carrier::Order, event);
+        while !engine.has_time_for(Carrier::Order) {
+            let step = match engine.orders[ON].steps.front() {
+                Some(Step::Write(_)) => "Write",
+                Some(Step::Read(..)) => "Read",
+                Some(Step::Install(..)) => "Install",
+                Some(Step::Show(..) | Step::ShowAll(..)) => "Show",
+                Some(Step::LetGo(_)) => "LetGo",
+                _ => "others",
+            };
+            *turns.entry(step).or_default() += 1;
+            engine.begin_turn(Time::ZERO, WORK_PER_TURN / 10);
+        }
+    }
+
     #[test]
     fn groups_stay_as_they_were_until_all_states_are_installed_and_nothing_is_handed_over() {
         let mut engine = begin(crowd(5, 6));

@@ -18,13 +18,13 @@ use crate::guests::Part;
 use crate::name::{check_client, check_group, check_host, private};
 
 /// To read one group of a client, or another number with its name, counts for this much.
-const READ: usize = 8;
+const READ: usize = 12;
 
 /// To put what was read in order counts for this much.
-const SORT: usize = 4;
+const SORT: usize = 6;
 
 /// To write one counts for this much: its number is looked up by its name.
-const WRITE: usize = 24;
+const WRITE: usize = 40;
 
 /// This many bytes count for one more.
 const BYTES: usize = 16;
