@@ -308,6 +308,39 @@ mod tests {
         );
     }
 
+    /// Else every later state of their daemon would have them.
+    #[test]
+    fn who_disconnected_during_an_exchange_is_forgotten_when_it_ends() {
+        let (mut compiled, local) = (Patterns::default(), member(1));
+        let mut table = Table::new(local);
+        let mut states = states();
+        for roster in states.values_mut() {
+            roster.departed.insert(9, "gone@h".into());
+        }
+        let mut installing = Installing::new(local, states);
+        assert!(installing.go_on(&mut compiled, |_| true));
+        installing.finish(&mut table, &mut Filters::default());
+        assert_eq!(table.rosters().count(), 2);
+        assert!(table.rosters().all(|(_, it)| it.departed.is_empty()));
+    }
+
+    /// They name nobody in a group, but are looked at.
+    #[test]
+    fn clients_without_groups_take_time() {
+        let (mut compiled, mut work) = (Patterns::default(), 0);
+        let mut roster = Roster::new("h");
+        for client in 1..=1_000 {
+            let name = &format!("c{client}");
+            roster.apply(&Op::BindClient { client, name }).unwrap();
+        }
+        let mut installing = Installing::new(member(1), BTreeMap::from([(member(1), roster)]));
+        assert!(installing.go_on(&mut compiled, |it| {
+            work += it;
+            true
+        }));
+        assert!(work >= 1_000, "{work}");
+    }
+
     #[test]
     fn what_is_replaced_is_let_go_in_parts() {
         let (mut compiled, local) = (Patterns::default(), member(1));

@@ -397,6 +397,34 @@ mod tests {
         }
     }
 
+    /// More than are looked at together.
+    #[test]
+    fn views_of_many_groups_come_in_the_order_of_their_names() {
+        const GROUPS: usize = 3 * LOOKED_AT;
+        let mut engine = begin(crowd(1, GROUPS));
+        let transition = configuration(ConfigurationKind::Transitional, 1, &[LOCAL]);
+        handle(&mut engine, Some(1_000), transition);
+        finish(&mut engine, Some(1_000));
+        let lines = std::iter::from_fn(|| engine.poll_observation());
+        let shown = lines.filter_map(|(_, line)| match line {
+            Observation::GroupView { group, .. } => Some(group),
+            _ => None,
+        });
+        let shown: Vec<String> = shown.collect();
+        assert_eq!(shown.len(), GROUPS);
+        assert!(shown.is_sorted(), "{shown:?}");
+    }
+
+    #[test]
+    fn a_transition_that_takes_nobody_away_shows_nothing() {
+        let mut engine = begin(crowd(1, 6));
+        for views in [6, 6] {
+            let transition = configuration(ConfigurationKind::Transitional, 1, &[LOCAL]);
+            handle(&mut engine, None, transition);
+            assert_eq!(engine.counters().views, views);
+        }
+    }
+
     #[test]
     fn a_host_that_does_not_ask_for_time_gets_every_step_in_its_order() {
         let (outputs, observations, _) = change(None);
@@ -440,54 +468,6 @@ mod tests {
         assert!(shows >= 2 * (GROUPS as usize / 1_300), "{shows}");
         let lets_go = turns.iter().filter(|it| it.1).count();
         assert!(lets_go >= 2 * (GROUPS as usize / 1_000), "{lets_go}");
-    }
-
-    #[test]
-    fn a_state_of_an_earlier_configuration_is_not_handed_over() {
-        let mut engine = begin(crowd(5, 6));
-        for counter in [2, 3] {
-            let members = &[LOCAL, OTHER];
-            let regular = configuration(ConfigurationKind::Regular, counter, members);
-            handle(&mut engine, Some(1), regular);
-            while counter == 3 && !engine.has_time_for(Carrier::Order) {
-                engine.pump(Time::ZERO, |_, _, _| panic!("it is not written yet"));
-                engine.begin_turn(Time::ZERO, 1);
-            }
-            finish(&mut engine, Some(1));
-        }
-        state(&mut engine, 1);
-    }
-
-    /// The configuration ends before its last state has come.
-    #[test]
-    fn messages_of_a_configuration_come_before_the_view_of_its_end() {
-        for work in [None, Some(1), Some(300)] {
-            let mut engine = begin(crowd(5, 6));
-            let regular = configuration(ConfigurationKind::Regular, 2, &[LOCAL, OTHER]);
-            handle(&mut engine, work, regular);
-            finish(&mut engine, work);
-            let own = state(&mut engine, 2);
-            let (_, far) = state_of_other(2, 1, 6, 6);
-            for event in [
-                message(1, 6, "held"),
-                own,
-                configuration(ConfigurationKind::Transitional, 2, &[LOCAL]),
-                of_other(deliver(3, far)),
-            ] {
-                handle(&mut engine, work, event);
-            }
-            finish(&mut engine, work);
-            let output = output(&mut engine, 1);
-            assert_in_order(&output, &["f1@far", "held"]);
-            let text = String::from_utf8_lossy(&output);
-            // The last view, in which the other daemon's client is not.
-            let last = text.rfind("c5@h").expect("there are views");
-            assert!(
-                last > text.find("held").expect("it was held"),
-                "with {work:?}"
-            );
-            assert!(text.rfind("f1@far") < text.find("held"), "with {work:?}");
-        }
     }
 
     /// What a turn does is counted in memberships here, and not in what they count for: a processor
@@ -549,6 +529,54 @@ mod tests {
             };
             *turns.entry(step).or_default() += 1;
             engine.begin_turn(Time::ZERO, WORK_PER_TURN / 10);
+        }
+    }
+
+    #[test]
+    fn a_state_of_an_earlier_configuration_is_not_handed_over() {
+        let mut engine = begin(crowd(5, 6));
+        for counter in [2, 3] {
+            let members = &[LOCAL, OTHER];
+            let regular = configuration(ConfigurationKind::Regular, counter, members);
+            handle(&mut engine, Some(1), regular);
+            while counter == 3 && !engine.has_time_for(Carrier::Order) {
+                engine.pump(Time::ZERO, |_, _, _| panic!("it is not written yet"));
+                engine.begin_turn(Time::ZERO, 1);
+            }
+            finish(&mut engine, Some(1));
+        }
+        state(&mut engine, 1);
+    }
+
+    /// The configuration ends before its last state has come.
+    #[test]
+    fn messages_of_a_configuration_come_before_the_view_of_its_end() {
+        for work in [None, Some(1), Some(300)] {
+            let mut engine = begin(crowd(5, 6));
+            let regular = configuration(ConfigurationKind::Regular, 2, &[LOCAL, OTHER]);
+            handle(&mut engine, work, regular);
+            finish(&mut engine, work);
+            let own = state(&mut engine, 2);
+            let (_, far) = state_of_other(2, 1, 6, 6);
+            for event in [
+                message(1, 6, "held"),
+                own,
+                configuration(ConfigurationKind::Transitional, 2, &[LOCAL]),
+                of_other(deliver(3, far)),
+            ] {
+                handle(&mut engine, work, event);
+            }
+            finish(&mut engine, work);
+            let output = output(&mut engine, 1);
+            assert_in_order(&output, &["f1@far", "held"]);
+            let text = String::from_utf8_lossy(&output);
+            // The last view, in which the other daemon's client is not.
+            let last = text.rfind("c5@h").expect("there are views");
+            assert!(
+                last > text.find("held").expect("it was held"),
+                "with {work:?}"
+            );
+            assert!(text.rfind("f1@far") < text.find("held"), "with {work:?}");
         }
     }
 
@@ -618,6 +646,41 @@ mod tests {
         handle(&mut engine, Some(1), of_other(deliver(4, far)));
         turn(&mut engine, Some(1));
         assert!(engine.orders[ON].is_steady());
+    }
+
+    /// To hold them takes time, too, though nothing of them is begun.
+    #[test]
+    fn messages_that_are_held_keep_no_turn_long() {
+        let mut engine = begin(crowd(5, 0));
+        let members = &[LOCAL, OTHER];
+        let regular = configuration(ConfigurationKind::Regular, 2, members);
+        handle(&mut engine, None, regular);
+        engine.begin_turn(Time::ZERO, 1_000);
+        let mut held = 0;
+        while engine.has_time_for(Carrier::Order) {
+            held += 1;
+            engine.handle_event(Time::ZERO, Carrier::Order, message(held, 6, "held"));
+            assert!(held <= 100, "they count for nothing");
+        }
+        assert!(held >= 10, "{held}");
+    }
+
+    #[test]
+    fn states_of_an_interrupted_exchange_are_let_go_in_parts() {
+        const GROUPS: u64 = 1_000;
+        let mut engine = begin(crowd(1, 0));
+        let members = &[LOCAL, OTHER];
+        let regular = |counter| configuration(ConfigurationKind::Regular, counter, members);
+        handle(&mut engine, None, regular(2));
+        let (_, far) = state_of_other(2, 1, GROUPS, GROUPS);
+        handle(&mut engine, None, of_other(deliver(1, far)));
+        handle(&mut engine, Some(1_000), regular(3));
+        let mut turns = 0;
+        while !engine.has_time_for(Carrier::Order) {
+            turns += usize::from(matches!(engine.orders[ON].steps[0], Step::LetGo(_)));
+            engine.begin_turn(Time::ZERO, 1_000);
+        }
+        assert!(turns >= GROUPS as usize / 100, "{turns}");
     }
 
     /// They may be of clients that are in no group here.
