@@ -555,3 +555,36 @@ fn a_ring_that_ends_and_is_made_again_within_a_turn_carries_its_groups() {
             .any(|frame| matches!(frame, DaemonFrame::Message(_)))
     });
 }
+
+#[test]
+fn a_list_of_groups_that_is_written_in_parts_is_whole() {
+    const GROUPS: usize = 600;
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 98), free_port());
+    let mut daemon = Daemon::start(config("list", multicast, Options::default())).unwrap();
+    let mut client = Client::connect(&socket_of("list"));
+    for index in 0..GROUPS {
+        client.join(&format!("g{index}"));
+        // As many as the socket has room for.
+        if index % 50 == 49 {
+            turn_until(&mut daemon, "the groups", |it| {
+                it.engine.groups().len() == index + 1
+            });
+        }
+    }
+    client.send(&ClientFrame::Groups);
+    let mut list = None;
+    turn_until(&mut daemon, "the list", |_| {
+        let mut reports = client.frames().into_iter().filter_map(|frame| match frame {
+            DaemonFrame::GroupsReport(json) => Some(json),
+            _ => None,
+        });
+        list = list.take().or_else(|| reports.next());
+        list.is_some()
+    });
+    let said: Vec<Value> = serde_json::from_slice(&list.unwrap()).unwrap();
+    assert_eq!(said.len(), GROUPS);
+    assert_eq!(said[0]["group"], "g0");
+    let members = |group: &Value| group["members"].as_array().map(Vec::len);
+    assert!(said.iter().all(|group| members(group) == Some(1)));
+    assert!(daemon.listing.is_none());
+}
