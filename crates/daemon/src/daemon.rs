@@ -148,7 +148,6 @@ impl Daemon {
         let history = open_history(&config, local, &mut endpoint)?;
         let token = load_token(&config)?;
         let mut engine = open_engine(&config, local, token.clone())?;
-        engine.set_observed(history.is_some());
         let clients = open_clients(&config, endpoint.registry(), token)?;
         if let Some(spill) = &mut spill {
             spill
@@ -612,16 +611,8 @@ impl Daemon {
         }
         let begun = self.endpoint.now();
         while self.answering.goes_on(begun, self.endpoint.now()) {
-            if let Some(listing) = &mut self.listing {
-                if !self.engine.is_connected(listing.client) {
-                    self.listing = None;
-                } else if listing.go_on(&self.engine)
-                    && let Some(listing) = self.listing.take()
-                {
-                    let client = listing.client;
-                    let answer = listing.finish();
-                    self.engine.answer(now, client, Question::Groups, answer);
-                }
+            if let Some(listing) = self.listing.take() {
+                self.go_on_with_list(now, listing);
                 continue;
             }
             let Some((client, question)) = self.engine.poll_question() else {
@@ -649,6 +640,20 @@ impl Daemon {
             self.engine.answer(now, client, question, answer);
         }
         self.answering.rest(begun, self.endpoint.now());
+    }
+
+    /// Writes some more of the list of groups, and hands it over when it is whole, if its client is
+    /// still there.
+    fn go_on_with_list(&mut self, now: Time, mut listing: Listing) {
+        if !self.engine.is_connected(listing.client) {
+            return;
+        }
+        if listing.go_on(&self.engine) {
+            let (client, answer) = listing.finish();
+            self.engine.answer(now, client, Question::Groups, answer);
+        } else {
+            self.listing = Some(listing);
+        }
     }
 
     fn status(&mut self) -> Value {

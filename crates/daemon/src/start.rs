@@ -120,6 +120,7 @@ pub(crate) fn open_engine(
     engine.set_access(Time::ZERO, config.access.clone());
     engine.set_slow_rules(config.when_slow.clone());
     engine.set_spills(config.spill_dir.is_some());
+    engine.set_observed(config.history.is_some());
     engine.set_own_user(rustix::process::geteuid().as_raw());
     Ok(engine)
 }

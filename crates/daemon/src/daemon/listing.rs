@@ -56,9 +56,9 @@ impl Listing {
         self.listed.is_whole()
     }
 
-    /// The answer.
-    pub(super) fn finish(mut self) -> Bytes {
+    /// Who asked, and the answer.
+    pub(super) fn finish(mut self) -> (ClientId, Bytes) {
         self.json.push(b']');
-        self.json.into()
+        (self.client, self.json.into())
     }
 }

@@ -348,13 +348,11 @@ impl Open {
                 continue;
             };
             request.left -= 1;
-            left = left.saturating_sub(
-                1 + if request.left == 0 {
-                    request.weight()
-                } else {
-                    0
-                },
-            );
+            let to_end = match request.left {
+                0 => request.weight(),
+                _ => 0,
+            };
+            left = left.saturating_sub(1 + to_end);
             self.check(key);
         }
     }
