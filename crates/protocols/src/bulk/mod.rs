@@ -554,7 +554,7 @@ impl Bulk {
         }
         if let Message::Missed(name) = message {
             if let Some(sender) = self.senders.get_mut(&number) {
-                sender.handle_missed(&mut self.shared.at(now), from, name);
+                sender.note_late(&mut self.shared.at(now), from, name);
             }
             return;
         }

@@ -78,7 +78,7 @@ impl Sender {
             // Nobody has waited for it, so it is none of the receivers.
             let dropped = Message::Finish(Finish::Dropped);
             context.outbox.unicast(from, self.id.number, &dropped);
-            self.handle_missed(context, from, report.name.clone());
+            self.note_late(context, from, report.name.clone());
             return;
         }
         let mut peer = Peer::new(context.now);
@@ -249,7 +249,7 @@ impl Sender {
     }
 
     /// A receiver came too late for this stream: it says so, or registers after the start.
-    pub(in crate::bulk) fn handle_missed(
+    pub(in crate::bulk) fn note_late(
         &mut self,
         context: &mut Context<'_>,
         from: MemberId,
