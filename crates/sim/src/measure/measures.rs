@@ -210,7 +210,8 @@ impl Overall {
             whole.clone()
         };
         let mean = |of: fn(&HostMeasures) -> f64| {
-            let sum: f64 = receivers.iter().map(|host| of(host)).sum();
+            // `sum` of no numbers is -0.
+            let sum = receivers.iter().fold(0.0, |sum, host| sum + of(host));
             sum / receivers.len().max(1) as f64
         };
         let least = |of: fn(&HostMeasures) -> f64| {

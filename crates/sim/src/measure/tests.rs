@@ -100,6 +100,16 @@ fn constant_delays_come_out_exactly_and_the_warm_up_is_left_out() {
 }
 
 #[test]
+fn where_nothing_is_sent_the_rates_are_zero_without_a_sign() {
+    let play = Play::new(2, MeterConfig::default());
+    let overall = play.finish(ms(100)).overall;
+    assert_eq!(overall.receivers, 0);
+    for rate in [overall.throughput_mean, overall.goodput_mean_bps] {
+        assert!(rate == 0.0 && rate.is_sign_positive(), "{rate}");
+    }
+}
+
+#[test]
 fn what_is_lost_repeated_or_too_young_is_told_apart() {
     let mut play = Play::new(
         3,
