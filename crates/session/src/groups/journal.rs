@@ -10,24 +10,36 @@ use super::{Carrier, Counters, Fact};
 const FACTS_MAX: usize = 1_024;
 
 /// Counters, and reports that wait for the daemon to fetch them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Journal {
     pub(super) counters: Counters,
     facts: VecDeque<Fact>,
     observations: VecDeque<(Carrier, Observation)>,
-    /// Nobody takes lines of the history.
-    is_unobserved: bool,
+    /// Somebody takes lines of the history.
+    is_observed: bool,
+}
+
+impl Default for Journal {
+    /// Nothing was reported, and somebody takes lines of the history.
+    fn default() -> Self {
+        Self {
+            counters: Counters::default(),
+            facts: VecDeque::new(),
+            observations: VecDeque::new(),
+            is_observed: true,
+        }
+    }
 }
 
 impl Journal {
-    /// Whether somebody takes lines of the history. From the start somebody does.
+    /// Whether somebody takes lines of the history.
     pub(super) fn set_observed(&mut self, is_observed: bool) {
-        self.is_unobserved = !is_observed;
+        self.is_observed = is_observed;
     }
 
     /// Whether a line of the history is to be made.
     pub(super) fn is_observed(&self) -> bool {
-        !self.is_unobserved
+        self.is_observed
     }
 
     pub(super) fn fact(&mut self, fact: Fact) {
