@@ -64,10 +64,16 @@ impl Service {
         }
     }
 
+    /// Whether it has a [`code`](Self::code): K is at most
+    /// [`RESILIENCE_MAX`](Self::RESILIENCE_MAX).
+    pub const fn has_code(self) -> bool {
+        !matches!(self, Self::KResilient(k) if k > Self::RESILIENCE_MAX)
+    }
+
     /// Its code on every wire.
     ///
     /// # Panics
-    /// If K exceeds [`RESILIENCE_MAX`](Self::RESILIENCE_MAX): the caller's bug.
+    /// If it has none: the caller's bug.
     pub const fn code(self) -> u8 {
         match self {
             Self::Unreliable => 0,
@@ -79,7 +85,7 @@ impl Service {
             Self::Bimodal => BIMODAL,
             Self::Majority => MAJORITY,
             Self::KResilient(k) => {
-                assert!(k <= Self::RESILIENCE_MAX, "no code for this K");
+                assert!(self.has_code(), "no code for this K");
                 RESILIENT | k
             }
         }
@@ -100,13 +106,12 @@ impl Service {
         }
     }
 
-    /// Whether `services` has it, with whatever K. Nothing has a K above
-    /// [`RESILIENCE_MAX`](Self::RESILIENCE_MAX).
+    /// Whether `services` has it, with whatever K. None has a service without a
+    /// [`code`](Self::has_code).
     pub fn is_among(self, services: &[Self]) -> bool {
         let kind = core::mem::discriminant(&self);
         let mut kinds = services.iter().map(core::mem::discriminant);
-        let exists = !matches!(self, Self::KResilient(k) if k > Self::RESILIENCE_MAX);
-        exists && kinds.any(|other| other == kind)
+        self.has_code() && kinds.any(|other| other == kind)
     }
 
     /// Whether messages of one sender are delivered in the order in which it sent them.
@@ -214,6 +219,7 @@ mod tests {
 
     #[test]
     fn one_k_stands_for_all_in_a_list_of_services() {
+        assert!(Service::KResilient(127).has_code() && !Service::KResilient(128).has_code());
         assert!(Service::KResilient(9).is_among(&Service::ALL));
         assert!(Service::KResilient(127).is_among(&Service::ALL));
         assert!(!Service::KResilient(128).is_among(&Service::ALL));

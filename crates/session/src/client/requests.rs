@@ -152,7 +152,7 @@ impl Connection {
                 max: welcome.message_max,
             });
         }
-        if matches!(service, Service::KResilient(k) if k > Service::RESILIENCE_MAX) {
+        if !service.has_code() {
             return Err(RequestError::Resilience { service });
         }
         let later = matches!(service, Service::KResilient(_) | Service::Majority);
