@@ -66,10 +66,14 @@ struct GroupJudge {
 impl Judges {
     fn read(&mut self, path: &Path) -> Result<(), HistoryError> {
         let file = path.display().to_string();
-        let open = File::open(path).map_err(|source| HistoryError::Open {
+        let cannot = |source| HistoryError::Open {
             file: file.clone(),
             source,
-        })?;
+        };
+        let open = File::open(path).map_err(cannot)?;
+        if open.metadata().map_err(cannot)?.is_dir() {
+            return Err(HistoryError::Directory { file });
+        }
         self.files.push(file.clone());
         let mut history = read_history(file.clone(), BufReader::with_capacity(1 << 16, open));
         let mut last = None;

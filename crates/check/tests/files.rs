@@ -125,6 +125,12 @@ fn errors_name_the_file() {
     let missing = folder.0.join("missing.ndjson");
     let error = check_files([&missing]).unwrap_err();
     assert!(error.to_string().contains("missing.ndjson"));
+    let error = check_files([&folder.0]).unwrap_err().to_string();
+    let expected = format!(
+        "{} is a directory: name the histories in it",
+        folder.0.display()
+    );
+    assert_eq!(error, expected);
     let empty = folder.write("empty.ndjson", "{\"event\":\"sta");
     assert!(matches!(check_files([empty]), Err(HistoryError::Empty)));
     let text = folder.write("text.ndjson", "dear diary\n");

@@ -23,6 +23,12 @@ pub enum HistoryError {
         /// What the system reports.
         source: io::Error,
     },
+    /// A history is a file, and this is none.
+    #[error("{file} is a directory: name the histories in it")]
+    Directory {
+        /// The directory's name.
+        file: String,
+    },
     /// The file cannot be read to its end.
     #[error("cannot read the history {file} beyond line {line}: {source}")]
     Read {
