@@ -26,7 +26,9 @@ use std::time::{Duration, SystemTime};
 use groupcast_core::Time;
 use groupcast_net::Readiness;
 use groupcast_session::frame::AccessToken;
-use groupcast_session::groups::{OPERATORS_MAX, REFUSED_MAX, RINGS_PER_DAEMON_MAX, Whence};
+use groupcast_session::groups::{
+    OPERATORS_MAX, REFUSED_MAX, RINGS_PER_DAEMON_MAX, Transport, Whence,
+};
 use groupcast_session::{ClientId, Engine};
 use groupcast_tls::{Doubt, Server};
 use mio::{Interest, Registry, Token};
@@ -34,7 +36,7 @@ use mio::{Interest, Registry, Token};
 use crate::client_calls::ClientCalls;
 use crate::error::DaemonError;
 use crate::linger::{self, Lingering};
-use crate::listen::{BusAcceptor, TcpAcceptor, UnixAcceptor};
+use crate::listen::{BusAcceptor, SILENCE_MAX, TcpAcceptor, UnixAcceptor};
 use crate::pace::Pace;
 use crate::rests::Rests;
 use crate::stream::Stream;
@@ -58,6 +60,9 @@ const WRITE_TOTAL: usize = 4 << 20;
 const ACCEPT_SHARE: usize = 64;
 /// How long to wait after an accept that failed for want of a resource.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How often to look which hosts of clients are gone. For a thousand clients it takes a millisecond
+/// or so.
+const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 const UNIX_ACCEPTOR: Token = Token(1);
 const TCP_ACCEPTOR: Token = Token(2);
@@ -99,6 +104,10 @@ pub(crate) struct Clients {
     blocked: BTreeSet<ClientId>,
     /// Clients that have ended their side: their end stands behind the bytes that they have sent.
     ended: BTreeSet<ClientId>,
+    /// Clients over TCP.
+    over_tcp: BTreeSet<ClientId>,
+    /// When to look which of their hosts are gone.
+    look_at: Time,
     /// Connections that this side has ended and the other side has not yet.
     lingering: Lingering,
     /// When to accept next, if connections may be waiting.
@@ -147,6 +156,8 @@ impl Clients {
             writable: Turns::default(),
             blocked: BTreeSet::new(),
             ended: BTreeSet::new(),
+            over_tcp: BTreeSet::new(),
+            look_at: Time::ZERO,
             lingering: Lingering::default(),
             accept_at: None,
             pace: Pace::default(),
@@ -221,6 +232,22 @@ impl Clients {
         }
         let left = std::mem::replace(&mut self.left, READ_TOTAL);
         self.read_in_turn(now, engine, left);
+        if now >= self.look_at {
+            self.look_at = now + LOOK_INTERVAL;
+            self.end_silent(now, engine, SILENCE_MAX);
+        }
+    }
+
+    /// Ends the connections of clients whose hosts have owed an answer for so long. The system
+    /// would wait for one for a quarter of an hour.
+    fn end_silent(&mut self, now: Time, engine: &mut Engine, longest: Duration) {
+        let silent = self.over_tcp.iter().copied().filter(|id| {
+            let silence = self.streams.get(id).and_then(Stream::silence);
+            silence.is_some_and(|silence| silence >= longest)
+        });
+        for id in silent.collect::<Vec<_>>() {
+            self.end(now, id, engine);
+        }
     }
 
     /// Reads clients in turn until each was read once or `left` is used up; returns the rest of
@@ -322,7 +349,8 @@ impl Clients {
         let rested = self.rests.due();
         let traces = self.traces.as_ref().and_then(Traces::due);
         let lingering = self.lingering.poll_timeout();
-        let all = [rested, self.accept_at, lingering, traces];
+        let look = (!self.over_tcp.is_empty()).then_some(self.look_at);
+        let all = [rested, self.accept_at, lingering, traces, look];
         let first = all.into_iter().flatten().min();
         first.map(|at| at - now)
     }
@@ -441,6 +469,9 @@ impl Clients {
             self.readable.push(id);
         }
         self.rests.connected(id);
+        if stream.transport() == Transport::Tcp {
+            self.over_tcp.insert(id);
+        }
         self.streams.insert(id, stream);
     }
 
@@ -457,6 +488,7 @@ impl Clients {
         self.ended.remove(&id);
         self.held.remove(&id);
         self.long.remove(&id);
+        self.over_tcp.remove(&id);
         self.readable.forget(id);
         self.rests.forget(now, id);
         self.streams.remove(&id)

@@ -155,6 +155,11 @@ const SILENT_FOR: Duration = Duration::from_secs(10);
 const ASKED_EACH: Duration = Duration::from_secs(5);
 /// and this often in vain: then the connection ends.
 const ASKED_AT_MOST: u32 = 3;
+/// So long a host is silent then. The system asks only when nothing is under way to it; a host that
+/// does not acknowledge what is under way may be silent for as long
+/// ([`Clients`](crate::clients::Clients) looks).
+pub(crate) const SILENCE_MAX: Duration =
+    SILENT_FOR.saturating_add(ASKED_EACH.saturating_mul(ASKED_AT_MOST));
 
 /// Has the system ask the other host now and then, when nothing is under way. A client whose host
 /// is gone without a word would keep its name, its groups and its locks for ever.

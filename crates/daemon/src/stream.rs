@@ -2,7 +2,10 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
 
+use groupcast_net::tcp;
 use groupcast_session::groups::{InputAhead, Transport};
 use groupcast_tls::TlsStream;
 use mio::net::{TcpStream, UnixStream};
@@ -40,6 +43,16 @@ impl Stream {
             Self::Tcp(stream) => stream.peer_addr().ok(),
             Self::Tls(stream) => stream.socket().peer_addr().ok(),
             Self::Bus(stream) => stream.socket().address(),
+        }
+    }
+
+    /// For how long the client's host has owed an answer, over TCP.
+    pub(crate) fn silence(&self) -> Option<Duration> {
+        match self {
+            Self::Unix(_) => None,
+            Self::Tcp(stream) => tcp::silence(stream.as_fd()),
+            Self::Tls(stream) => tcp::silence(stream.socket().as_fd()),
+            Self::Bus(stream) => stream.socket().silence(),
         }
     }
 

@@ -80,6 +80,7 @@ mod settings;
 mod socket;
 #[allow(unsafe_code)]
 mod sys;
+pub mod tcp;
 mod uplink;
 mod wait;
 

@@ -430,3 +430,22 @@ pub(crate) fn lock_memory() -> io::Result<()> {
         _ => Err(io::Error::last_os_error()),
     }
 }
+
+/// What the system knows of a TCP connection.
+pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
+    // SAFETY: it is numbers alone, to which zero is valid.
+    let mut info: libc::tcp_info = unsafe { mem::zeroed() };
+    let mut len = size_of::<libc::tcp_info>() as socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes, the true size of `info`, to which every bit
+    // pattern is valid.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast::<c_void>(),
+            &raw mut len,
+        )
+    } as isize)?;
+    Ok(info)
+}

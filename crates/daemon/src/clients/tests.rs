@@ -529,6 +529,58 @@ fn nothing_is_kept_of_who_sends_a_part_of_a_long_frame_and_ends() {
     assert_eq!(clients.readable.len_took_much(), 0);
 }
 
+/// The keep-alive of the system does not ask a host to which something is under way.
+#[test]
+fn who_acknowledges_nothing_is_not_there_any_more() {
+    const RETURN: u16 = 6;
+    let poll = mio::Poll::new().unwrap();
+    let path = std::env::temp_dir().join(format!("gc-silent-{}", std::process::id()));
+    let tcp = TcpAcceptor::open(([127, 0, 0, 1], 0).into(), None).unwrap();
+    let address = tcp.address().unwrap();
+    let mut clients = Clients::open(poll.registry(), &path, Some(tcp)).unwrap();
+    let mut engine = engine();
+    let mut turn = |clients: &mut Clients, token| {
+        clients.handle_ready(Time::ZERO, token, READABLE);
+        clients.take_input(Time::ZERO, &mut engine);
+        clients.give_output(Time::ZERO, &mut engine);
+    };
+    let connect = |_| {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.write_all(&hello()).unwrap();
+        client
+    };
+    let [gone, mut there] = [0, 1].map(connect);
+    while clients.count() < 2 {
+        turn(&mut clients, TCP_ACCEPTOR);
+    }
+    // What comes from the daemon is lost, as if this host were gone.
+    let nothing = socket2::SockFilter::new(RETURN, 0, 0, 0);
+    socket2::SockRef::from(&gone)
+        .attach_filter(&[nothing])
+        .unwrap();
+    for id in [1, 2] {
+        turn(&mut clients, token_of(ClientId(id)));
+    }
+    let begun = std::time::Instant::now();
+    while clients.count() == 2 && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+        clients.end_silent(Time::ZERO, &mut engine, Duration::from_millis(300));
+    }
+    assert_eq!(clients.streams.keys().collect::<Vec<_>>(), [&ClientId(2)]);
+    assert_eq!(
+        clients.patience(Time::ZERO, &mut engine),
+        Some(LOOK_INTERVAL)
+    );
+    let mut magic = [0; MAGIC.len()];
+    there.read_exact(&mut magic).unwrap();
+    clients.end_silent(Time::ZERO, &mut engine, Duration::ZERO);
+    assert_eq!(
+        clients.count(),
+        1,
+        "it owes nothing, however long it is silent"
+    );
+}
+
 /// A client that has a lot to read and goes on sending still gets the last frame.
 #[test]
 fn the_reason_of_an_expulsion_arrives_over_tcp() {
