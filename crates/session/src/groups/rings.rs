@@ -290,7 +290,7 @@ impl Engine {
         let mut old = std::mem::replace(&mut self.orders[on], Order::new(member));
         self.orders[on].submissions = old.submissions.begun_anew();
         let waiting = self.requests_that_wait(on);
-        old.guests.begin_anew(member, |key| waiting.contains(&key));
+        old.guests.begin_anew(member, waiting);
         self.orders[on].guests = old.guests;
         self.orders[on].guests.plant(self.planted);
         for (id, client) in self.clients.iter_mut() {

@@ -103,10 +103,15 @@ impl Guests {
     }
 
     /// The host is `local` in the order from now on, and knows nothing of it. Requests that still
-    /// wait for the order, as `waits` says, stay open; the others end as unknown.
-    pub(crate) fn begin_anew(&mut self, local: MemberId, waits: impl Fn((GuestId, u64)) -> bool) {
+    /// wait for the order, which are among `waiting`, stay open; the others end as unknown, in
+    /// parts.
+    pub(crate) fn begin_anew(
+        &mut self,
+        local: MemberId,
+        waiting: impl IntoIterator<Item = (GuestId, u64)>,
+    ) {
         let (mut open, planted) = (std::mem::take(&mut self.open), self.planted);
-        open.begin_anew(waits);
+        open.begin_anew(waiting);
         *self = Self {
             open,
             planted,

@@ -2,6 +2,7 @@
 //! far, and the deadlines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,6 +58,8 @@ struct Request {
     client: Option<u64>,
     wanted: u16,
     deadline: Time,
+    /// How often the host had begun anew in the order when the request began.
+    life: u64,
     /// Once it has come in the order.
     placed: Option<Placed>,
     /// How many of them may still answer.
@@ -122,6 +125,10 @@ pub(super) struct Open {
     /// Requests that wait for a member that has gone, as of this many that had come: they are told
     /// in parts.
     gone: VecDeque<(u64, BTreeSet<Key>)>,
+    /// How often the host has begun anew as another member of the order.
+    life: u64,
+    /// Requests of an earlier life end in parts: those from this one on may be left.
+    ending: Option<Bound<Key>>,
     /// Guests that are away: requests of theirs have no connection. The first that went is first.
     away: VecDeque<GuestId>,
     pub(super) effects: VecDeque<Effect>,
@@ -148,6 +155,9 @@ impl Open {
         asked: usize,
     ) -> Result<(), &'static str> {
         let deadline = now + wanted.within;
+        if self.is_over(key) {
+            self.end_anew(key);
+        }
         if let Some(request) = self.requests.get_mut(&key) {
             self.deadlines.remove(&(request.deadline, key));
             self.deadlines.insert((deadline, key));
@@ -193,6 +203,7 @@ impl Open {
             client: Some(client),
             wanted: wanted.answers,
             deadline,
+            life: self.life,
             placed: None,
             left: 0,
             answered: 0,
@@ -215,19 +226,27 @@ impl Open {
     }
 
     pub(super) fn contains(&self, key: Key) -> bool {
-        self.requests.contains_key(&key)
+        self.requests.contains_key(&key) && !self.is_over(key)
     }
 
     /// Whether the request is open and has come in the order.
     pub(super) fn is_placed(&self, key: Key) -> bool {
         let request = self.requests.get(&key);
-        request.is_some_and(|request| request.placed.is_some())
+        request.is_some_and(|request| request.placed.is_some()) && !self.is_over(key)
+    }
+
+    /// Whether the request is of an earlier life, and its end is told later.
+    fn is_over(&self, key: Key) -> bool {
+        let request = self.requests.get(&key);
+        request.is_some_and(|request| request.life < self.life)
     }
 
     /// The request has come in the order: the members `asked` are asked.
     pub(super) fn place(&mut self, key: Key, group: Arc<str>, asked: Vec<Party>) {
         let full = self.check_weight(key.0, asked.len());
-        let Some(request) = self.requests.get_mut(&key) else {
+        let life = self.life;
+        let request = self.requests.get_mut(&key);
+        let Some(request) = request.filter(|request| request.life == life) else {
             return;
         };
         if let Err(why) = full {
@@ -263,7 +282,7 @@ impl Open {
 
     /// An answer has come in the order.
     pub(super) fn answer(&mut self, key: Key, from: Party, name: Arc<str>, payload: Bytes) {
-        if !self.no_longer_awaited(from, key) {
+        if self.is_over(key) || !self.no_longer_awaited(from, key) {
             return;
         }
         // One whose guest is away ends when that is back, and gets no more than it wants.
@@ -324,14 +343,15 @@ impl Open {
         self.go_on();
     }
 
-    /// Whether requests have to be told of members that have gone.
+    /// Whether requests have to end, or to be told of members that have gone.
     pub(super) fn has_to_go_on(&self) -> bool {
-        !self.gone.is_empty()
+        !self.gone.is_empty() || self.ending.is_some()
     }
 
-    /// Tells some of the requests that wait for members that have gone.
+    /// Ends some of the requests of earlier lives, and tells some of those that wait for members
+    /// that have gone.
     fn go_on(&mut self) {
-        let mut left = END_AT_ONCE;
+        let mut left = self.go_on_ending(END_AT_ONCE);
         while left > 0
             && let Some((placed, keys)) = self.gone.front_mut()
         {
@@ -355,6 +375,32 @@ impl Open {
             left = left.saturating_sub(1 + to_end);
             self.check(key);
         }
+    }
+
+    /// Ends requests of earlier lives, of this weight at most, or one; returns what is left of it.
+    fn go_on_ending(&mut self, mut left: usize) -> usize {
+        while left > 0
+            && let Some(from) = self.ending
+        {
+            let mut next = self.requests.range((from, Bound::Unbounded));
+            let Some((key, request)) = next.next() else {
+                self.ending = None;
+                break;
+            };
+            let (key, is_over) = (*key, request.life < self.life);
+            left = left.saturating_sub(if is_over { request.weight() } else { 1 });
+            self.ending = Some(Bound::Excluded(key));
+            if is_over {
+                self.end_anew(key);
+            }
+        }
+        left
+    }
+
+    /// The host does not know any more what becomes of the request: ends it.
+    fn end_anew(&mut self, key: Key) {
+        self.end_because(key, Ending::Unknown, BEGUN_ANEW);
+        self.forget(key);
     }
 
     /// A connection of a guest has ended. If the guest has another one, its requests go on there;
@@ -470,17 +516,20 @@ impl Open {
     }
 
     /// The host is another member of the order from now on. Requests that still wait for the order,
-    /// as `waits` says, stay open; of the others nobody knows what becomes of them.
-    pub(super) fn begin_anew(&mut self, waits: impl Fn(Key) -> bool) {
-        let over = |(key, request): (&Key, &Request)| {
-            let stays = request.placed.is_none() && waits(*key);
-            (!stays).then_some(*key)
-        };
-        let over: Vec<Key> = self.requests.iter().filter_map(over).collect();
-        for key in over {
-            self.end_because(key, Ending::Unknown, BEGUN_ANEW);
-            self.forget(key);
+    /// which are among `waiting`, stay open; of the others nobody knows what becomes of them. No
+    /// answer to those counts any more; they may end [later](Self::go_on).
+    pub(super) fn begin_anew(&mut self, waiting: impl IntoIterator<Item = Key>) {
+        let (before, life) = (self.life, self.life + 1);
+        self.life = life;
+        for key in waiting {
+            let request = self.requests.get_mut(&key);
+            let stays = |it: &&mut Request| it.placed.is_none() && it.life == before;
+            if let Some(request) = request.filter(stays) {
+                request.life = life;
+            }
         }
+        self.ending = Some(Bound::Unbounded);
+        self.go_on();
     }
 
     fn of_guest(&self, guest: GuestId) -> Vec<Key> {
@@ -493,7 +542,7 @@ impl Open {
         let Some(request) = self.requests.get(&key) else {
             return;
         };
-        let Some(placed) = &request.placed else {
+        let Some(placed) = request.placed.as_ref().filter(|_| !self.is_over(key)) else {
             return;
         };
         if placed.asked.is_empty() {

@@ -245,3 +245,35 @@ fn a_guest_that_was_away_gets_as_many_answers_as_it_wants_and_no_more() {
     };
     assert!(end.is_some_and(is_end), "{end:?}");
 }
+
+/// A ring is left and joined again while its guests have as many requests as they may.
+#[test]
+fn very_many_requests_of_a_former_life_end_in_parts_and_no_answer_to_them_counts() {
+    let (mut open, all) = crowd();
+    let waits = (GuestId(20), 1);
+    open.begin(Time::ZERO, waits, 20, ALL, 1).unwrap();
+    // One is placed, and one was handed to the order and has not come back.
+    let (placed, under_way) = ((GuestId(9), OPEN_MAX as u64 - 1), (GuestId(21), 1));
+    open.begin(Time::ZERO, under_way, 21, ALL, 1).unwrap();
+    open.begin_anew([waits, placed]);
+    let mut ended = vec![endings(&mut open).len()];
+    for key in [placed, under_way] {
+        assert!(!open.contains(key) && !open.is_placed(key), "{key:?}");
+        open.answer(key, party(0), "al@h".into(), Bytes::new());
+        open.place(key, "g".into(), members(1));
+    }
+    assert!(open.effects.is_empty(), "{:?}", open.effects);
+    // Its guest asks again: the end comes before that.
+    ask(&mut open, placed, 1).unwrap();
+    assert_eq!(endings(&mut open), [(placed.1, Ending::Unknown)]);
+    open.place(waits, "g".into(), members(1));
+    ended.extend(parts(&mut open, Time::ZERO));
+    assert!(ended.iter().all(|ended| *ended <= END_AT_ONCE), "{ended:?}");
+    assert_eq!(ended.iter().sum::<usize>(), all);
+    open.answer(waits, party(0), "al@h".into(), Bytes::new());
+    open.answer(placed, party(0), "al@h".into(), Bytes::new());
+    let complete = [(waits.1, Ending::Complete), (placed.1, Ending::Complete)];
+    assert_eq!(endings(&mut open), complete);
+    assert!(open.awaited.is_empty() && open.requests.is_empty());
+    assert_eq!(open.next_deadline(), None);
+}
