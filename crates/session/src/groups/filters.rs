@@ -179,9 +179,9 @@ impl Filters {
             self.below += 1;
         }
         found.forget(&mut self.remembered);
-        self.trial = None;
         let filter = found.filters.entry(client).or_default();
         filter.insert(pattern, compiled);
+        self.try_again(client, group);
     }
 
     pub(super) fn reject(&mut self, client: u64, group: &str, pattern: &str) {
@@ -189,11 +189,11 @@ impl Filters {
             return;
         };
         found.forget(&mut self.remembered);
-        self.trial = None;
         if let Some(filter) = found.filters.get_mut(&client) {
             filter.remove(pattern);
-            if filter.is_empty() {
-                self.leave(client, group);
+            match filter.is_empty() {
+                true => self.leave(client, group),
+                false => self.try_again(client, group),
             }
         }
     }
@@ -206,10 +206,39 @@ impl Filters {
             return;
         }
         found.forget(&mut self.remembered);
-        self.trial = None;
         if found.filters.is_empty() {
             self.by_group.remove(group);
             self.below -= usize::from(group.starts_with(BELOW));
+        }
+        self.try_again(client, group);
+    }
+
+    /// The client has changed its patterns for a group: a trial that is past it tries them again,
+    /// and no others, so that nobody can keep it from coming to its end. In a group that it is done
+    /// with it begins anew: there patterns do not change meanwhile, since they are agreed.
+    fn try_again(&mut self, client: u64, group: &str) {
+        let Some(trial) = &mut self.trial else {
+            return;
+        };
+        let at = match *trial.group == *group {
+            true => Some(0),
+            false => wildcards(&trial.group)
+                .position(|name| name == group)
+                .map(|at| at + 1),
+        };
+        match at {
+            Some(at) if at < trial.done => self.trial = None,
+            Some(at) if at == trial.done && trial.last.is_some_and(|last| client <= last) => {
+                let found = self.by_group.get(group);
+                let filter = found.and_then(|it| it.filters.get(&client));
+                let matches = filter.is_some_and(|it| it.matches(&trial.tag).0);
+                match trial.passing.binary_search(&client) {
+                    Ok(place) if !matches => _ = trial.passing.remove(place),
+                    Err(place) if matches => trial.passing.insert(place, client),
+                    _ => {}
+                }
+            }
+            _ => {}
         }
     }
 

@@ -93,6 +93,9 @@ pub(super) enum Stage {
     Finding { next: usize, as_of: u64 },
     /// It goes to its recipients, from this one on.
     Following { route: Box<Route>, next: usize },
+    /// It is of the bimodal group with this index, and its tag is being tried on the patterns of
+    /// the group's clients. It has the turns of the daemon's own order.
+    Bimodal { index: usize },
 }
 
 impl Engine {
@@ -116,7 +119,7 @@ impl Engine {
         let on = match carrier {
             Carrier::Order => OrderIndex::OWN,
             Carrier::Ring(index) => OrderIndex::of_ring(index),
-            Carrier::Bimodal(_) => return true,
+            Carrier::Bimodal(_) => return self.orders[OrderIndex::OWN].spread.is_none(),
         };
         !self.orders[on].is_behind()
     }
@@ -138,6 +141,7 @@ impl Engine {
         let Spread { delivery, stage } = spread;
         match stage {
             Stage::Following { route, next } => self.follow(on, now, &delivery, route, next),
+            Stage::Bimodal { index } => self.apply_bimodal(now, index, &delivery),
             Stage::Finding { next, as_of } => {
                 if let Ok(Some(Envelope::Data(data))) = Envelope::decode(&delivery.payload) {
                     self.apply_data(on, now, &delivery, data, (next, as_of));
@@ -390,7 +394,11 @@ pub(super) mod tests {
     }
 
     /// The messages with one of `texts` that a client has got, in their order.
-    fn got<'a>(engine: &mut Engine, client: u64, texts: &[&'a str]) -> Vec<&'a str> {
+    pub(in crate::groups) fn got<'a>(
+        engine: &mut Engine,
+        client: u64,
+        texts: &[&'a str],
+    ) -> Vec<&'a str> {
         let mut bytes = Vec::new();
         loop {
             let mut slices = [IoSlice::new(&[]); 16];

@@ -37,7 +37,7 @@ use super::filters::Filters;
 use super::orders::OrderIndex;
 use super::output::ForSlow;
 use super::patterns::Patterns;
-use super::spread::HAND_OVER;
+use super::spread::{HAND_OVER, Stage};
 use super::submit::Published;
 use super::{BimodalStatus, ClientId, Engine, Fact, GroupStatus};
 use crate::frame::{
@@ -156,6 +156,11 @@ impl Engine {
     pub(super) fn handle_gossip_event(&mut self, now: Time, index: usize, event: Event) {
         if index >= self.bimodal.len() {
             return;
+        }
+        // Of a host that hands over an event although there is no time for it.
+        let has_to_follow = matches!(event, Event::Deliver(_) | Event::Gap(_));
+        if has_to_follow && self.orders[OrderIndex::OWN].spread.is_some() {
+            self.finish_spreading(OrderIndex::OWN, now);
         }
         match event {
             Event::Deliver(delivery) => self.apply_bimodal(now, index, &delivery),
@@ -304,7 +309,8 @@ impl Engine {
         self.go_on_leaving(now, id);
     }
 
-    fn apply_bimodal(&mut self, now: Time, index: usize, delivery: &Delivery) {
+    /// A message of the gossip has come, or is gone on with.
+    pub(super) fn apply_bimodal(&mut self, now: Time, index: usize, delivery: &Delivery) {
         let from = delivery.id.sender;
         match Envelope::decode(&delivery.payload) {
             Ok(Some(Envelope::Data {
@@ -314,6 +320,9 @@ impl Engine {
                 payload_at,
             })) => {
                 self.heard_of(now, index, from, sender);
+                if !self.try_bimodal(index, label.tag) {
+                    return self.put_off(OrderIndex::OWN, delivery, Stage::Bimodal { index });
+                }
                 let payload = (&delivery.payload, payload_at);
                 self.show_message(now, index, delivery.id, (client, sender), label, payload);
             }
@@ -325,6 +334,17 @@ impl Engine {
             Ok(None) => self.nonsense(from, "an unknown kind of envelope in a bimodal group"),
             Err(error) => self.nonsense(from, error),
         }
+    }
+
+    /// Tries a tag on the patterns of the group's clients; returns false if this turn has no time
+    /// for all.
+    fn try_bimodal(&mut self, index: usize, tag: &str) -> bool {
+        let Bimodal {
+            groups, filters, ..
+        } = &mut self.bimodal;
+        // It shares the turns of the daemon's own order.
+        let work = &mut self.orders[OrderIndex::OWN].work;
+        filters.try_some(&groups[index].name, tag, |it| work.spend_some(it))
     }
 
     /// Puts a message into the output of the group's subscribers.
@@ -341,13 +361,8 @@ impl Engine {
             groups, filters, ..
         } = &mut self.bimodal;
         let group = &groups[index];
-        // It shares the turns of the daemon's own order.
         let work = &mut self.orders[OrderIndex::OWN].work;
         work.spend(group.subscribers.len());
-        filters.try_some(&group.name, label.tag, |it| {
-            work.spend(it);
-            true
-        });
         let subscribers = group.subscribers.iter().map(|id| &id.0);
         let passing = filters.passes(subscribers, &group.name, label.tag);
         let passing: Vec<ClientId> = passing.map(|id| ClientId(*id)).collect();
@@ -524,5 +539,99 @@ impl Engine {
         let name = &self.bimodal.groups[index].name;
         let client = self.clients.get(id);
         client.is_some_and(|client| client.wanted.get(name) == Some(&true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spread::tests::{LOCAL, crowd, got};
+    use super::*;
+    use crate::groups::Carrier;
+
+    const COUNT: u64 = 100;
+    const PATTERNS: usize = 50;
+
+    /// A message with a tag that nobody has seen.
+    fn tagged(number: u64) -> Event {
+        let tag = format!("{}{number}", "x".repeat(254));
+        let label = Label {
+            tag: &tag,
+            ..Label::NONE
+        };
+        let mut bytes = Vec::new();
+        envelope::encode_data_head(&mut bytes, 1, "c1@h", Some(label));
+        bytes.extend(format!("text{number}").as_bytes());
+        Event::Deliver(Delivery {
+            id: MessageId {
+                sender: LOCAL,
+                number,
+            },
+            service: Service::Bimodal,
+            place: None,
+            payload: bytes.into(),
+        })
+    }
+
+    /// Clients may change what they accept meanwhile: nobody can keep a message by that.
+    #[test]
+    fn a_tag_that_is_tried_on_very_many_patterns_keeps_no_turn_long() {
+        let (mut engine, group) = (crowd(COUNT, 0), Arc::from("ticks"));
+        engine.bimodal = Bimodal::new(&["ticks".to_owned()]);
+        for client in 1..=COUNT {
+            let bimodal = &mut engine.bimodal;
+            bimodal.groups[0].subscribers.insert(ClientId(client));
+            for number in 0..PATTERNS {
+                let pattern = format!("x*Z{number}");
+                bimodal.filters.accept(client, &group, &pattern);
+            }
+        }
+        engine.bimodal.filters.accept(7, &group, "x+[0-9]");
+        let (work, mut turns) = (10_000, Vec::new());
+        let mut events = (1..=5).map(tagged).peekable();
+        while events.peek().is_some() || engine.orders[OrderIndex::OWN].spread.is_some() {
+            let before = engine.orders[OrderIndex::OWN].work.done();
+            engine.begin_turn(Time::ZERO, work);
+            while engine.has_time_for(Carrier::Order)
+                && let Some(event) = events.next()
+            {
+                engine.handle_event(Time::ZERO, Carrier::Bimodal(0), event);
+            }
+            turns.push(engine.orders[OrderIndex::OWN].work.done() - before);
+            if turns.len() == 5 {
+                engine.bimodal.filters.accept(8, &group, "x+[0-9]");
+                engine.bimodal.filters.reject(7, &group, "x+[0-9]");
+                engine.bimodal.filters.leave(9, &group);
+            }
+        }
+        let one_client = (PATTERNS + 1) * 20;
+        let most = work + one_client + 2 * COUNT as usize + HAND_OVER;
+        assert!(turns.iter().all(|work| *work <= most), "{turns:?}");
+        assert!((30..=70).contains(&turns.len()), "{} turns", turns.len());
+        let texts = ["text1", "text2", "text3", "text4", "text5"];
+        assert_eq!(got(&mut engine, 8, &texts), texts);
+        assert_eq!(
+            got(&mut engine, 9, &texts),
+            texts,
+            "it has no patterns any more"
+        );
+        assert!(got(&mut engine, 7, &texts).is_empty());
+    }
+
+    #[test]
+    fn a_host_that_does_not_ask_for_time_gets_all_messages_in_their_order() {
+        let (mut engine, group) = (crowd(COUNT, 0), Arc::from("ticks"));
+        engine.bimodal = Bimodal::new(&["ticks".to_owned()]);
+        for client in 1..=COUNT {
+            let bimodal = &mut engine.bimodal;
+            bimodal.groups[0].subscribers.insert(ClientId(client));
+            bimodal.filters.accept(client, &group, "x+[0-9]");
+        }
+        engine.begin_turn(Time::ZERO, 1);
+        let texts = ["text1", "text2", "text3"];
+        for number in 1..=3 {
+            engine.handle_event(Time::ZERO, Carrier::Bimodal(0), tagged(number));
+        }
+        engine.handle_event(Time::ZERO, Carrier::Order, Event::Left);
+        assert_eq!(got(&mut engine, COUNT, &texts), texts);
     }
 }
