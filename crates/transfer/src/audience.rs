@@ -27,10 +27,31 @@ impl Audience {
                 (Wanted::Listed(list), named)
             }
             Self::Required(names) => {
-                let ids = names.iter().map(|name| NodeId::from_name(name));
-                let named = ids.clone().zip(names.iter().cloned()).collect();
-                (Wanted::Members(ids.collect()), named)
+                let all = names.into_iter();
+                let named: BTreeMap<NodeId, String> =
+                    all.map(|name| (NodeId::from_name(&name), name)).collect();
+                // Each once, however often it is named.
+                (Wanted::Members(named.keys().copied().collect()), named)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_required_twice_is_waited_for_once() {
+        let names = ["b", "a", "b"].map(str::to_owned);
+        let (wanted, named) = Audience::Required(names.to_vec()).wanted();
+        let Wanted::Members(mut nodes) = wanted else {
+            panic!("they are required");
+        };
+        let mut expected = ["a", "b"].map(NodeId::from_name);
+        nodes.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(nodes, expected);
+        assert_eq!(named.len(), 2);
     }
 }

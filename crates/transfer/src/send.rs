@@ -48,7 +48,7 @@ pub enum Audience {
     Anybody,
     /// This many receivers.
     Count(usize),
-    /// These receivers, by name; others may come.
+    /// These receivers, by name, each counted once; others may come.
     Required(Vec<String>),
     /// These receivers and no others, by name, if they are in the transfer's subgroups. Each comes
     /// with the subgroups that it is known to be in.
