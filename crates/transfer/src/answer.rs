@@ -24,8 +24,8 @@ pub struct Answering {
     /// The network and the settings. Of the settings only those of buffers count: the requester's
     /// hold for the others.
     pub link: TransferLink,
-    /// The most requests that are worked on at once; four times as many may wait, and more are
-    /// refused.
+    /// The most requests that are worked on at once, 1 at least; four times as many may wait, and
+    /// more are refused.
     pub at_once: usize,
     /// The most bytes of a request; a longer one is refused.
     pub request_max: usize,
@@ -123,13 +123,17 @@ pub enum AnswerEvent<'a> {
 /// ```
 ///
 /// # Errors
-/// If the network cannot be used. A failure of one request is an event.
+/// If the network cannot be used, or [`Answering::at_once`] is 0. A failure of one request is an
+/// event.
 pub fn answer(
     answering: Answering,
     work: &(dyn Fn(&Asked) -> Answered + Sync),
     stop: &AtomicBool,
     tell: &mut dyn FnMut(AnswerEvent<'_>),
 ) -> Result<(), TransferError> {
+    if answering.at_once == 0 {
+        return Err(TransferError::NothingAtOnce);
+    }
     let mut host = BulkHost::open(&answering.link)?;
     host.join(answering.subgroups);
     thread::scope(|scope| {
@@ -275,7 +279,7 @@ impl<'scope, 'env> AnsweringMember<'scope, 'env> {
             let reason = format!("a request has at most {most} bytes here");
             return self.refuse(id, &requester, &reason, tell);
         }
-        if self.requests.len() >= self.answering.at_once * (Self::WAITING + 1) {
+        if self.requests.len() >= self.answering.at_once.saturating_mul(Self::WAITING + 1) {
             let reason = "this member has too many requests to answer";
             return self.refuse(id, &requester, reason, tell);
         }

@@ -150,6 +150,9 @@ pub enum TransferError {
         /// The group.
         group: SocketAddrV4,
     },
+    /// A member that answers would work on no request.
+    #[error("the setting at_once is 0, and every request would be refused: take 1 or more")]
+    NothingAtOnce,
     /// The system refused another operation.
     #[error("cannot {what}: {source}")]
     System {

@@ -188,3 +188,18 @@ fn a_request_needs_the_policy_that_has_replies() {
         Err(TransferError::Send(SendError::Replies))
     ));
 }
+
+#[test]
+fn who_would_refuse_every_request_is_told_at_once() {
+    let answering = Answering {
+        link: link("00", 4_824, BulkConfig::lan()),
+        at_once: 0,
+        request_max: 1_000,
+        subgroups: None,
+    };
+    let work = |_: &Asked| Ok((0, Vec::new()));
+    // With this it ends at once all the same.
+    let stop = AtomicBool::new(true);
+    let refused = answer(answering, &work, &stop, &mut |_| ());
+    assert!(matches!(refused, Err(TransferError::NothingAtOnce)));
+}
