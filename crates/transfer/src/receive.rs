@@ -501,10 +501,21 @@ impl Service {
         (content, layout): (ContentId, Layout),
         writes: bool,
     ) -> Result<Expected, &'static str> {
-        let listed: usize = self.transfers.values().map(Incoming::manifest_len).sum();
-        let listed = listed + self.lists.manifests_len();
-        if listed + layout.manifest as usize > self.receiving.limits.manifest_max {
+        let limits = &self.receiving.limits;
+        let (mut listed, mut paths) = (0, 0);
+        let lens = self.transfers.values().map(Incoming::manifest_len);
+        for len in lens
+            .chain(self.lists.manifest_lens())
+            .chain([layout.manifest as usize])
+        {
+            listed += len;
+            paths += limits.paths_of(len);
+        }
+        if listed > limits.manifest_max {
             return Err("the lists of files of all transfers under way are too long");
+        }
+        if paths > limits.paths_of_all_max {
+            return Err("the paths of all transfers under way may be too long");
         }
         let former = match writes {
             true => self.former(content),

@@ -98,6 +98,9 @@ pub struct Limits {
     pub manifest_max: usize,
     /// The most bytes of all paths, written out. Default 256 MiB. They are in memory, too.
     pub paths_max: usize,
+    /// The most bytes that the paths of all transfers at once may have, by the lengths of their
+    /// manifests. Default 512 MiB.
+    pub paths_of_all_max: usize,
 }
 
 impl Default for Limits {
@@ -106,7 +109,19 @@ impl Default for Limits {
             entries_max: 1_000_000,
             manifest_max: 128 << 20,
             paths_max: 256 << 20,
+            paths_of_all_max: 512 << 20,
         }
+    }
+}
+
+impl Limits {
+    /// The most bytes of paths for each encoded byte: what paths of 800 bytes on average need.
+    const EXPANSION_MAX: usize = 32;
+
+    /// The most bytes of paths, written out, that a manifest of `len` bytes may have. A path is
+    /// written as what differs from the one before it, so few bytes could stand for very many.
+    pub(crate) fn paths_of(&self, len: usize) -> usize {
+        self.paths_max.min(Self::EXPANSION_MAX.saturating_mul(len))
     }
 }
 

@@ -123,6 +123,7 @@ fn the_limits_hold_before_anything_is_allocated() {
         entries_max: 2,
         manifest_max: 64,
         paths_max: 64,
+        ..Limits::default()
     };
     let many = forged(vec![file(b"a", 1), file(b"b", 1), file(b"c", 1)]);
     assert!(matches!(

@@ -21,9 +21,6 @@ const DIRECTORY: u8 = 0;
 const FILE: u8 = 1;
 const LINK: u8 = 2;
 
-/// The most bytes of paths for each encoded byte: what paths of 800 bytes on average need.
-const EXPANSION_MAX: usize = 32;
-
 impl Manifest {
     /// Encodes it as it is on the wire.
     pub fn encode(&self) -> Bytes {
@@ -73,9 +70,7 @@ impl Manifest {
         if count > limits.entries_max {
             return Err(too_long("entries", count, limits.entries_max));
         }
-        // A path is written as what differs from the one before it, so few bytes could stand for
-        // very many.
-        let paths_max = limits.paths_max.min(EXPANSION_MAX * bytes.len());
+        let paths_max = limits.paths_of(bytes.len());
         let mut manifest = Self::default();
         let (mut before, mut paths) = (Vec::new(), 0);
         for _ in 0..count {

@@ -66,11 +66,11 @@ impl Lists {
         self.under_way.len() + self.ready.len()
     }
 
-    /// The length of all their manifests together.
-    pub(super) fn manifests_len(&self) -> usize {
+    /// The length of each of their manifests.
+    pub(super) fn manifest_lens(&self) -> impl Iterator<Item = usize> {
         let lists = self.under_way.values().map(|list| list.manifest_len);
         let ready = self.ready.iter().map(|ready| ready.manifest_len);
-        lists.chain(ready).sum()
+        lists.chain(ready)
     }
 
     /// The length of all their hashes together.

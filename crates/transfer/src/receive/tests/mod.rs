@@ -405,6 +405,44 @@ fn the_outcome_of_what_a_stopped_receiver_puts_in_place_may_be_lost_once() {
     assert_eq!(source.settle(), Outcome::Complete);
 }
 
+/// A list that is decoded takes up to 32 times its length: a holder of the key who announces many
+/// of them would take gigabytes.
+#[test]
+fn the_paths_of_all_transfers_under_way_are_bounded_together() {
+    let bed = Bed::new();
+    let [mut first, mut second] = ["a", "b"].map(|name| bed.file(name, LEN));
+    let [one, two] = [&first, &second].map(|it| it.manifest().len());
+    let limits = Limits {
+        paths_of_all_max: 32 * (one + two) - 1,
+        ..Limits::default()
+    };
+    let receiving = Receiving {
+        limits,
+        ..bed.receiving(false, None)
+    };
+    let mut service = Service::new(receiving).unwrap();
+    let mut told = Told::default();
+    let mut waiting = Source::of(&bed, &mut first);
+    let stream = std::mem::take(&mut waiting.stream);
+    until(&mut service, &mut [&mut waiting], &mut told, |it| {
+        it.transfers.len() == 1
+    });
+    let mut source = Source::of(&bed, &mut second);
+    let outcome = until_settled(&mut service, &mut source, &mut told);
+    let Outcome::Refused(reason) = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(reason.contains("the paths of all transfers"), "{reason}");
+    // The first one ends, and there is room again.
+    waiting.stream = stream;
+    until(&mut service, &mut [&mut waiting], &mut told, |it| {
+        it.totals.complete == 1 && it.transfers.is_empty()
+    });
+    let mut source = Source::of(&bed, &mut bed.again("b"));
+    let outcome = until_settled(&mut service, &mut source, &mut told);
+    assert_eq!(outcome, Outcome::Complete);
+}
+
 /// One thing had two names: the sender's account called it `refused`, and the receiver `failed`.
 #[test]
 fn a_disk_without_room_refuses_and_both_sides_say_that_word() {
