@@ -94,6 +94,24 @@ fn a_broken_transfer_is_resumed_with_what_is_there_and_unchanged() {
     assert!(!receiver(&scratch, &files).are_in_place(&InPlace::now(files.manifest().clone())));
 }
 
+/// Whoever may write to the directory above could have a transfer called complete that is not where
+/// the user looks for it.
+#[test]
+fn a_directory_that_is_moved_away_before_its_files_are_in_place_is_not_complete() {
+    let scratch = Scratch::new();
+    let mut files = sent(&scratch);
+    let mut received = receiver(&scratch, &files);
+    received.begin(files.manifest()).unwrap();
+    for index in 0..6 {
+        give(&mut received, &mut files, index);
+    }
+    fs::rename(scratch.path("out"), scratch.path("elsewhere")).unwrap();
+    fs::create_dir(scratch.path("out")).unwrap();
+    let error = received.publish().unwrap_err();
+    assert!(error.contains("out was moved away"), "{error}");
+    assert!(!scratch.path("out/t").exists());
+}
+
 /// Neither size nor time tells of such changes.
 #[test]
 fn a_file_with_other_content_or_another_mode_is_no_longer_in_place() {
