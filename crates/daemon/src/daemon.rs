@@ -25,7 +25,7 @@ use bytes::Bytes;
 use groupcast_core::{ConfigurationKind, Event, MemberId, Rng, Service, SubmitError, Time};
 use groupcast_net::{Endpoint, Readiness, new_member, random_u64};
 use groupcast_session::Engine;
-use groupcast_session::groups::{Carrier, Fact, Question, WORK_PER_TURN};
+use groupcast_session::groups::{Carrier, Question, WORK_PER_TURN};
 use groupcast_session::names::ConfiguredRings;
 use mio::{Interest, Token};
 use serde_json::Value;
@@ -36,13 +36,13 @@ use self::listing::Listing;
 use self::observe::submit;
 use crate::backlog::Backlog;
 use crate::bimodal::Bimodal;
-use crate::client_log::ClientLog;
 use crate::clients::{Clients, METRICS, SPILL};
 use crate::config::{Config, DaemonConfigError};
 use crate::error::DaemonError;
 use crate::history::History;
 use crate::instance::{self, CarrierEvent, Instance};
 use crate::keys::{Keys, Seals};
+use crate::line_limit::LineLimits;
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::narrate::Narrator;
@@ -88,7 +88,7 @@ pub struct Daemon {
     listing: Option<Listing>,
     /// The rings in the configurations of this daemon and of others.
     configured_rings: ConfiguredRings,
-    client_log: ClientLog,
+    lines: LineLimits,
     /// Reads the configuration again, on SIGHUP.
     reread: Option<Reread>,
     /// The log of the process, if this daemon may change it.
@@ -203,7 +203,7 @@ impl Daemon {
             answering: Answering::default(),
             listing: None,
             configured_rings,
-            client_log: ClientLog::default(),
+            lines: LineLimits::default(),
             reread: None,
             log: None,
             ready: Vec::new(),
@@ -332,12 +332,12 @@ impl Daemon {
         self.clients.tend_traces(now);
         self.record(now);
         if let Some(error) = self.clients.take_trouble()
-            && self.client_log.admit(now)
+            && self.lines.clients.admit(now)
         {
             tracing::warn!("cannot accept a client, and try again later: {error}");
         }
-        if let Some(count) = self.client_log.take_left_out(now) {
-            tracing::warn!("{count} more lines about clients were left out");
+        for left_out in self.lines.take_left_out(now) {
+            tracing::warn!("{left_out}");
         }
         if let Some(history) = &self.history {
             history.tend(now);
@@ -515,7 +515,7 @@ impl Daemon {
             self.observe(carrier, &observation);
         }
         while let Some(fact) = self.engine.poll_fact() {
-            if is_client_line(&fact) && !self.client_log.admit(now) {
+            if !self.lines.admit(now, &fact) {
                 continue;
             }
             let leaving = self.phase != RunPhase::Running;
@@ -630,7 +630,7 @@ impl Daemon {
                         node: self.endpoint.node_mut(),
                         rings: &mut self.rings,
                     };
-                    let admit = || self.client_log.admit(now);
+                    let admit = || self.lines.clients.admit(now);
                     let answer = self
                         .rekeying
                         .begin(&mut seals, path, client, &self.engine, admit);
@@ -684,18 +684,6 @@ impl Daemon {
             None => format!("member {member}"),
         }
     }
-}
-
-/// Whether a client can cause this line of the log without limit.
-fn is_client_line(fact: &Fact) -> bool {
-    matches!(
-        fact,
-        Fact::Refused { .. }
-            | Fact::Disconnected { .. }
-            | Fact::HeldBack { .. }
-            | Fact::Misses { .. }
-            | Fact::Spills { .. }
-    )
 }
 
 #[cfg(test)]

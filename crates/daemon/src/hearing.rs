@@ -11,7 +11,7 @@ use groupcast_core::status::{GivenUp, Hearing, LeftOut};
 use groupcast_core::{Instrumented, MemberId, Time};
 use serde_json::{Value, json};
 
-use crate::client_log::ClientLog;
+use crate::line_limit::LineLimit;
 use crate::names::Names;
 
 /// The daemon looks this often: no quarantine is shorter.
@@ -56,7 +56,7 @@ pub(crate) struct HearingLog {
     /// Those for whom there is no room.
     no_room: Vec<MemberId>,
     /// Faults that come and go make few lines.
-    limit: ClientLog,
+    limit: LineLimit,
 }
 
 /// What was told of a member.

@@ -588,3 +588,36 @@ fn a_list_of_groups_that_is_written_in_parts_is_whole() {
     assert!(said.iter().all(|group| members(group) == Some(1)));
     assert!(daemon.listing.is_none());
 }
+
+/// One holder of the key could fill the disk of every daemon of the cluster.
+#[test]
+fn ten_thousand_messages_that_make_no_sense_are_a_few_lines_of_the_log() {
+    const MESSAGES: u64 = 10_000;
+    let path = std::env::temp_dir().join(format!("gc-nonsense-{}", std::process::id()));
+    let log = std::sync::Arc::new(std::fs::File::create(&path).unwrap());
+    let lines = tracing_subscriber::fmt().with_writer(log).finish();
+    let multicast = SocketAddrV4::new(Ipv4Addr::new(239, 192, 79, 107), free_port());
+    tracing::subscriber::with_default(lines, || {
+        let options = Options::default();
+        let mut daemon = Daemon::start(config("nonsense", multicast, options)).unwrap();
+        turn_until(&mut daemon, "a configuration", |it| members(it) == 1);
+        let mut sent = 0;
+        turn_until(&mut daemon, "all messages", |daemon| {
+            let now = daemon.endpoint.now();
+            let node = daemon.endpoint.node_mut();
+            let (order, service) = (Carrier::Order, Service::Agreed);
+            let payload = Bytes::from_static(&[0xff]);
+            while sent < MESSAGES
+                && submit(node, None, now, order, service, payload.clone()).is_ok()
+            {
+                sent += 1;
+            }
+            daemon.engine.counters().nonsense == MESSAGES
+        });
+    });
+    let log = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let skipped = log.matches("skipped a message of daemon").count();
+    // As many as in every ten seconds that it took.
+    assert!((50..=200).contains(&skipped), "{skipped}");
+}
