@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -12,6 +12,7 @@ use groupcast_core::text::printable;
 
 use super::access::Origin;
 use super::bimodal::MissedRanges;
+use super::clients::place_of;
 use super::fact::Whence;
 use super::guests::{AsGuest, GuestRequest};
 use super::orders::{OrderIndex, PerOrder};
@@ -48,6 +49,17 @@ impl Transport {
             Self::Tcp => "tcp",
         }
     }
+}
+
+/// To whom is charged what stays when a client is gone.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Owner {
+    /// The user at the other end of a Unix socket.
+    User(u32),
+    /// The host from which it comes, over TCP.
+    Host(IpAddr),
+    /// The system does not say who it is.
+    Unknown,
 }
 
 /// The phases of a client, from its connection to its end.
@@ -284,6 +296,14 @@ impl Addressed {
 }
 
 impl Client {
+    pub(super) fn owner(&self) -> Owner {
+        match (self.user, self.address) {
+            (Some(user), _) => Owner::User(user),
+            (None, Some(address)) => Owner::Host(place_of(address.ip())),
+            (None, None) => Owner::Unknown,
+        }
+    }
+
     /// The number of its patterns, in all groups.
     pub(super) fn pattern_count(&self) -> usize {
         self.patterns.values().map(BTreeSet::len).sum()

@@ -401,7 +401,7 @@ impl Clients {
 
 /// What is taken for one host: an IPv4 address, or the network of an IPv6 address, in which a host
 /// can take any address.
-fn place_of(ip: IpAddr) -> IpAddr {
+pub(super) fn place_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V4(ip) => ip.into(),
         IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),

@@ -48,8 +48,9 @@ groupcast_core::settings! {
         pub patterns_per_client_max: usize = 1_000 => Spec::count("patterns", 1, 65_536),
             "Too small: clients of the bus are rejected. Too large: memory, up to 32 KiB for each that differs from the \
              others, and longer exchanges of state when daemons meet.";
-        /// Group names that this daemon binds to numbers in its life, a sixteenth of them for one
-        /// client at most; later ones travel with each message.
+        /// Group names that this daemon binds to numbers in its life; later ones travel with each
+        /// message. One client binds a sixteenth of them at most, and all clients of a user, or
+        /// over TCP from a host, half of what others have left.
         pub bindings_max: usize = BINDINGS_MAX => Spec::count("names", 0, BINDINGS_MAX as u32),
             "Too small: messages grow by the names of their groups. Too large: memory at every daemon.";
         /// The longest payload of a message.

@@ -21,7 +21,7 @@ const CHANGE_TURN: usize = TURN / 4;
 const PARTING_VIEWS: usize = 1024;
 
 /// One client may bind `1 / BINDINGS_SHARE` of the numbers for group names, and [`BINDINGS_MIN`] at
-/// least.
+/// least. All clients of a user, or from a host, may bind half of what others have left.
 const BINDINGS_SHARE: usize = 16;
 const BINDINGS_MIN: usize = 16;
 
@@ -330,8 +330,8 @@ impl Engine {
     }
 
     /// The number of `group`, for a request of client `id`. Binds a new one, as long as there is
-    /// room in the table and the client has not bound its share: numbers are never freed, so one
-    /// client must not take all of them.
+    /// room in the table, and neither the client nor its user has bound their share: numbers are
+    /// never freed, so nobody must take all of them, by connecting again and again neither.
     fn number(&mut self, on: OrderIndex, id: ClientId, group: &str) -> Option<u64> {
         let known = self.orders[on].submissions.numbers.get(group);
         if known.is_some() {
@@ -339,12 +339,20 @@ impl Engine {
         }
         let max = self.config.bindings_max;
         let client = self.clients.get_mut(id)?;
-        let share = (max / BINDINGS_SHARE).max(BINDINGS_MIN);
-        if self.orders[on].submissions.numbers.len() >= max || client.orders[on].bindings >= share {
+        let (owner, of_client) = (client.owner(), &mut client.orders[on].bindings);
+        let submissions = &mut self.orders[on].submissions;
+        let bound = submissions.numbers.len();
+        let of_owner = submissions.bound_by.get(&owner).copied().unwrap_or(0);
+        let left_by_others = max.saturating_sub(bound - of_owner);
+        if bound >= max
+            || *of_client >= (max / BINDINGS_SHARE).max(BINDINGS_MIN)
+            || of_owner >= (left_by_others / 2).max(BINDINGS_MIN)
+        {
             return None;
         }
-        client.orders[on].bindings += 1;
-        Some(self.orders[on].submissions.bind(group))
+        *of_client += 1;
+        submissions.bound_by.insert(owner, of_owner + 1);
+        Some(submissions.bind(group))
     }
 }
 
@@ -365,8 +373,8 @@ mod tests {
     use super::*;
     use crate::groups::{EngineConfig, Transport};
 
-    #[test]
-    fn one_client_does_not_take_all_numbers_of_groups() {
+    /// An engine with 320 numbers for groups.
+    fn engine() -> Engine {
         let config = EngineConfig {
             bindings_max: 320,
             ..EngineConfig::default()
@@ -375,7 +383,33 @@ mod tests {
             node: NodeId(1),
             incarnation: Incarnation(1),
         };
-        let mut engine = Engine::new(config, local, "h").unwrap();
+        Engine::new(config, local, "h").unwrap()
+    }
+
+    /// The clients come one after the other: the numbers stay when their clients are gone.
+    #[test]
+    fn a_user_who_connects_again_and_again_does_not_take_all_numbers_of_groups() {
+        let mut engine = engine();
+        let mut come = |user: u32, name: &str| {
+            let (id, client) = engine.clients.connect(Transport::Unix);
+            client.user = Some(user);
+            let bound = (0..1_000).filter_map(|number| {
+                engine.number(OrderIndex::OWN, id, &format!("{name}{number}"))
+            });
+            let bound = bound.count();
+            engine.clients.disconnect(id);
+            engine.clients.remove(id);
+            bound
+        };
+        let of_greedy: usize = (0..17).map(|it| come(7, &format!("g{it}-"))).sum();
+        assert_eq!(of_greedy, 160, "half of them");
+        assert_eq!(come(8, "other"), 20, "a client's share");
+        assert_eq!(come(7, "again"), 0);
+    }
+
+    #[test]
+    fn one_client_does_not_take_all_numbers_of_groups() {
+        let mut engine = engine();
         let (greedy, _) = engine.clients.connect(Transport::Unix);
         let (other, _) = engine.clients.connect(Transport::Unix);
         let bound = (0..1_000)

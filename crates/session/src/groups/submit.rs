@@ -8,7 +8,7 @@ use bytes::Bytes;
 use groupcast_core::{MessageId, Service, SubmitError, Time};
 
 use super::changes::Changes;
-use super::client::{Client, ClientPhase};
+use super::client::{Client, ClientPhase, Owner};
 use super::guests::OfGuest;
 use super::orders::OrderIndex;
 use super::own_state::OwnState;
@@ -32,6 +32,8 @@ pub(super) struct Submissions {
     pub(super) changes: Changes,
     /// Numbers of the group names that this daemon has bound, agreed or on their way.
     pub(super) numbers: BTreeMap<Arc<str>, u64>,
+    /// How many of them the clients of each owner have bound.
+    pub(super) bound_by: BTreeMap<Owner, usize>,
     /// The order takes nothing until it says that it is writable.
     full: bool,
 }
