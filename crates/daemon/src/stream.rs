@@ -110,8 +110,8 @@ impl Stream {
         match self {
             Self::Unix(_) | Self::Tcp(_) => InputAhead::default(),
             Self::Tls(stream) => InputAhead {
-                bytes: 0,
                 unfinished: stream.is_in_record().then_some(0),
+                ..InputAhead::default()
             },
             Self::Bus(stream) => stream.input_ahead(),
         }

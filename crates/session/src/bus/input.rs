@@ -197,6 +197,11 @@ impl Input {
         self.items
     }
 
+    /// Whether a line has come.
+    pub(super) fn has_line(&self) -> bool {
+        self.items > 0 || self.waiting.is_some() || !matches!(self.state, State::Line(_))
+    }
+
     pub(super) fn is_ended(&self) -> bool {
         self.ended
     }

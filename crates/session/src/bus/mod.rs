@@ -142,6 +142,7 @@ impl Bus {
         InputAhead {
             bytes: left + self.connection.outgoing(),
             unfinished: unfinished.then(|| self.input.items()),
+            is_silent: !self.input.has_line(),
         }
     }
 

@@ -133,6 +133,8 @@ pub struct InputAhead {
     /// The number of the message or record that cannot be read before its rest has come, if that
     /// is to come in time; a later one has another number.
     pub unfinished: Option<u64>,
+    /// The client's program has said nothing yet: its host has said hello for it.
+    pub is_silent: bool,
 }
 
 /// The connection of a client.
@@ -201,6 +203,8 @@ pub(super) struct Client {
     pub(super) user: Option<u32>,
     /// The address at the other end, over TCP.
     pub(super) address: Option<SocketAddr>,
+    /// When it connected.
+    pub(super) since: Time,
     /// The DNS names of the certificate that it showed.
     pub(super) certificate: Vec<String>,
     /// It has one of the places that are kept for tools of operators.
@@ -315,6 +319,7 @@ impl Client {
             transport,
             user: None,
             address: None,
+            since: Time::ZERO,
             certificate: Vec::new(),
             reserved: false,
             kind: ClientKind::Application,

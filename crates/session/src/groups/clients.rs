@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Duration;
+
+use groupcast_core::Time;
 
 use super::client::{Client, ClientLink, ClientOrder, ClientPhase, MemoryChange};
 use super::orders::OrderIndex;
@@ -25,6 +28,8 @@ pub(super) struct Clients {
     links: usize,
     /// Clients with a connection over TCP that are not welcomed yet.
     unwelcomed: BTreeSet<ClientId>,
+    /// Clients with a connection over TCP that are welcomed, and whose programs have said nothing.
+    silent: BTreeSet<ClientId>,
     /// Sum of the groups that clients asked to be in.
     memberships: usize,
     /// Sum of the patterns that clients asked for.
@@ -50,6 +55,7 @@ impl Clients {
             awaiting: BTreeSet::new(),
             links: 0,
             unwelcomed: BTreeSet::new(),
+            silent: BTreeSet::new(),
             memberships: 0,
             patterns: 0,
             windows: 0,
@@ -89,6 +95,7 @@ impl Clients {
             return;
         };
         self.unwelcomed.remove(&id);
+        self.silent.remove(&id);
         if let Some(link) = client.link.take() {
             self.links -= 1;
             self.windows -= link.publish_window;
@@ -270,28 +277,65 @@ impl Clients {
     /// first. It is not counted among them any more. So who connects without end from one host
     /// makes room for others.
     pub(super) fn take_unwelcomed(&mut self) -> Option<ClientId> {
-        let place = |id: &ClientId| {
-            let address = self.all.get(id).and_then(|client| client.address);
-            address.map(|address| place_of(address.ip()))
-        };
-        let mut counts = BTreeMap::new();
-        for id in &self.unwelcomed {
-            *counts.entry(place(id)).or_insert(0) += 1;
-        }
-        let most = counts.values().max().copied();
-        let taken = self
-            .unwelcomed
-            .iter()
-            .find(|id| counts.get(&place(id)).copied() == most)
-            .copied()?;
+        let taken = self.first_of_crowd(&self.unwelcomed, |_| true)?;
         self.unwelcomed.remove(&taken);
         Some(taken)
+    }
+
+    /// Takes one of those who are connected over TCP, since `within` at least, and have said
+    /// nothing: the first one from where most of them come.
+    pub(super) fn take_silent(&mut self, now: Time, within: Duration) -> Option<ClientId> {
+        let is_late = |client: &Client| now - client.since >= within;
+        let taken = self.first_of_crowd(&self.silent, is_late)?;
+        self.silent.remove(&taken);
+        Some(taken)
+    }
+
+    /// Of those among `ids` that are `wanted`, and from the place from which most of them come, the
+    /// one that connected first.
+    fn first_of_crowd(
+        &self,
+        ids: &BTreeSet<ClientId>,
+        wanted: impl Fn(&Client) -> bool,
+    ) -> Option<ClientId> {
+        let all = ids.iter().filter_map(|id| {
+            let client = self.all.get(id).filter(|client| wanted(client))?;
+            let place = client.address.map(|address| place_of(address.ip()));
+            Some((*id, place))
+        });
+        let all: Vec<_> = all.collect();
+        let mut counts = BTreeMap::new();
+        for (_, place) in &all {
+            *counts.entry(place).or_insert(0) += 1;
+        }
+        let most = counts.values().max();
+        let mut all = all.iter();
+        let first = all.find(|(_, place)| counts.get(place) == most);
+        first.map(|(id, _)| *id)
     }
 
     /// The client is welcomed, and has this publish window.
     pub(super) fn welcomed(&mut self, id: ClientId, window: u64) {
         self.unwelcomed.remove(&id);
         self.windows += window;
+    }
+
+    /// Whether the client is welcomed, and not leaving.
+    pub(super) fn is_welcomed(&self, id: ClientId) -> bool {
+        let client = self.all.get(&id);
+        client.is_some_and(|client| matches!(client.phase, ClientPhase::Open))
+    }
+
+    /// The program of the client `is_silent`, or has said something.
+    pub(super) fn note_silence(&mut self, id: ClientId, is_silent: bool) {
+        if !self.is_welcomed(id) {
+            return;
+        }
+        let over_tcp = self.all.get(&id).map(|client| client.transport) == Some(Transport::Tcp);
+        match is_silent && over_tcp {
+            true => self.silent.insert(id),
+            false => self.silent.remove(&id),
+        };
     }
 
     /// Sum of the publish windows.

@@ -80,9 +80,13 @@ impl Engine {
             });
             return None;
         }
-        let is_full = self.clients.links() >= self.config.clients_max;
+        let mut is_full = self.clients.links() >= self.config.clients_max;
+        if is_full && !by_operator {
+            is_full = !self.end_silent(now);
+        }
         let (id, client) = self.clients.connect(transport);
         (client.user, client.address) = (whence.user, whence.address);
+        client.since = now;
         client.reserved = is_full && by_operator;
         if let Some(link) = &mut client.link {
             link.output.control(&MAGIC);
@@ -144,6 +148,17 @@ impl Engine {
         };
         let text = format!("others connect, and this client {lacks}: try again");
         self.refuse(now, oldest, Refusal::TooManyClients, text);
+    }
+
+    /// All places are taken. Ends the connection of a client that would have had to say hello by
+    /// now, if its host had not said it for it; returns whether there was one.
+    fn end_silent(&mut self, now: Time) -> bool {
+        let Some(silent) = self.clients.take_silent(now, self.config.hello_within) else {
+            return false;
+        };
+        let text = "others connect, and this client has said nothing: try again";
+        self.disconnect(now, silent, Disconnect::Overload, text.into());
+        true
     }
 
     /// The client showed a certificate for these DNS names. Call this before
@@ -246,6 +261,7 @@ impl Engine {
         }
         let anew = link.ahead.unfinished != ahead.unfinished;
         link.ahead = ahead;
+        self.clients.note_silence(client, ahead.is_silent);
         self.clients.count_unfinished(client);
         self.watch_frame(now, client, anew);
         self.check_input(now, client);
@@ -345,6 +361,7 @@ impl Engine {
 
     /// The client makes no more requests: its last ones are carried out, then it leaves its groups.
     pub(super) fn begin_leave(&mut self, now: Time, id: ClientId) {
+        self.clients.note_silence(id, false);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };

@@ -1,6 +1,7 @@
 //! What clients may take of a daemon: memory and time, each and together.
 
-use groupcast_core::{MemberId, Rng, Service};
+use groupcast_core::{MemberId, Rng, Service, Time};
+use groupcast_session::bus::Bus;
 use groupcast_session::client::Connection;
 use groupcast_session::frame::{
     ClientFrame, ClientKind, Disconnect, MAGIC, credit_cost, encode_publish_head,
@@ -82,6 +83,72 @@ fn silence_over_tcp_keeps_nobody_out() {
     }
     assert_eq!(engine.counters().clients_refused, 2_000 - 64);
     assert!(engine.connected(now, Transport::Unix).is_some());
+}
+
+/// A client of the bus over TCP comes, and is welcomed.
+fn come_by_bus(world: &mut World, one: MemberId) -> (ClientId, Bus) {
+    let now = world.now;
+    let engine = &mut world.daemon(one).engine;
+    let id = engine.connected(now, Transport::Tcp).expect("it is let in");
+    let mut bus = Bus::new(None);
+    tell_bus(engine, now, id, &mut bus);
+    (id, bus)
+}
+
+/// What the bus and the engine have for each other, as far as the client is open.
+fn tell_bus(engine: &mut Engine, now: Time, id: ClientId, bus: &mut Bus) {
+    loop {
+        let frames = bus.frames().to_vec();
+        let Some(space) = engine.space(id) else {
+            return;
+        };
+        space[..frames.len()].copy_from_slice(&frames);
+        bus.frames_taken(frames.len());
+        engine.received_all(now, id, frames.len());
+        engine.set_input_ahead(now, id, bus.input_ahead());
+        let told = take_output(engine, now, id);
+        bus.take_frames(&told).expect("frames are right");
+        if told.is_empty() && !bus.has_frames() {
+            return;
+        }
+    }
+}
+
+/// Whoever reaches the bus could connect and say nothing, and hold all places for ever, since the
+/// bus says hello for every client. People type slowly: who says nothing stays as long as there are
+/// places.
+#[test]
+fn silence_on_the_bus_keeps_nobody_out() {
+    const PLACES: usize = 20;
+    let config = EngineConfig {
+        clients_max: PLACES,
+        ..EngineConfig::default()
+    };
+    let (mut world, _, one) = alone(config);
+    let (speaker, mut bus) = come_by_bus(&mut world, one);
+    bus.take_text(b"# I only listen\n");
+    let now = world.now;
+    tell_bus(&mut world.daemon(one).engine, now, speaker, &mut bus);
+    let come = |world: &mut World| come_by_bus(world, one).0;
+    let silent: Vec<_> = (1..PLACES).map(|_| come(&mut world)).collect();
+    let refused = |world: &mut World| world.daemon(one).engine.counters().clients_refused;
+    come(&mut world);
+    assert_eq!(refused(&mut world), 1, "those that are there may speak yet");
+    world.now += std::time::Duration::from_secs(600);
+    let now = world.now;
+    let engine = &mut world.daemon(one).engine;
+    engine.handle_timeout(now);
+    while let Some(id) = engine.poll_close() {
+        engine.closed(now, id);
+    }
+    let open = |world: &mut World, id| world.daemon(one).engine.space(id).is_some();
+    assert!(silent.iter().all(|id| open(&mut world, *id)), "nobody came");
+    let late: Vec<_> = (0..5).map(|_| come(&mut world)).collect();
+    assert_eq!(refused(&mut world), 1);
+    assert!(late.iter().all(|id| open(&mut world, *id)));
+    let stay = silent.iter().filter(|id| open(&mut world, **id)).count();
+    assert_eq!(stay, PLACES - 1 - late.len());
+    assert!(open(&mut world, speaker), "it has said something");
 }
 
 /// One host that connects without end would keep out all clients whose way is so long that their
@@ -301,8 +368,8 @@ fn a_record_that_does_not_come_whole_in_time_ends_its_connection() {
             now,
             who.1,
             InputAhead {
-                bytes: 0,
                 unfinished,
+                ..InputAhead::default()
             },
         );
     }
@@ -330,6 +397,7 @@ fn each_record_has_a_time_of_its_own() {
             InputAhead {
                 bytes: 9,
                 unfinished,
+                ..InputAhead::default()
             },
         );
         pass(&mut world, 50);
