@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::Daemon;
 use crate::config::{BusAddress, Config};
 use crate::error::DaemonError;
+use crate::history;
 use crate::rings::history_path;
 use crate::spill;
 use crate::start::load_token;
@@ -121,8 +122,10 @@ fn can_write_histories(path: &Path, config: &Config) -> Result<(), DaemonError> 
 
 /// Whether a history can be begun at `path`, or goes on there.
 fn can_go_on(path: &Path) -> io::Result<()> {
-    can_append(path)?;
-    let is_file = fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    let is_file = match history::open_own(&mut OpenOptions::new(), path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return can_make(path),
+        opened => opened?.metadata()?.is_file(),
+    };
     match is_file && !is_history(path)? {
         true => Err(io::Error::new(
             io::ErrorKind::InvalidData,

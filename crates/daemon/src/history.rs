@@ -7,8 +7,9 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,6 +19,8 @@ use groupcast_check::HistoryWriter;
 use groupcast_check::ndjson::OrderedBy;
 use groupcast_core::trace::{Digest, Observation, Observer, digest};
 use groupcast_core::{Event, MemberId, MessageId, Node, Protocol, Service, Time};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::error::DaemonError;
 use crate::instance::is_long;
@@ -75,11 +78,12 @@ impl History {
         name: &str,
         order: OrderedBy<'_>,
     ) -> Result<Self, DaemonError> {
-        let writer = HistoryWriter::append(path, member, name, order).map_err(|source| {
-            DaemonError::History {
-                path: path.to_owned(),
-                source,
-            }
+        let mut options = OpenOptions::new();
+        let file = open_own(options.create(true).mode(0o600), path);
+        let writer = file.and_then(|file| HistoryWriter::append_to(file, member, name, order));
+        let writer = writer.map_err(|source| DaemonError::History {
+            path: path.to_owned(),
+            source,
         })?;
         let history = Self {
             file: Rc::new(RefCell::new(HistoryFile {
@@ -185,6 +189,37 @@ impl History {
         file.digest(usize::MAX);
         file.flush();
     }
+}
+
+/// Opens the file of a history with `options`, to read and to append. Refuses a file of another
+/// user, as `recv` refuses a spool of another: who owns it would choose what it says. A daemon of
+/// root follows no link in the path's last component: whoever may write to the directory would
+/// choose where root writes.
+pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    let user = rustix::process::geteuid();
+    let flags = match user.is_root() {
+        true => OFlags::NOFOLLOW,
+        false => OFlags::empty(),
+    };
+    let options = options.read(true).append(true);
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
+    let file = opened.map_err(|error| match error.raw_os_error() {
+        Some(code) if code == Errno::LOOP.raw_os_error() => {
+            let message = "it is a link, and a daemon of root follows none: name the file itself";
+            io::Error::new(io::ErrorKind::PermissionDenied, message)
+        }
+        _ => error,
+    })?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.uid() != user.as_raw() {
+        let message = format!(
+            "it belongs to user {}, and the daemon is user {}: `chown` it to the daemon's user",
+            metadata.uid(),
+            user.as_raw()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(file)
 }
 
 impl HistoryFile {
@@ -305,6 +340,36 @@ mod tests {
         };
         let history = History::open(&path, MEMBER, "a", order).unwrap();
         (path, history)
+    }
+
+    /// The file can be read by its owner alone, and whoever may write to the directory neither
+    /// chooses the file in which root writes, nor who may read it.
+    #[test]
+    fn a_daemon_of_root_writes_into_no_file_that_others_chose() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let (path, history) = open("root");
+        let mode = std::fs::metadata(&path).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        drop(history);
+        let directory = path.with_extension("d");
+        std::fs::create_dir_all(&directory).unwrap();
+        let [link, foreign] = ["link", "foreign"].map(|name| directory.join(name));
+        std::os::unix::fs::symlink(directory.join("planted"), &link).unwrap();
+        std::fs::write(&foreign, "").unwrap();
+        std::os::unix::fs::chown(&foreign, Some(65_534), None).unwrap();
+        let refused = |path: &PathBuf| {
+            let mut options = OpenOptions::new();
+            let opened = open_own(options.create(true).mode(0o600), path);
+            opened.unwrap_err().to_string()
+        };
+        let said = [&link, &foreign].map(refused);
+        assert!(said[0].contains("is a link"), "{}", said[0]);
+        assert!(said[1].contains("belongs to user 65534"), "{}", said[1]);
+        assert!(!directory.join("planted").exists());
+        std::fs::remove_dir_all(&directory).unwrap();
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

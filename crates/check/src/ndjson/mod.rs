@@ -194,6 +194,20 @@ mod tests {
         assert_eq!(seen[2..], [Observation::Start, Observation::Crash]);
     }
 
+    /// Digests tell those who guess a payload whether they are right.
+    #[test]
+    fn a_new_file_can_be_read_by_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt as _;
+
+        let file = format!("groupcast-check-mode-{}", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let (member, _) = everything();
+        HistoryWriter::append(&path, member, "a", EARLY).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
     #[test]
     fn two_do_not_write_into_one_file() {
         let file = format!("groupcast-check-shared-{}", std::process::id());

@@ -49,12 +49,18 @@ impl HistoryWriter<BufWriter<File>> {
         name: &str,
         order: OrderedBy<'_>,
     ) -> io::Result<Self> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true).mode(0o600);
+        Self::append_to(options.open(path)?, member, name, order)
+    }
+
+    /// The same in a file that is open to read and to append.
+    pub fn append_to(
+        mut file: File,
+        member: MemberId,
+        name: &str,
+        order: OrderedBy<'_>,
+    ) -> io::Result<Self> {
         // Where a file system knows no locks, that two do not take one file is left to the user.
         if let Err(TryLockError::WouldBlock) = file.try_lock() {
             let message = "another process writes its history into the file: give each its own";

@@ -256,9 +256,10 @@ pub(super) const TOP: &[TopKey] = &[
         meaning: "A file to which everything that the daemon's group did is written, for `groupcast check`.",
         value: "path; relative to the file's directory; a daemon that starts again goes on at its end",
         default: "none",
-        wrong: "It grows by about 150 bytes a message and is never cut off. A file that holds something else, or that \
-                another key names, is refused: nothing is written into it. On a full disk the history ends for good \
-                where it is: the log says so, and `groupcast status`.",
+        wrong: "It grows by about 150 bytes a message and is never cut off. A file that holds something else, that \
+                another key names, or that belongs to another user is refused: nothing is written into it. A daemon of \
+                root follows no link at the end of the path. On a full disk the history ends for good where it is: the \
+                log says so, and `groupcast status`.",
     },
     TopKey {
         name: "log",
