@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use groupcast_core::MemberId;
+use groupcast_core::text::printable;
 use serde::{Serialize, Serializer};
 
 use crate::ledger::{ConfigIx, Ledger, MemberLife, Stay};
@@ -42,11 +43,14 @@ impl fmt::Display for Unjudged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("could not be judged: ")?;
         match (self.member, &self.name) {
-            (Some(member), Some(name)) => write!(f, "{name}.{:016x}: ", member.incarnation.0)?,
+            (Some(member), Some(name)) => {
+                let name = printable(name.as_bytes());
+                write!(f, "{name}.{:016x}: ", member.incarnation.0)?;
+            }
             (Some(member), None) => write!(f, "{member}: ")?,
             (None, _) => {}
         }
-        f.write_str(&self.text)
+        f.write_str(&printable(self.text.as_bytes()))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use groupcast_core::MemberId;
+use groupcast_core::text::printable;
 use serde::{Serialize, Serializer};
 
 /// A broken promise.
@@ -30,13 +31,17 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: at ", self.rule)?;
         match &self.name {
-            Some(name) => write!(f, "{name}.{:016x}", self.observer.incarnation.0)?,
+            Some(name) => {
+                let name = printable(name.as_bytes());
+                write!(f, "{name}.{:016x}", self.observer.incarnation.0)?;
+            }
             None => write!(f, "{}", self.observer)?,
         }
         if let Some(line) = self.line {
             write!(f, ", observation {line}")?;
         }
-        write!(f, ": {}", self.text)
+        // Names of a history are in it, and anybody may have written that.
+        write!(f, ": {}", printable(self.text.as_bytes()))
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use groupcast_check::{CheckReport, HistoryError, check_files};
 use groupcast_core::NodeId;
+use groupcast_core::text::is_visible;
 
 /// A directory of its own for a test, gone when the test is over.
 struct Folder(PathBuf);
@@ -77,6 +78,27 @@ fn a_violation_is_told_for_a_person_and_for_a_machine() {
     assert_eq!(
         json["violations"][0]["observer"],
         "6b1c5e1f0a9d3c42.91d3c0ffee5a7711"
+    );
+}
+
+/// Who wrote a history chose its names: they clear no screen, and write no line of the report.
+#[test]
+fn names_of_a_foreign_history_do_not_control_the_terminal() {
+    let folder = Folder::new("hostile");
+    let text = example()
+        .replace("196608,\"digest\":\"85", "196608,\"digest\":\"86")
+        .replace(
+            "\"name\":\"a\"",
+            r#""name":"a\u001b[2J\u009b2J\u202e\nno violation""#,
+        );
+    let report = check_files([folder.write("a.ndjson", &text)]).unwrap();
+    let shown = report.to_string();
+    let at = r"integrity: at a\u{1b}[2J\u{9b}2J\u{202e}\nno violation.91d3c0ffee5a7711";
+    assert!(shown.starts_with(at), "{shown}");
+    assert!(shown.lines().all(|line| line.chars().all(is_visible)));
+    assert!(
+        !shown.lines().any(|line| line.starts_with("no violation")),
+        "{shown}"
     );
 }
 
