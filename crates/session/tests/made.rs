@@ -9,7 +9,7 @@ use bytes::Bytes;
 use groupcast_core::wire::Writer;
 use groupcast_core::{Delivery, Event, MemberId, MessageId, OrderPlace, Rng, Service};
 use groupcast_session::frame::{BusRequest, ClientFrame};
-use groupcast_session::groups::Carrier;
+use groupcast_session::groups::{Access, Carrier, Principal, Right, Rule};
 use groupcast_session::names::Pool;
 use groupcast_session::{ClientId, EngineConfig};
 
@@ -190,6 +190,24 @@ fn what_would_fragment_is_refused_and_the_group_is_named() {
         world.client(al.0, al.1).carried["other.ed.cb"],
         "other.ed.cb"
     );
+}
+
+#[test]
+fn who_may_not_join_a_group_makes_no_ring_for_it() {
+    let (mut world, mut rng, [al]) = cluster(config());
+    let of_others = Rule {
+        groups: vec!["wb.cb".into()],
+        who: vec![Principal::User(1000)],
+        rights: vec![Right::Join],
+    };
+    let now = world.now;
+    let engine = &mut world.daemon(al.0).engine;
+    engine.set_access(now, Access(vec![of_others]));
+    act(&mut world, al, |client| client.join_on_ring("wb.cb"));
+    world.run_made(&mut rng);
+    let (_, text) = &world.client(al.0, al.1).rejected_groups[0];
+    assert!(text.contains("do not let this client join"), "{text}");
+    assert_eq!(tops(&world, al.0), [""; 0]);
 }
 
 #[test]

@@ -111,6 +111,44 @@ fn ends(server: &Server, client: &Client, name: Option<&str>) -> (End, End) {
     (server, client)
 }
 
+/// The first message of a client that speaks TLS 1.2 at most: it offers the suites of that version,
+/// and has no extension that names versions.
+fn hello_of_tls12() -> Vec<u8> {
+    let mut body = vec![3, 3];
+    body.extend([7; 32]);
+    body.extend([0]);
+    body.extend([0, 4, 0xc0, 0x2b, 0xc0, 0x2f]);
+    body.extend([1, 0]);
+    // Groups: x25519. Signatures: ECDSA and RSA with SHA-256. Points: uncompressed.
+    let extensions = [
+        &[0, 10, 0, 4, 0, 2, 0, 29][..],
+        &[0, 13, 0, 6, 0, 4, 4, 3, 8, 4],
+        &[0, 11, 0, 2, 1, 0],
+    ]
+    .concat();
+    body.extend([0, extensions.len() as u8]);
+    body.extend(extensions);
+    let mut hello = vec![22, 3, 1, 0, body.len() as u8 + 4, 1, 0, 0, body.len() as u8];
+    hello.extend(body);
+    hello
+}
+
+/// The alert `protocol_version` of RFC 8446 6.2.
+#[test]
+fn a_client_that_speaks_no_tls13_is_refused_and_told_the_version() {
+    let authority = Authority::new("tls12");
+    let (one, mut client) = UnixStream::pair().unwrap();
+    one.set_nonblocking(true).unwrap();
+    let mut server = authority.server(None).accept(one).unwrap();
+    client.write_all(&hello_of_tls12()).unwrap();
+    let error = server.read(&mut [0; 100]).unwrap_err();
+    assert_ne!(error.kind(), ErrorKind::WouldBlock, "{error}");
+    drop(server);
+    let mut told = Vec::new();
+    client.read_to_end(&mut told).unwrap();
+    assert_eq!(told, [21, 3, 3, 0, 2, 2, 70]);
+}
+
 /// Writes `sent` at one end, and reads at the other until all is there or one end fails.
 fn pass(from: &mut End, to: &mut End, sent: &[u8]) -> Result<Vec<u8>, String> {
     let (mut written, mut got) = (0, Vec::new());

@@ -1,5 +1,7 @@
 //! Bounds and bad input of requests and roles.
 
+use groupcast_session::groups::{Access, Principal, Right, Rule};
+
 use super::super::story;
 use super::*;
 
@@ -89,6 +91,39 @@ fn a_guest_beyond_the_table_is_refused_until_another_has_gone() {
     say(&mut world, &mut rng, last, request(2, 0, None));
     assert_eq!(heard(&mut world, last), ["2 asks 1"]);
     judge(&world);
+}
+
+#[test]
+fn who_may_not_send_to_a_group_may_not_ask_it_either() {
+    let (mut world, mut rng, [al, bo, _]) = world();
+    claim(&mut world, &mut rng, al, Role::Answering, false);
+    let of_others = Rule {
+        groups: vec!["g".into()],
+        who: vec![Principal::User(1000)],
+        rights: vec![Right::Send],
+    };
+    let now = world.now;
+    let engine = &mut world.daemon(bo.0).engine;
+    engine.set_access(now, Access(vec![of_others]));
+    introduce(&mut world, &mut rng, bo, 77, 0);
+    say(&mut world, &mut rng, bo, request(1, 0, None));
+    let seen = std::mem::take(&mut world.client(bo.0, bo.1).guest);
+    let [
+        (
+            GuestReply::Ended {
+                ending: Ending::Refused,
+                code: Reject::Forbidden,
+                text,
+                ..
+            },
+            _,
+        ),
+    ] = &seen[..]
+    else {
+        panic!("it hears {seen:?}");
+    };
+    assert!(text.contains("do not let this client send"), "{text}");
+    assert_eq!(heard(&mut world, al), [""; 0], "nobody was asked");
 }
 
 #[test]
