@@ -168,8 +168,8 @@ pub(super) const TOP: &[TopKey] = &[
         meaning: "Rules for clients, each a table `[[access]]`. A rule gives `rights` (`join`, `send`, `rekey`) in \
                   `groups` (names; `ops/*` means all names that begin so, `*.cb` all names below `cb`) to `users` (names or \
                   numbers, of processes at the Unix socket), to `certificates` (DNS names in the certificates that \
-                  clients show) and, with `tcp = true`, to all clients over TCP. All clients may use a group that no \
-                  rule names. Only root and the daemon's own user may change the key, unless a rule gives `rekey`; no \
+                  clients show) and, with `tcp = true`, to all clients over TCP, those of the bus included, which need no \
+                  token. All clients may use a group that no rule names. Only root and the daemon's own user may change the key, unless a rule gives `rekey`; no \
                   client may change it over TCP. SIGHUP applies new rules at once: clients leave the groups that are \
                   now forbidden to them, and are told.",
         value: "list of tables; `groups` where a rule gives `join` or `send`",
