@@ -180,6 +180,24 @@ mod tests {
         assert_eq!(answers(1, 1_000..1_010), [1_000, 1_005]);
     }
 
+    /// Each of them is challenged and answered once: the pace of a sender bounds none of them.
+    #[test]
+    fn however_many_lives_there_are_they_are_answered_at_a_bounded_rate() {
+        let config = AdmissionConfig {
+            peers_max: 20_000,
+            ..AdmissionConfig::default()
+        };
+        let mut limits = Limits::new(Rng::new(1), &config);
+        let mut answers = 0;
+        for life in 0..20_000 {
+            let now = Time::from_nanos(life * 50_000);
+            answers += u32::from(limits.may_challenge(now, 0, Incarnation(life)));
+            answers += u32::from(limits.may_echo(now, 0, Incarnation(life)));
+        }
+        let most = config.answers_max * 5 / 4 + 1;
+        assert!((config.answers_max..=most).contains(&answers), "{answers}");
+    }
+
     #[test]
     fn a_large_group_that_comes_at_once_is_answered_within_a_third_of_a_second() {
         for seed in 0..20 {
