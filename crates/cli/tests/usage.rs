@@ -193,6 +193,14 @@ fn clients_without_a_daemon_say_what_to_do() {
         .fails_with(1, &["no daemon listens on 127.0.0.1:1", "--client-listen"]);
     host.run(&["status", "--socket", "a", "--server", "127.0.0.1:1"])
         .fails_with(2, &["cannot be used with"]);
+    let file = host.write("file", "");
+    for path in [&host.path(""), &file] {
+        let said = format!("{path} is no socket");
+        host.run(&["status", "--socket", path])
+            .fails_with(1, &[&said]);
+        host.run(&["bus", "--server", &format!("unix:{path}")])
+            .fails_with(1, &[&said]);
+    }
 }
 
 #[test]

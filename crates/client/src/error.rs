@@ -24,6 +24,12 @@ pub enum ConnectError {
         /// What the system said.
         source: io::Error,
     },
+    /// The path leads to a file or a directory.
+    #[error("{} is no socket: give the path of a daemon's socket", .path.display())]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
     /// Nothing listens at the address.
     #[error(
         "no daemon listens on {address}: start one with `groupcast daemon --client-listen {address}`, or name another with --server"

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -91,6 +91,9 @@ impl Stream {
         connect_unix(path, within)
             .map(Self::Unix)
             .map_err(|source| match source.kind() {
+                io::ErrorKind::ConnectionRefused if is_no_socket(path) => {
+                    ConnectError::NoSocket { path: path.into() }
+                }
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                     ConnectError::NoDaemon {
                         path: path.into(),
@@ -217,6 +220,12 @@ impl AsFd for Stream {
             Self::Tls(stream) => stream.socket().as_fd(),
         }
     }
+}
+
+/// Whether `path` leads to something else than a socket. The system refuses to connect to that as
+/// it does where nobody listens.
+fn is_no_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 fn connect_tcp(address: SocketAddr, within: Duration) -> Result<TcpStream, ConnectError> {

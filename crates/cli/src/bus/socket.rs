@@ -3,7 +3,9 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -35,9 +37,14 @@ impl Socket {
             }),
             Place::Tcp(server) => connect_tcp(server, within)?.map(Self::Tcp),
         };
-        connected.map_err(|error| {
-            Failure::failed(format!("cannot connect to the bus at {place}: {error}"))
-                .help("start the daemon with `--bus` and this address")
+        connected.map_err(|error| match place {
+            // The system refuses this as it does where nobody listens.
+            Place::Unix(path) if is_no_socket(path) => {
+                Failure::failed(format!("{place} is no socket"))
+                    .help("name the socket that `groupcast daemon --bus` names")
+            }
+            _ => Failure::failed(format!("cannot connect to the bus at {place}: {error}"))
+                .help("start the daemon with `--bus` and this address"),
         })
     }
 
@@ -85,6 +92,11 @@ impl Socket {
         };
         Ok((stdio(input), stdio(self)))
     }
+}
+
+/// Whether `path` leads to something else than a socket.
+fn is_no_socket(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.file_type().is_socket())
 }
 
 /// Connects to the first address of `server` where somebody listens; what the last of them said if

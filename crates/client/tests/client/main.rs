@@ -282,6 +282,9 @@ fn errors_of_connecting_say_what_to_do() {
             .to_string()
             .contains("start one with `groupcast daemon`")
     );
+    let error = Client::connect(&Address::Unix(std::env::temp_dir()), Options::default());
+    let error = error.expect_err("it is a directory");
+    assert!(matches!(error, ConnectError::NoSocket { .. }), "{error}");
 
     // More than the protocol can carry, too: whatever it is, the name is at fault, not the socket.
     for name in ["al@here".to_owned(), "a".repeat(128), "a".repeat(256)] {
