@@ -25,7 +25,7 @@ use crate::failure::{Failure, tell};
 use crate::line::{self, Behind, JsonLines, Plain, describe_gap, describe_view};
 use crate::number;
 use crate::reader;
-use crate::target::Target;
+use crate::target::{Target, unconnected};
 
 /// While nothing comes, signals and the reader of stdout are looked at this often.
 const LOOK_UP: Duration = Duration::from_millis(100);
@@ -224,12 +224,12 @@ fn attempt(target: &Target, client: &mut Client, is_over: &dyn Fn() -> bool) -> 
                     code: Refusal::Version | Refusal::Name | Refusal::Protocol,
                     ..
                 },
-            ) => never = Some(error),
+            ) => never = Some(unconnected(&error, &address)),
             Err(error) => why = error.to_string(),
         }
     }
     Err(match never {
-        Some(error) => NotYet::Never(Failure::failed(error)),
+        Some(failure) => NotYet::Never(failure),
         None => NotYet::Perhaps(why),
     })
 }

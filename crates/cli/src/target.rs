@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use groupcast_client::{AccessToken, Address, Client, ClientError, ClientKind, Options};
+use groupcast_client::{
+    AccessToken, Address, Client, ClientError, ClientKind, ConnectError, Options, Refusal,
+};
 use groupcast_net::{Key, KeyError};
 use serde_json::Value;
 
@@ -27,6 +29,42 @@ fn no_token(error: KeyError) -> Failure {
                 .help("copy there the file that the daemon's `client_token` names")
         }
         other => Failure::failed(other),
+    }
+}
+
+/// The failure for a daemon at `address` that there is no connection to, with the options that
+/// matter. The client's library knows none of them.
+pub(crate) fn unconnected(error: &ConnectError, address: &Address) -> Failure {
+    let failure = Failure::failed(error);
+    match error {
+        ConnectError::NoDaemon { .. }
+        | ConnectError::NoSocket { .. }
+        | ConnectError::Stranger { .. } => failure.help("--socket PATH names a daemon's socket"),
+        ConnectError::NoServer { address, .. } => failure.help(format_args!(
+            "`groupcast daemon --client-listen {address}` listens there; --server names another"
+        )),
+        ConnectError::Refused {
+            code: Refusal::Token,
+            ..
+        } => failure.help("--token FILE names a copy of the file of the daemon's `client_token`"),
+        ConnectError::Bus { .. } => {
+            let bus = match address {
+                Address::Unix(path) => format!("unix:{}", path.display()),
+                other => other.to_string(),
+            };
+            failure.help(format_args!(
+                "`groupcast bus --server {bus}` talks to it; name the daemon's socket with --socket, or its \
+                 client_listen with --server"
+            ))
+        }
+        ConnectError::NeedsTls { .. } => failure.help(
+            "--tls-ca names its authority, and --tls-certificate and --tls-key a certificate for this client",
+        ),
+        ConnectError::Untrusted { .. } => failure.help(
+            "--tls-ca names the authorities, --tls-name what the daemon's certificate is for, and \
+             --tls-certificate this client's",
+        ),
+        _ => failure,
     }
 }
 
@@ -134,12 +172,10 @@ impl Target {
         for address in addresses {
             match Client::connect(&address, options.clone()) {
                 Ok(client) => return Ok(client),
-                Err(error) => failed = Some(error),
+                Err(error) => failed = Some(unconnected(&error, &address)),
             }
         }
-        Err(Failure::failed(
-            failed.expect("there is at least one address"),
-        ))
+        Err(failed.expect("there is at least one address"))
     }
 
     /// Where the daemon is, at least one address, in the order in which to try them. A name is

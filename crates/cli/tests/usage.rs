@@ -186,7 +186,12 @@ fn clients_without_a_daemon_say_what_to_do() {
         arguments.extend(["--socket", &socket]);
         host.run(&arguments).fails_with(
             1,
-            &["no daemon listens on", "none.sock", "groupcast daemon"],
+            &[
+                "no daemon listens on",
+                "none.sock",
+                "groupcast daemon",
+                "--socket",
+            ],
         );
     }
     host.run(&["status", "--server", "127.0.0.1:1"])
@@ -197,7 +202,7 @@ fn clients_without_a_daemon_say_what_to_do() {
     for path in [&host.path(""), &file] {
         let said = format!("{path} is no socket");
         host.run(&["status", "--socket", path])
-            .fails_with(1, &[&said]);
+            .fails_with(1, &[&said, "--socket"]);
         host.run(&["bus", "--server", &format!("unix:{path}")])
             .fails_with(1, &[&said]);
     }

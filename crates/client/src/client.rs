@@ -469,12 +469,8 @@ impl Client {
             }
             self.read().map_err(|error| match error {
                 ClientError::Protocol(FrameError::Magic { found }) if is_bus(found) => {
-                    let server = match &address {
-                        Address::Unix(path) => format!("unix:{}", path.display()),
-                        other => other.to_string(),
-                    };
                     let address = address.to_string();
-                    ConnectError::Bus { address, server }
+                    ConnectError::Bus { address }
                 }
                 ClientError::Protocol(FrameError::Magic { found }) if is_tls(found) => {
                     let address = address.to_string();

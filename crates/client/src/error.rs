@@ -16,7 +16,7 @@ use groupcast_session::name::NameError;
 pub enum ConnectError {
     /// Nothing listens at the socket.
     #[error(
-        "no daemon listens on {}: start one with `groupcast daemon`, or name its socket with --socket", .path.display()
+        "no daemon listens on {}: start one with `groupcast daemon`, or give the path of its socket", .path.display()
     )]
     NoDaemon {
         /// The path of the socket.
@@ -32,7 +32,7 @@ pub enum ConnectError {
     },
     /// Nothing listens at the address.
     #[error(
-        "no daemon listens on {address}: start one with `groupcast daemon --client-listen {address}`, or name another with --server"
+        "no daemon listens on {address}: start one with it as its client_listen, or give the address of another"
     )]
     NoServer {
         /// The address that was tried.
@@ -55,7 +55,7 @@ pub enum ConnectError {
     },
     /// The socket at a default path belongs to another user.
     #[error(
-        "the socket {} belongs to user {owner}, who is neither you nor the superuser: if you trust it, name it with --socket", .path.display()
+        "the socket {} belongs to user {owner}, who is neither you nor the superuser: if you trust it, give its path instead of the default", .path.display()
     )]
     Stranger {
         /// The path of the socket.
@@ -81,19 +81,16 @@ pub enum ConnectError {
     },
     /// What answers is a daemon's message bus, which is for other programs.
     #[error(
-        "what answers at {address} is the message bus of a daemon, to which `groupcast bus --server {server}` talks: name the \
-         daemon's socket with --socket, or its client_listen with --server"
+        "what answers at {address} is the message bus of a daemon: give the path of the daemon's socket, or its client_listen"
     )]
     Bus {
         /// The socket or address of the bus.
         address: String,
-        /// The same, as `groupcast bus --server` takes it.
-        server: String,
     },
     /// The daemon speaks TLS, and this client does not.
     #[error(
-        "what answers at {address} speaks TLS: name its authority with --tls-ca, and where it asks for certificates of \
-         clients, --tls-certificate and --tls-key"
+        "what answers at {address} speaks TLS: connect by TLS, with the authority that signed its certificate and, where it \
+         asks for certificates of clients, with one"
     )]
     NeedsTls {
         /// The daemon's address.
@@ -109,8 +106,8 @@ pub enum ConnectError {
     },
     /// The two sides do not trust each other's certificates, or one of them does not speak TLS.
     #[error(
-        "no TLS with the daemon at {address}: {why}; compare --tls-ca and --tls-name with the daemon's tls_certificate, \
-         and --tls-certificate with its tls_client_ca; without tls_certificate it does not speak TLS"
+        "no TLS with the daemon at {address}: {why}; compare the authorities and the name with the daemon's \
+         tls_certificate, and this client's certificate with its tls_client_ca; without tls_certificate it does not speak TLS"
     )]
     Untrusted {
         /// The daemon's address.

@@ -66,7 +66,7 @@ impl Engine {
             Some(token) if token == wanted => None,
             Some(_) => Some("the token is another than this daemon's: use a copy of its file"),
             None => Some(
-                "this daemon asks its TCP clients for a token: name a copy of its file with --token",
+                "this daemon asks its TCP clients for a token: give the one in the file of its client_token",
             ),
         }
     }

@@ -40,7 +40,7 @@ fn a_tcp_client_without_the_token_is_refused_and_the_token_is_not_logged() {
     assert_eq!(welcome(&mut engine, Transport::Tcp, None), Ok(()));
     engine.require_token(AccessToken::from_bytes(TOKEN));
     let none = welcome(&mut engine, Transport::Tcp, None).unwrap_err();
-    assert!(none.contains("--token"), "{none}");
+    assert!(none.contains("client_token"), "{none}");
     let other = welcome(&mut engine, Transport::Tcp, Some([8; 32])).unwrap_err();
     assert!(other.contains("another than this daemon's"), "{other}");
     assert!(
