@@ -9,6 +9,7 @@
 mod requests;
 mod resilience;
 
+use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -19,6 +20,7 @@ use groupcast_core::mech::marks::MarkTable;
 use groupcast_core::mech::window::Insert;
 use groupcast_core::{ConfigId, MemberId, Time};
 
+use self::requests::Answer;
 use super::config::{CLAIMED_MOST, RingConfig};
 use super::delivery::Streams;
 use super::numbers::{Attempt, Claimed, Hop, Index, REPRESENTATIVE, Round, Seq, Window};
@@ -71,9 +73,8 @@ pub(super) struct Ordering {
     /// Most requests to answer at a visit: fewer while answers are lost, as a burst larger than
     /// some queue would be again and again.
     answers_max: usize,
-    /// Requests that this member answered at the last visit: should they come again, another member
-    /// answers.
-    answered: Vec<Seq>,
+    /// Requests that this member answered: should they come again, another member answers.
+    answers: BTreeMap<Seq, Answer>,
     /// What this member added to the token's fcc, retransmissions and backlog in the round before.
     contribution: Contribution,
     /// Members whose messages must be delivered behind a gap, because others may have installed the
@@ -145,7 +146,7 @@ impl Ordering {
             stuck: None,
             behind: None,
             answers_max: usize::MAX,
-            answered: Vec::new(),
+            answers: BTreeMap::new(),
             contribution: Contribution::default(),
             obligations: Indices::default(),
             plants: config.plants(),

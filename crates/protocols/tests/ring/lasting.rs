@@ -239,6 +239,26 @@ fn a_failure_counts_once_when_commit_tokens_are_lost() {
     assert!(longest < Duration::from_secs(8), "{longest:?}");
 }
 
+/// Nothing from the two members behind a third one in the ring reaches that one. In turn the two
+/// took its requests off the token and answered them in vain, and it was excluded as deaf.
+#[test]
+fn a_request_that_two_members_in_a_row_answer_in_vain_comes_to_the_next() {
+    for (hosts, deaf) in [(4, 1), (5, 3), (5, 0)] {
+        let mut cluster = formed(hosts, 47);
+        let behind = [1, 2].map(|it| (deaf + it) % hosts);
+        behind.iter().for_each(|from| cluster.block(*from, deaf));
+        let all: Vec<usize> = (0..hosts).collect();
+        let before = installed(&cluster, deaf);
+        let said = converse(&mut cluster, &all, Duration::from_secs(10));
+        cluster.run_for(Duration::from_secs(1));
+        for host in all {
+            assert_eq!(installed(&cluster, host), before, "{deaf} of {hosts}");
+            assert!(said.iter().all(|id| cluster.has_delivered(host, *id)));
+        }
+        cluster.check_at_rest();
+    }
+}
+
 /// Nothing from one member reaches the next one of the ring, and all others hear both.
 #[test]
 fn one_closed_direction_is_tried_seldom_and_found_out_soon_when_it_opens() {

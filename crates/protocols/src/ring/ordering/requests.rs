@@ -14,39 +14,73 @@ use crate::ring::wire::{DATA_HEADER, RTR_RUNS_MAX, Token};
 const ANSWERS_MIN: u32 = 4;
 /// Most sequence numbers that the runs of one token stand for.
 const REQUESTS_MAX: usize = 4096;
+/// A request that was answered here is left to others at no more visits than this before it is
+/// answered again. Too many: where this member alone has the packet, it takes as many rotations.
+const LEAVES_MAX: u32 = 8;
 /// All wait in vain for a packet after this many times what a member that cannot receive is given.
 const VAIN_WAITS: u32 = 8;
+
+/// A request that was answered at this member, for as long as not all hold the packet.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Answer {
+    /// How many times.
+    times: u32,
+    /// At how many visits it was left to others since.
+    left: u32,
+    /// It was answered at the last visit.
+    is_last: bool,
+}
 
 impl Ordering {
     /// Takes the requests that can be answered here off the token, at most a window of them.
     ///
-    /// A request that was answered at the last visit and is here again is left to the next member:
-    /// the way from here to the member that misses the packet may not work.
+    /// A request that was answered here and comes again is left to the members behind, at one visit
+    /// after the first answer, at two after the second and so on: the ways from here to the member
+    /// that misses the packet may not work, and those of several members in a row.
     pub(super) fn answer_requests(&mut self, token: &mut Token, limits: Limits) -> Vec<Seq> {
-        let (mut answered, mut open, mut again) = (Vec::new(), Vec::new(), 0);
+        let (mut sent, mut open, mut again) = (Vec::new(), Vec::new(), 0);
         let most = self
             .answers_max
             .min(limits.personal.max(ANSWERS_MIN) as usize);
+        let others = self.members.len().saturating_sub(2) as u32;
+        let leaves_max = others.clamp(1, LEAVES_MAX);
+        let sent_last = self.answers.values().filter(|it| it.is_last).count();
+        self.answers.retain(|seq, _| *seq > token.aru);
         for seq in requests(&token.rtr) {
-            let repeated = self.answered.binary_search(&seq).is_ok();
-            again += usize::from(repeated);
-            if repeated || answered.len() >= most || self.window.get(seq).is_none() {
+            let answer = self.answers.get_mut(&seq);
+            again += usize::from(answer.as_ref().is_some_and(|it| it.is_last));
+            if let Some(answer) = answer.filter(|it| it.left < it.times.min(leaves_max)) {
+                answer.left += 1;
+                open.push(seq);
+            } else if sent.len() >= most || self.window.get(seq).is_none() {
                 open.push(seq);
             } else {
-                answered.push(seq);
+                sent.push(seq);
             }
         }
-        if !self.answered.is_empty() {
-            let lost = again * 2 > self.answered.len();
+        if sent_last > 0 {
+            let lost = again * 2 > sent_last;
             self.answers_max = if lost {
-                (self.answered.len() / 2).max(1)
+                (sent_last / 2).max(1)
             } else {
                 most * 2
             };
         }
         token.rtr = runs(open.into_iter());
-        self.answered.clone_from(&answered);
-        answered
+        self.note_answered(&sent);
+        sent
+    }
+
+    /// These requests are answered at this visit.
+    fn note_answered(&mut self, sent: &[Seq]) {
+        for answer in self.answers.values_mut() {
+            answer.is_last = false;
+        }
+        for seq in sent {
+            let answer = self.answers.entry(*seq).or_default();
+            answer.times = answer.times.saturating_add(1);
+            (answer.left, answer.is_last) = (0, true);
+        }
     }
 
     /// Adds what is missing here. Only up to the seq of the round before: what was claimed since
