@@ -111,6 +111,7 @@ impl Rate {
         let mut found = Found::default();
         let sent = Sent {
             pace: ended.pace,
+            packet: ended.packet,
             is_sought: self.starting,
             has_rivals: self.rivals.are_there(),
         };
@@ -153,7 +154,7 @@ impl Rate {
                 found.is_far |= path.is_unmeasured() && epoch.loses_much();
                 path.note_unqueued(&epoch);
                 let stays = self.yields && path.stays(&epoch, ended.least);
-                found.is_outrun |= self.yields && path.was_outrun(&epoch, ended.pace);
+                found.is_outrun |= self.yields && path.was_outrun(&epoch, ended.pace, ended.least);
                 found.own_loss &= path.read_probe(&epoch, stays, self.starting);
                 found.any = true;
             } else {

@@ -41,6 +41,9 @@
 //!   not grow, and who else is there is not forgotten.
 //! - What is lost without a queue is no own loss of the link if as much comes through at a lower
 //!   rate: the rate falls to that.
+//! - Where an epoch has many packets, and round trips are so short that a queue of one does not
+//!   show, a loss that TCP could not have at this rate is looked into like a heavy one, though it
+//!   is small; while the rate is sought it ends that.
 //! - A queue of this host's own link counts by itself, where the host says what waits there of what
 //!   was sent: it is known without a round trip to compare with, so it may be there from the first
 //!   packet on. TCP keeps little in that queue, whatever its window, so a short one is the limit.

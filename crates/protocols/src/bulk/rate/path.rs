@@ -73,6 +73,15 @@ impl Least {
 /// So much more is lost than the baseline: congestion, whatever the round trip.
 const HEAVY: f64 = 0.08;
 
+/// TCP with a window of `w` packets loses no larger share than this by the square of `w`.
+const STEEP: f64 = 10.0;
+
+/// One epoch shows no more than this part of what is no chance.
+const STEEP_ONCE: f64 = 0.75;
+
+/// An epoch of so many transmissions shows shares that are small.
+const MANY: u64 = 512;
+
 /// Where receivers are looked at one by one, a path may lose this share by itself before its
 /// baseline is known: in a few packets that is much by chance.
 const UNKNOWN: f64 = 0.1;
@@ -103,8 +112,9 @@ const SHORTER: Duration = Duration::from_millis(2);
 /// How an epoch was sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sent {
-    /// Bytes a second.
+    /// Bytes a second, and of a packet.
     pub(super) pace: f64,
+    pub(super) packet: usize,
     /// The rate is still sought by doubling.
     pub(super) is_sought: bool,
     /// Others are taken to keep a queue full, so that a loss is due to it.
@@ -154,6 +164,8 @@ pub(in crate::bulk) struct Path {
     begun: Seen,
     /// The last epoch lost much without a queue.
     heavy: bool,
+    /// Losses of late beyond what TCP at such a rate could lose.
+    steep: f64,
     /// The last rate that was judged.
     tried: Option<Tried>,
     /// Epochs in a row in which too little was heard to judge by.
@@ -524,22 +536,33 @@ impl Path {
 
     /// After an epoch at the lower rate `pace`: whether as much came through at it as before, so
     /// that what was lost more was lost to the rate, whether a queue shows or not.
-    pub(super) fn was_outrun(&mut self, epoch: &Epoch, pace: f64) -> bool {
+    pub(super) fn was_outrun(&mut self, epoch: &Epoch, pace: f64, least: Least) -> bool {
         let lower = Tried {
             pace,
             seen: epoch.seen,
         };
         let tried = self.tried.take();
-        self.note_outrun(epoch, tried.is_some_and(|tried| tried.outruns(&lower)))
+        let is_outrun = tried.is_some_and(|tried| tried.outruns(&lower));
+        self.note_outrun(epoch, is_outrun, least)
     }
 
     /// Whether a rate outran the path, `is_outrun`: then what an epoch loses is the most that is
-    /// its own.
-    fn note_outrun(&mut self, epoch: &Epoch, is_outrun: bool) -> bool {
+    /// its own. Where queues do not show, of many packets it is no more than what may lose so few
+    /// by chance.
+    fn note_outrun(&mut self, epoch: &Epoch, is_outrun: bool, least: Least) -> bool {
+        let seen = epoch.seen;
         if is_outrun {
-            self.baseline = self.baseline.min(epoch.seen.loss());
+            self.baseline = self.baseline.min(seen.loss());
+        } else if seen.sent >= MANY && self.hides_queues(least) {
+            self.baseline = self.baseline.min(seen.loss_max());
         }
         is_outrun
+    }
+
+    /// Whether round trips are so short that a queue of one, as TCP needs it, does not show. On
+    /// longer ways TCP could lose next to nothing, and links lose more by chance, and in bursts.
+    fn hides_queues(&self, least: Least) -> bool {
+        self.unqueued.value() <= least.queued
     }
 
     /// After an epoch at a lower rate: what was lost in it is lost anyway, unless a queue `stays`
@@ -547,7 +570,7 @@ impl Path {
     pub(super) fn read_probe(&mut self, epoch: &Epoch, stays: bool, starting: bool) -> bool {
         let loss = epoch.seen.loss();
         let stays = stays || self.overflow.is_known();
-        self.heavy = false;
+        (self.heavy, self.steep) = (false, 0.0);
         let Some(excess) = self.trial.take() else {
             if !starting && (!stays || loss < self.baseline) {
                 self.learn(self.baseline + (loss - self.baseline) / 4.0);
@@ -583,14 +606,18 @@ impl Path {
         };
         let before = self.tried.replace(tried);
         let outruns = before.is_some_and(|before| tried.outruns(&before));
-        let outruns = self.note_outrun(epoch, outruns);
+        let outruns = self.note_outrun(epoch, outruns, least);
         let queued = self.is_queued(epoch, least) || outruns;
         let heavy = self.is_heavy(epoch.seen, UNKNOWN);
         // A burst is lost in one epoch, and congestion in the next, too.
         let lasts = core::mem::replace(&mut self.heavy, heavy);
         let waited = epoch.round_trip.saturating_sub(self.unqueued.value());
         let overflows = self.overflow.end_epoch(waited, least.queued);
-        if sent.is_sought && !queued && !heavy && !overflows {
+        let (steep, is_steep) = match self.hides_queues(least) && !queued {
+            true => self.note_steep(epoch, sent),
+            false => (false, false),
+        };
+        if sent.is_sought && !queued && !heavy && !overflows && !steep {
             self.begin(epoch.seen);
         }
         // What is lost without a queue is no sign of one; nor is a queue without a loss a sign of
@@ -602,7 +629,8 @@ impl Path {
         let over = self.over(epoch.seen) > 0.0 && self.excess > self.chance(epoch.seen, 0.0);
         let is_more = self.is_more(epoch.seen);
         let to_rivals = sent.has_rivals && is_more;
-        let congested = outruns || heavy && (queued || lasts) || queued && (over || to_rivals);
+        let congested =
+            outruns || heavy && (queued || lasts) || queued && (over || to_rivals) || is_steep;
         let to_overflow = overflows && is_more;
         if to_overflow {
             self.overflow.note_loss();
@@ -610,7 +638,7 @@ impl Path {
         let mut judged = self.judged(epoch, queued || to_overflow, congested || to_overflow);
         judged.to_overflow = to_overflow && !congested;
         judged.stays = self.stays(epoch, least);
-        judged.suspect = heavy && judged.congestion.is_none();
+        judged.suspect = (heavy || steep) && judged.congestion.is_none();
         let shows = judged.limits() || judged.queued || judged.suspect;
         judged.is_clear = !shows && judged.queue <= least.stays;
         judged
@@ -626,7 +654,7 @@ impl Path {
         let over = self.over(epoch.seen);
         let congestion = congested.then_some((over / epoch.seen.sent as f64).max(0.0));
         if let Some(excess) = congestion {
-            self.excess = 0.0;
+            (self.excess, self.steep) = (0.0, 0.0);
             self.trial = (!queued).then_some(excess);
         }
         Judged {
@@ -669,6 +697,25 @@ impl Path {
         self.over(seen) > 0.5 + DEVIATIONS * libm::sqrt(self.baseline * seen.sent as f64)
     }
 
+    /// Sums up what is lost beyond what TCP could lose at this rate: its window is at most
+    /// `sqrt(3 / 2) / sqrt(p)` packets where it loses a share `p` (Mathis et al. 1997), and
+    /// CUBIC's two to three times that where round trips are short. Whether this epoch lost so much
+    /// alone, and whether that is congestion: while the rate is sought one epoch shows it, later
+    /// two.
+    fn note_steep(&mut self, epoch: &Epoch, sent: &Sent) -> (bool, bool) {
+        let seen = epoch.seen;
+        if seen.sent < MANY {
+            return (false, false);
+        }
+        let window = sent.pace * epoch.round_trip.as_secs_f64() / sent.packet as f64;
+        let most = (STEEP / (window * window)).max(self.baseline);
+        let beyond = self.over(seen) - most * seen.sent as f64;
+        let chance = self.chance(seen, 0.0);
+        self.steep = (self.steep + beyond.min(STEEP_ONCE * chance)).max(0.0);
+        let alone = beyond > chance;
+        (alone, alone && sent.is_sought || self.steep > chance)
+    }
+
     /// Whether so much was lost that it is no chance, where a path may lose this `share` by itself.
     fn is_heavy(&self, seen: Seen, share: f64) -> bool {
         let over = self.over(seen);
@@ -679,6 +726,12 @@ impl Path {
 impl Seen {
     fn loss(self) -> f64 {
         self.lost as f64 / self.sent.max(1) as f64
+    }
+
+    /// The largest share of loss that may lose so few by chance.
+    fn loss_max(self) -> f64 {
+        let lost = self.lost as f64;
+        (lost + 3.0 + DEVIATIONS * libm::sqrt(lost)) / self.sent.max(1) as f64
     }
 
     /// The variance of the loss, if each packet is lost by itself.

@@ -412,6 +412,78 @@ fn many_receivers_are_not_asked_by_every_turn() {
     assert_eq!(asked(200, adaptive(false), 1024, 0), all);
 }
 
+/// A rate of up to ten gigabits a second, whose start is over; epochs of thousands of packets.
+fn at_ten_gigabits() -> Several<1> {
+    let mut fast = Several::new();
+    fast.rate.max = 1.25e9;
+    fast.epochs(4, [Some((0.0, 200))]);
+    fast.rate.starting = false;
+    fast.rate.rate = Some(0.7e9);
+    fast
+}
+
+/// TCP takes what is left and loses little: 160 packets in a round trip are TCP's where one of
+/// 10,000 is lost. The queue is too short to show.
+#[test]
+fn a_rate_at_which_tcp_could_not_lose_so_much_falls_though_no_queue_shows() {
+    let mut fast = at_ten_gigabits();
+    let mut sum = 0.0;
+    for epoch in 0..200 {
+        let is_above = fast.rate.pace() > Some(0.6e9);
+        let rate = fast.epoch([Some((if is_above { 0.002 } else { 0.0 }, 230))]);
+        sum += if epoch >= 100 { rate } else { 0.0 };
+    }
+    let mean = sum / 100.0;
+    assert!((0.4e9..0.65e9).contains(&mean), "{mean}");
+}
+
+#[test]
+fn what_a_path_loses_at_every_rate_is_its_own_however_fast_it_is() {
+    for loss in [0.002, 0.01] {
+        let mut fast = at_ten_gigabits();
+        let after = fast.epochs(200, [Some((loss, 230))]);
+        assert!(after > 0.9 * 1.25e9, "{after} at {loss}");
+    }
+}
+
+#[test]
+fn a_burst_of_a_fast_rate_that_is_lost_is_no_congestion() {
+    let mut fast = at_ten_gigabits();
+    let before = fast.rate.rate.expect("it is adaptive");
+    fast.epoch([Some((0.01, 230))]);
+    let after = fast.epochs(3, [Some((0.0, 230))]);
+    assert!(after >= before, "{after} after {before}");
+}
+
+/// TCP could lose next to nothing there, and links lose in bursts.
+#[test]
+fn bursts_that_a_long_way_loses_are_no_congestion() {
+    let mut far = Several::<1>::new();
+    far.rate.max = 125e6;
+    far.epochs(4, [Some((0.0, 20_000))]);
+    far.rate.starting = false;
+    far.rate.rate = Some(80e6);
+    let mut rng = Rng::new(1);
+    for _ in 0..300 {
+        let loss = if rng.chance(0.3) { 0.01 } else { 0.0 };
+        far.lasting(0.04, 1.0, [Some((loss, 20_000))]);
+    }
+    let after = far.rate.rate;
+    assert!(after > Some(0.9 * 125e6), "{after:?}");
+}
+
+/// What others lose at their start was taken for the path's own loss.
+#[test]
+fn a_path_that_loses_less_has_no_such_loss_of_its_own() {
+    let mut fast = at_ten_gigabits();
+    let own = |fast: &Several<1>| fast.paths[0].own_loss().expect("it is measured");
+    fast.paths[0].learn(0.02);
+    fast.epochs(2, [Some((0.018, 230))]);
+    assert!(own(&fast) > 0.017, "{}", own(&fast));
+    fast.epochs(2, [Some((0.001, 230))]);
+    assert!(own(&fast) < 0.004, "{}", own(&fast));
+}
+
 #[test]
 fn what_is_lost_from_the_start_is_the_paths_own() {
     let mut pair = Pair::new();
