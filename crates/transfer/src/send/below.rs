@@ -78,29 +78,53 @@ impl Sender {
     /// How many receivers have failed, those below relays included.
     pub(super) fn failures(&mut self) -> usize {
         let number = self.id.number;
-        let accounts = self.host.accounts().accounts(number);
-        let mut below = 0;
-        let mut spoken_for = Vec::new();
-        for (relay, account) in accounts {
-            // If a relay has failed, its receivers without an outcome count as failed.
-            let own = own_outcome(&self.settled, relay);
-            let has_failed = own.is_some_and(|outcome| *outcome != Outcome::Complete);
-            let failed = |row: &&Row| match &row.outcome {
-                Some(outcome) => *outcome != Outcome::Complete,
-                None => has_failed,
-            };
-            below += account.receivers().filter(failed).count();
-            if stands_aside(account, own) {
-                spoken_for.push(relay);
+        let accounts: Vec<_> = self.host.accounts().accounts(number).collect();
+        let failed = all_failures(&self.settled, &self.names, &accounts);
+        failed + self.unanswered()
+    }
+}
+
+/// How many receivers have failed, those below relays included. Those are judged as
+/// [`gone_below`] does.
+fn all_failures(
+    settled: &[Settled],
+    names: &BTreeMap<MemberId, String>,
+    accounts: &[(MemberId, &Account)],
+) -> usize {
+    let spoken_for = |member: MemberId| {
+        let mut accounts = accounts.iter().filter(|(relay, _)| *relay == member);
+        accounts.any(|(_, account)| stands_aside(account, own_outcome(settled, member)))
+    };
+    let is_below = |node: NodeId| {
+        let mut rows = accounts.iter().flat_map(|(_, account)| account.receivers());
+        rows.any(|row| row.node == node)
+    };
+    let own = settled.iter().filter(|(member, _, outcome)| {
+        // A receiver that was waited for here may have come below a relay.
+        let has_come = *outcome == Outcome::Absent && is_below(member.node);
+        !has_come && !spoken_for(*member)
+    });
+    let own: Vec<Settled> = own.cloned().collect();
+    failures(&own, names.keys()) + failed_below(settled, accounts)
+}
+
+/// How many receivers below relays have failed and have no other life. Receivers that came late do
+/// not count. If a relay has failed, its receivers without an outcome count as failed.
+fn failed_below(settled: &[Settled], accounts: &[(MemberId, &Account)]) -> usize {
+    let (mut good, mut failed) = (BTreeSet::new(), BTreeSet::new());
+    for (relay, account) in accounts {
+        let own = own_outcome(settled, *relay);
+        let has_failed = own.is_some_and(|outcome| *outcome != Outcome::Complete);
+        for row in account.receivers() {
+            match &row.outcome {
+                Some(Outcome::Complete) => _ = good.insert(row.node),
+                None if !has_failed => _ = good.insert(row.node),
+                Some(Outcome::Late) => {}
+                _ => _ = failed.insert(row.node),
             }
         }
-        let own = self.settled.iter();
-        let own: Vec<Settled> = own
-            .filter(|it| !spoken_for.contains(&it.0))
-            .cloned()
-            .collect();
-        failures(&own, self.names.keys()) + below + self.unanswered()
     }
+    failed.difference(&good).count()
 }
 
 /// A receiver below a relay that has failed and has no other life, and its relay. Receivers that
@@ -347,6 +371,61 @@ mod tests {
             name: Bytes::from_static(b"r3"),
         }));
         assert_eq!(gone(&account), None);
+    }
+
+    fn failures_of(settled: &[Settled], accounts: &[(MemberId, &Account)]) -> usize {
+        let names = BTreeMap::from([(member(1), "relay".to_owned())]);
+        all_failures(settled, &names, accounts)
+    }
+
+    #[test]
+    fn who_came_late_below_a_relay_and_a_former_life_are_no_failures() {
+        let rows = [
+            Some(Outcome::Complete),
+            None,
+            Some(Outcome::Late),
+            Some(Outcome::Vanished),
+        ];
+        let mut account = account(&rows, false);
+        assert_eq!(failures_of(&[], &[(member(1), &account)]), 1);
+        // It was started again, and is on its way.
+        let again = |account: &mut Account| {
+            assert!(account.add(&Word::Registered {
+                node: NodeId(103),
+                name: Bytes::from_static(b"r3"),
+            }));
+        };
+        again(&mut account);
+        assert_eq!(failures_of(&[], &[(member(1), &account)]), 0);
+        // It is gone for good: it is one receiver.
+        let (row, outcome) = (4, Outcome::Vanished);
+        assert!(account.add(&Word::Settled { row, outcome }));
+        assert_eq!(failures_of(&[], &[(member(1), &account)]), 1);
+    }
+
+    #[test]
+    fn receivers_of_a_relay_that_failed_count_unless_another_relay_serves_them() {
+        let relay = (member(1), "relay".to_owned(), Outcome::Vanished);
+        let below = account(&[Some(Outcome::Complete), None, None], false);
+        let settled = [relay];
+        let alone = [(member(1), &below)];
+        assert_eq!(
+            failures_of(&settled, &alone),
+            3,
+            "the relay, and two of its receivers"
+        );
+        let next = account(&[None, Some(Outcome::Complete)], false);
+        let both = [(member(1), &below), (member(9), &next)];
+        assert_eq!(failures_of(&settled, &both), 2, "the relay, and the third");
+    }
+
+    #[test]
+    fn a_receiver_that_is_waited_for_and_comes_below_a_relay_is_not_absent() {
+        let absent = |node| (member(node), "r0".to_owned(), Outcome::Absent);
+        let below = account(&[None], false);
+        let accounts = [(member(1), &below)];
+        assert_eq!(failures_of(&[absent(100)], &accounts), 0);
+        assert_eq!(failures_of(&[absent(7)], &accounts), 1);
     }
 
     #[test]
