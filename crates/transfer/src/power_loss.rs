@@ -9,6 +9,7 @@
 //! names since the last synchronisation, each on its own, but a rename takes place or does not.
 
 mod kept;
+mod streams;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ mod room;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,8 +46,10 @@ pub(crate) use self::folder::{Finished, Journal, TransferFolder};
 pub(crate) use self::home::Home;
 use self::room::Room;
 pub(crate) use self::room::{Claim, Reserved};
-use crate::beneath::{FileIdentity, Root, sync};
+use crate::beneath::{FileIdentity, Root, append, sync};
 use crate::manifest::{ContentId, Limits, SPOOL};
+#[cfg(test)]
+use crate::power_loss::{Change, note};
 use crate::publish::Instant;
 use crate::warnings::Warnings;
 
@@ -77,6 +79,21 @@ pub enum SpoolError {
         /// What is wrong with it.
         problem: &'static str,
     },
+}
+
+/// The file of a stream that is not complete, for appending.
+#[derive(Debug)]
+pub(crate) struct StreamFile(File);
+
+impl Write for StreamFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        append(&mut self.0, bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// A target directory with its folder, in use by one receiver.
@@ -116,7 +133,7 @@ impl Spool {
             path: path.into(),
             source,
         };
-        fs::create_dir_all(path).map_err(|error| {
+        make_directories(path).map_err(|error| {
             let is_link = path.is_symlink() && !path.exists();
             let is_other = path.exists() && !path.is_dir();
             failed(match (is_link, is_other) {
@@ -264,14 +281,18 @@ impl Spool {
     }
 
     /// Makes a new file `name` for the stream of a pipe, until it is complete.
-    pub(crate) fn create_stream(&self, name: &str) -> io::Result<File> {
+    pub(crate) fn create_stream(&self, name: &str) -> io::Result<StreamFile> {
         // It has the permissions that it will have in place; the folder keeps others out until
         // then.
-        self.folder.directory(b".")?.create(name.as_bytes(), 0o666)
+        let mut folder = self.folder.directory(b".")?;
+        folder.create(name.as_bytes(), 0o666).map(StreamFile)
     }
 
     /// The stream in the file `name` is complete: moves it into the target as `there`. Returns when
     /// what was there had been put there, or changed last.
+    ///
+    /// With the file system also the names of the target and of the directories above it are on the
+    /// disk then: a receiver may just have made them.
     pub(crate) fn publish_stream(&self, name: &str, there: &str) -> io::Result<Option<Instant>> {
         if self.durable {
             sync(self.folder.read(name.as_bytes())?)?;
@@ -283,7 +304,7 @@ impl Spool {
         self.folder
             .rename_to(name.as_bytes(), &self.target, there.as_bytes())?;
         if self.durable {
-            sync(self.target.descriptor())?;
+            self.target.sync_file_system()?;
         }
         Ok(replaced)
     }
@@ -364,6 +385,18 @@ impl Drop for Spool {
 /// The name of a receiver's own folder, as a path.
 fn own_name() -> &'static Path {
     Path::new(OsStr::from_bytes(SPOOL))
+}
+
+/// Makes the directory `path`, with those above it, if they are not there.
+fn make_directories(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    let missing: Vec<_> = path.ancestors().take_while(|it| !it.exists()).collect();
+    fs::create_dir_all(path)?;
+    #[cfg(test)]
+    for made in missing.into_iter().rev() {
+        note(|| Change::Directory(made.into()));
+    }
+    Ok(())
 }
 
 /// The folder in `target`, if it is this user's alone.
