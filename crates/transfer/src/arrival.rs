@@ -7,13 +7,14 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use groupcast_core::text::printable;
 use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::spool::{Spool, Whereabouts};
 
 /// A command for each transfer that is in place.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,8 +29,6 @@ pub struct OnArrival {
 #[derive(Debug)]
 pub(crate) struct ArrivalCommand {
     pub(crate) on_arrival: OnArrival,
-    /// Its working directory: the target of the transfer.
-    pub(crate) directory: PathBuf,
     pub(crate) environment: Vec<(&'static str, OsString)>,
 }
 
@@ -37,16 +36,18 @@ impl ArrivalCommand {
     /// How often to check whether it has ended.
     const LOOK: Duration = Duration::from_millis(20);
 
-    /// Runs the command, and waits for its end. Its output goes to the standard error.
+    /// Runs the command in the target directory of `spool`, wherever that is now, and waits for its
+    /// end. Its output goes to the standard error.
     ///
     /// # Errors
     /// If it cannot be run, fails or takes too long; for people.
-    pub(crate) fn run(&self) -> Result<(), String> {
+    pub(crate) fn run(&self, spool: &Spool) -> Result<(), String> {
         let failed = |problem: String| format!("it is in place, but the command {problem}");
         let Some((program, arguments)) = self.on_arrival.command.split_first() else {
             return Ok(());
         };
         let name = printable(program.as_encoded_bytes());
+        let Whereabouts { way, path } = spool.whereabouts();
         let child = io::stderr()
             .as_fd()
             .try_clone_to_owned()
@@ -54,7 +55,8 @@ impl ArrivalCommand {
                 Command::new(program)
                     .args(arguments)
                     .envs(self.environment.iter().map(|(name, value)| (name, value)))
-                    .current_dir(&self.directory)
+                    .env("GROUPCAST_DIR", path)
+                    .current_dir(way)
                     .stdin(Stdio::null())
                     .stdout(stderr)
                     .process_group(0)
@@ -94,20 +96,26 @@ fn wait(child: &mut Child, limit: Duration) -> io::Result<Option<ExitStatus>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::PathBuf;
 
     use super::*;
+    use crate::manifest::Limits;
     use crate::scratch::Scratch;
 
     fn run(scratch: &Scratch, words: &[&str], limit: Duration) -> Result<(), String> {
+        let spool = Spool::open(&scratch.path(""), &Limits::default(), false).unwrap();
+        run_in(&spool, words, limit)
+    }
+
+    fn run_in(spool: &Spool, words: &[&str], limit: Duration) -> Result<(), String> {
         let command = ArrivalCommand {
             on_arrival: OnArrival {
                 command: words.iter().map(OsString::from).collect(),
                 limit,
             },
-            directory: scratch.path("."),
             environment: vec![("GROUPCAST_LABEL", "a; touch b".into())],
         };
-        command.run()
+        command.run(spool)
     }
 
     #[test]
@@ -128,6 +136,23 @@ mod tests {
             missing.contains("cannot be run: `/no/such/program`: "),
             "{missing}"
         );
+    }
+
+    #[test]
+    fn a_command_runs_where_the_files_are_though_their_directory_was_moved() {
+        let scratch = Scratch::new();
+        let (out, moved) = (scratch.path("out"), scratch.path("moved"));
+        let spool = Spool::open(&out, &Limits::default(), false).unwrap();
+        let script = "printf '%s' \"$GROUPCAST_DIR\" > said";
+        let say = || run_in(&spool, &["sh", "-c", script], Duration::from_secs(10)).unwrap();
+        say();
+        let said = |in_it: &PathBuf| fs::read_to_string(in_it.join("said")).unwrap();
+        assert_eq!(PathBuf::from(said(&out)), out);
+        fs::rename(&out, &moved).unwrap();
+        fs::create_dir(&out).unwrap();
+        say();
+        assert!(!out.join("said").exists(), "another directory is there now");
+        assert_eq!(PathBuf::from(said(&moved)), moved);
     }
 
     #[test]

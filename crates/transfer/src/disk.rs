@@ -27,7 +27,7 @@ use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Limits, Manifest};
 use crate::publish::OpenedToLook;
 use crate::received::{Fault, ReceivedFiles, now, replaced_meanwhile};
-use crate::spool::{Claim, Home, Reserved};
+use crate::spool::{Claim, Home, Reserved, Spool};
 
 /// A job for a disk's thread.
 #[derive(Debug)]
@@ -347,7 +347,7 @@ impl Worker {
         let is_finished = files.finish_publishing()?;
         if is_finished || placed.is_some_and(|placed| files.are_in_place(&placed)) {
             self.teller.tell(Done::Prepared(files.everything()));
-            return Ok(self.leave_in_place(is_finished)?);
+            return Ok(self.leave_in_place(files.spool(), is_finished)?);
         }
         let held = files.resume(&self.stop)?;
         self.teller.tell(Done::Prepared(held));
@@ -409,20 +409,20 @@ impl Worker {
             held: Some(held),
         });
         if is_finished {
-            return Ok(self.leave_in_place(true)?);
+            return Ok(self.leave_in_place(files.spool(), true)?);
         }
         self.receive_files(files)
     }
 
     /// Everything is in place already: answers the jobs, and runs the command if it has only just
     /// come there, and does nothing else.
-    fn leave_in_place(&self, has_come: bool) -> Result<(), String> {
+    fn leave_in_place(&self, spool: &Spool, has_come: bool) -> Result<(), String> {
         while let Ok(job) = self.given.recv() {
             match job {
                 Job::Verify => self.teller.tell(Done::Verified),
                 Job::Publish => {
                     if has_come {
-                        self.arrived()?;
+                        self.arrived(spool)?;
                     }
                     self.teller.tell(Done::Published(None));
                 }
@@ -453,7 +453,7 @@ impl Worker {
                 }
                 Job::Publish => {
                     files.publish()?;
-                    self.arrived()?;
+                    self.arrived(files.spool())?;
                     self.teller.tell(Done::Published(files.take_manifest()));
                 }
                 Job::Discard => files.discard()?,
@@ -491,7 +491,7 @@ impl Worker {
         };
         match complete {
             Ok(true) => {
-                self.arrived()?;
+                self.arrived(&spool)?;
                 self.teller.tell(Done::Published(None));
             }
             // A pipe cannot be resumed, so an incomplete one is removed.
@@ -500,9 +500,12 @@ impl Worker {
         complete.map(|_| ())
     }
 
-    /// Everything is in place: runs the command.
-    fn arrived(&self) -> Result<(), String> {
-        self.command.as_ref().map_or(Ok(()), ArrivalCommand::run)
+    /// Everything is in place in the target of `spool`: runs the command there.
+    fn arrived(&self, spool: &Spool) -> Result<(), String> {
+        match &self.command {
+            Some(command) => command.run(spool),
+            None => Ok(()),
+        }
     }
 
     fn pipe_to_stdout(&self) -> Result<(), String> {

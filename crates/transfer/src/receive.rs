@@ -388,16 +388,10 @@ impl Service {
     /// The command for a transfer, if there is one.
     fn command(&self, described: &Described) -> Option<ArrivalCommand> {
         let on_arrival = self.receiving.on_arrival.clone()?;
-        let Output::Directory(directory) = &self.receiving.output else {
-            return None;
-        };
-        let here = std::path::absolute(directory);
-        let directory = here.unwrap_or_else(|_| directory.clone());
         let length = described.length.map(|length| length.to_string());
         Some(ArrivalCommand {
             on_arrival,
             environment: vec![
-                ("GROUPCAST_DIR", directory.clone().into()),
                 (
                     "GROUPCAST_GROUP",
                     self.receiving.link.group.to_string().into(),
@@ -407,7 +401,6 @@ impl Service {
                 ("GROUPCAST_SENDER", described.sender.clone().into()),
                 ("GROUPCAST_LENGTH", length.unwrap_or_default().into()),
             ],
-            directory,
         })
     }
 

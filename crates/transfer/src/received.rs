@@ -18,7 +18,7 @@ use crate::in_place::InPlace;
 use crate::manifest::{ContentId, Kind, Limits, Manifest};
 use crate::moved::Bounds;
 use crate::publish::{Instant, OpenedToLook};
-use crate::spool::{Claim, Finished, Journal, TransferFolder};
+use crate::spool::{Claim, Finished, Journal, Spool, TransferFolder};
 use crate::stage::StagingTree;
 
 /// Why a transfer cannot go on at a receiver.
@@ -99,6 +99,11 @@ impl ReceivedFiles {
 
     /// The longest manifest that is remembered when its files are in place, in bytes.
     const PLACED_MANIFEST_MAX: usize = 16 << 20;
+
+    /// The spool that they are received in.
+    pub(crate) fn spool(&self) -> &Spool {
+        self.claim.spool()
+    }
 
     /// The encoded list of files, once, if it is known and not long.
     pub(crate) fn take_manifest(&mut self) -> Option<Bytes> {

@@ -34,6 +34,7 @@ mod room;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,6 +80,15 @@ pub enum SpoolError {
         /// What is wrong with it.
         problem: &'static str,
     },
+}
+
+/// Where a target directory is.
+#[derive(Debug)]
+pub(crate) struct Whereabouts {
+    /// Leads this process, and one that it starts, to it whatever its path is.
+    pub(crate) way: PathBuf,
+    /// Its path, for people and programs.
+    pub(crate) path: PathBuf,
 }
 
 /// The file of a stream that is not complete, for appending.
@@ -225,6 +235,23 @@ impl Spool {
     pub(crate) fn is_in_place(&self) -> io::Result<bool> {
         let there = rustix::fs::stat(&self.path)?;
         Ok(FileIdentity::of(&there) == FileIdentity::of(&self.target.own_stat()?))
+    }
+
+    /// Where the target directory is now: another one may have its path, if it was moved.
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        let number = self.target.descriptor().as_raw_fd();
+        let by_descriptor = PathBuf::from(format!("/proc/self/fd/{number}"));
+        let given = || std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let path = match self.is_in_place() {
+            Ok(true) => given(),
+            _ => fs::read_link(&by_descriptor).unwrap_or_else(|_| given()),
+        };
+        // Without /proc only the path is left.
+        let way = match by_descriptor.exists() {
+            true => by_descriptor,
+            false => path.clone(),
+        };
+        Whereabouts { way, path }
     }
 
     /// Whether the names of the target directory and of its folder still lead to those that were
