@@ -91,7 +91,8 @@ pub struct Manifest {
 /// The limits of manifests that a receiver takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// The most entries. Default 1,000,000.
+    /// The most entries: files, directories and links. Default 1,100,000: a million files, and
+    /// their directories. Receivers of earlier releases take 1,000,000.
     pub entries_max: usize,
     /// The most bytes of an encoded manifest, and of the manifests of all transfers at once.
     /// Default 128 MiB. They are in memory while the transfer lasts.
@@ -106,7 +107,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            entries_max: 1_000_000,
+            entries_max: 1_100_000,
             manifest_max: 128 << 20,
             paths_max: 256 << 20,
             paths_of_all_max: 512 << 20,

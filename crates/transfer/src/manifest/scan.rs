@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, OFlags};
 use rustix::io::Errno;
 
+use super::wire::{BYTES, PATHS};
 use super::{Entry, Exclude, Kind, Limits, Manifest, ManifestError, Timestamp};
 
 /// A manifest, and the paths of its entries on this host.
@@ -89,6 +90,16 @@ pub enum ScanError {
         /// How many they take.
         max: usize,
     },
+    /// The list of files is longer than receivers take.
+    #[error(
+        "the list of files would have more than {max} {what}: receivers take no longer list; send a part of it at a time"
+    )]
+    TooLong {
+        /// What there is too much of: bytes, or bytes of paths.
+        what: &'static str,
+        /// How much they take.
+        max: usize,
+    },
     /// The list is no manifest.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
@@ -108,9 +119,9 @@ impl Scan {
     ///
     /// # Errors
     /// If anything else cannot be read, two paths have the same last name, or there are more
-    /// entries than receivers take ([`Limits`]).
+    /// entries, or longer ones, than receivers take ([`Limits`]).
     pub fn without(paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
-        Self::at_most(Limits::default().entries_max, paths, exclude)
+        Self::within(&Limits::default(), paths, exclude)
     }
 
     /// Whether a file at `file`, if there is one, would be among those that
@@ -142,9 +153,11 @@ impl Scan {
         })
     }
 
-    fn at_most(max: usize, paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
+    fn within(limits: &Limits, paths: &[PathBuf], exclude: &Exclude) -> Result<Self, ScanError> {
         let mut walk = Walk {
-            max,
+            limits,
+            paths: 0,
+            targets: 0,
             found: Vec::new(),
             open: Vec::new(),
             skipped: Vec::new(),
@@ -174,8 +187,11 @@ impl Scan {
 }
 
 struct Walk<'a> {
-    /// The most entries.
-    max: usize,
+    /// What receivers take.
+    limits: &'a Limits,
+    /// The bytes of all paths so far, and of all targets of links.
+    paths: usize,
+    targets: usize,
     exclude: &'a Exclude,
     excluded: usize,
     found: Vec<(Entry, PathBuf)>,
@@ -234,9 +250,7 @@ impl Walk<'_> {
                 fingerprint: fingerprint(metadata),
             }
         };
-        if self.found.len() == self.max {
-            return Err(ScanError::TooMany { max: self.max });
-        }
+        self.count(&path, &kind)?;
         let entry = Entry {
             path,
             mode: (metadata.mode() & 0o777) as u16,
@@ -250,11 +264,43 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// Counts one more entry, while receivers take it: what is in memory is bounded, whatever there
+    /// is to list.
+    fn count(&mut self, path: &[u8], kind: &Kind) -> Result<(), ScanError> {
+        let Limits {
+            entries_max,
+            manifest_max,
+            paths_max,
+            ..
+        } = *self.limits;
+        if self.found.len() == entries_max {
+            return Err(ScanError::TooMany { max: entries_max });
+        }
+        self.paths += path.len();
+        if self.paths > paths_max {
+            let (what, max) = (PATHS, paths_max);
+            return Err(ScanError::TooLong { what, max });
+        }
+        if let Kind::Link { target } = kind {
+            self.targets += target.len();
+        }
+        // The list has each target whole, and more.
+        if self.targets > manifest_max {
+            let (what, max) = (BYTES, manifest_max);
+            return Err(ScanError::TooLong { what, max });
+        }
+        Ok(())
+    }
+
     fn finish(mut self) -> Result<Scan, ScanError> {
         self.found.sort_by(|(a, _), (b, _)| a.path.cmp(&b.path));
         let (entries, sources) = self.found.into_iter().unzip();
+        let manifest = Manifest::new(entries)?;
+        if let Some(ManifestError::TooLong { what, max, .. }) = manifest.excess(self.limits) {
+            return Err(ScanError::TooLong { what, max });
+        }
         Ok(Scan {
-            manifest: Manifest::new(entries)?,
+            manifest,
             sources,
             skipped: self.skipped,
             excluded: self.excluded,
@@ -477,9 +523,93 @@ mod tests {
         let scratch = Scratch::new();
         fs::create_dir_all(scratch.path("a/x")).unwrap();
         fs::write(scratch.path("a/y"), "one").unwrap();
-        let of = |max| Scan::at_most(max, &[scratch.path("a")], &Exclude::default());
+        let of = |entries_max| {
+            let limits = Limits {
+                entries_max,
+                ..Limits::default()
+            };
+            Scan::within(&limits, &[scratch.path("a")], &Exclude::default())
+        };
         assert_eq!(of(3).unwrap().manifest.entries().len(), 3);
         let error = of(2).unwrap_err().to_string();
         assert!(error.contains("more than 2 files"), "{error}");
+    }
+
+    #[test]
+    fn a_list_that_no_receiver_takes_is_refused_before_anything_is_sent() {
+        let scratch = Scratch::new();
+        fs::create_dir_all(scratch.path("a/directory")).unwrap();
+        fs::write(scratch.path("a/directory/file"), "one").unwrap();
+        symlink("x".repeat(900), scratch.path("a/link")).unwrap();
+        let of = |limits: &Limits| {
+            let scanned = Scan::within(limits, &[scratch.path("a")], &Exclude::default());
+            scanned.map(|scan| scan.manifest)
+        };
+        let manifest = of(&Limits::default()).unwrap();
+        let bytes = manifest.encode().len();
+        let paths = "aa/directorya/directory/filea/link".len();
+        let exact = Limits {
+            entries_max: 4,
+            manifest_max: bytes,
+            paths_max: paths,
+            ..Limits::default()
+        };
+        assert_eq!(of(&exact).unwrap(), manifest);
+        assert_eq!(
+            Manifest::decode(&manifest.encode(), &exact).unwrap(),
+            manifest
+        );
+        let fewer_bytes = |manifest_max| {
+            let limits = Limits {
+                manifest_max,
+                ..exact
+            };
+            let by_receiver = Manifest::decode(&manifest.encode(), &limits);
+            assert!(by_receiver.is_err(), "receivers have the same limits");
+            of(&limits).unwrap_err().to_string()
+        };
+        // The second one ends the walk already.
+        for manifest_max in [bytes - 1, 899] {
+            let refused = fewer_bytes(manifest_max);
+            let says = format!("more than {manifest_max} bytes: ");
+            assert!(refused.contains(&says), "{refused}");
+        }
+        let fewer_paths = Limits {
+            paths_max: paths - 1,
+            ..exact
+        };
+        let refused = of(&fewer_paths).unwrap_err().to_string();
+        let says = format!("more than {} bytes of paths: ", paths - 1);
+        assert!(refused.contains(&says), "{refused}");
+        assert!(Manifest::decode(&manifest.encode(), &fewer_paths).is_err());
+    }
+
+    #[test]
+    fn paths_that_are_very_long_and_nearly_alike_are_refused_as_receivers_do() {
+        let entry = |path: String| Entry {
+            path: path.into_bytes(),
+            mode: 0o755,
+            modified: Timestamp {
+                seconds: 0,
+                nanoseconds: 0,
+            },
+            kind: Kind::Directory,
+        };
+        let mut above = "d".repeat(255);
+        let mut entries = vec![entry(above.clone())];
+        for _ in 0..14 {
+            above = format!("{above}/{}", "d".repeat(255));
+            entries.push(entry(above.clone()));
+        }
+        entries.extend((0..400).map(|number| entry(format!("{above}/{number}"))));
+        let manifest = Manifest::new(entries).unwrap();
+        let limits = Limits::default();
+        let refused = Manifest::decode(&manifest.encode(), &limits).unwrap_err();
+        assert!(
+            matches!(refused, ManifestError::TooLong { .. }),
+            "{refused}"
+        );
+        let excess = manifest.excess(&limits).unwrap().to_string();
+        assert!(excess.contains("bytes of paths"), "{excess}");
     }
 }

@@ -21,6 +21,11 @@ const DIRECTORY: u8 = 0;
 const FILE: u8 = 1;
 const LINK: u8 = 2;
 
+/// What there may be too much of.
+const ENTRIES: &str = "entries";
+pub(super) const BYTES: &str = "bytes";
+pub(super) const PATHS: &str = "bytes of paths";
+
 impl Manifest {
     /// Encodes it as it is on the wire.
     pub fn encode(&self) -> Bytes {
@@ -29,31 +34,44 @@ impl Manifest {
         out.varint(self.entries.len() as u64);
         let mut before: &[u8] = &[];
         for entry in &self.entries {
-            let shared = shared_prefix(before, &entry.path);
-            let rest = &entry.path[shared..];
-            out.u8(match entry.kind {
-                Kind::Directory => DIRECTORY,
-                Kind::File { .. } => FILE,
-                Kind::Link { .. } => LINK,
-            });
-            out.varint(shared as u64)
-                .varint(rest.len() as u64)
-                .put(rest)
-                .u16(entry.mode)
-                .u64(entry.modified.seconds.cast_unsigned())
-                .u32(entry.modified.nanoseconds);
-            match &entry.kind {
-                Kind::Directory => {}
-                Kind::File { size, fingerprint } => {
-                    out.varint(*size).u64(*fingerprint);
-                }
-                Kind::Link { target } => {
-                    out.varint(target.len() as u64).put(target);
-                }
-            }
+            put_entry(&mut out, before, entry);
             before = &entry.path;
         }
         bytes.into()
+    }
+
+    /// What receivers with these `limits` refuse about it: which limit, how much there is, and how
+    /// much there may be. [`decode`](Self::decode) has the same limits.
+    pub(super) fn excess(&self, limits: &Limits) -> Option<ManifestError> {
+        let too_long = |what, value, max| Some(ManifestError::TooLong { what, value, max });
+        let (entries, bytes) = (self.entries.len(), self.encoded_len());
+        let paths: usize = self.entries.iter().map(|entry| entry.path.len()).sum();
+        let paths_max = limits.paths_of(bytes);
+        if entries > limits.entries_max {
+            return too_long(ENTRIES, entries, limits.entries_max);
+        }
+        if bytes > limits.manifest_max {
+            return too_long(BYTES, bytes, limits.manifest_max);
+        }
+        if paths > paths_max {
+            return too_long(PATHS, paths, paths_max);
+        }
+        None
+    }
+
+    /// The length of what [`encode`](Self::encode) returns, in less memory.
+    fn encoded_len(&self) -> usize {
+        let mut bytes = Vec::new();
+        Writer::new(&mut bytes).varint(self.entries.len() as u64);
+        let mut len = bytes.len();
+        let mut before: &[u8] = &[];
+        for entry in &self.entries {
+            bytes.clear();
+            put_entry(&mut Writer::new(&mut bytes), before, entry);
+            len += bytes.len();
+            before = &entry.path;
+        }
+        len
     }
 
     /// Decodes a manifest that came from the network or a disk.
@@ -63,12 +81,12 @@ impl Manifest {
     pub fn decode(bytes: &[u8], limits: &Limits) -> Result<Self, ManifestError> {
         let too_long = |what, value, max| ManifestError::TooLong { what, value, max };
         if bytes.len() > limits.manifest_max {
-            return Err(too_long("bytes", bytes.len(), limits.manifest_max));
+            return Err(too_long(BYTES, bytes.len(), limits.manifest_max));
         }
         let mut reader = Reader::new(bytes);
         let count = usize::try_from(reader.varint("count")?).unwrap_or(usize::MAX);
         if count > limits.entries_max {
-            return Err(too_long("entries", count, limits.entries_max));
+            return Err(too_long(ENTRIES, count, limits.entries_max));
         }
         let paths_max = limits.paths_of(bytes.len());
         let mut manifest = Self::default();
@@ -77,13 +95,39 @@ impl Manifest {
             let entry = decode_entry(&mut reader, &before)?;
             paths += entry.path.len();
             if paths > paths_max {
-                return Err(too_long("bytes of paths", paths, paths_max));
+                return Err(too_long(PATHS, paths, paths_max));
             }
             before.clone_from(&entry.path);
             manifest.push(entry)?;
         }
         reader.finish()?;
         Ok(manifest)
+    }
+}
+
+/// Writes `entry`, whose predecessor has the path `before`.
+fn put_entry(out: &mut Writer<'_>, before: &[u8], entry: &Entry) {
+    let shared = shared_prefix(before, &entry.path);
+    let rest = &entry.path[shared..];
+    out.u8(match entry.kind {
+        Kind::Directory => DIRECTORY,
+        Kind::File { .. } => FILE,
+        Kind::Link { .. } => LINK,
+    });
+    out.varint(shared as u64)
+        .varint(rest.len() as u64)
+        .put(rest)
+        .u16(entry.mode)
+        .u64(entry.modified.seconds.cast_unsigned())
+        .u32(entry.modified.nanoseconds);
+    match &entry.kind {
+        Kind::Directory => {}
+        Kind::File { size, fingerprint } => {
+            out.varint(*size).u64(*fingerprint);
+        }
+        Kind::Link { target } => {
+            out.varint(target.len() as u64).put(target);
+        }
     }
 }
 
