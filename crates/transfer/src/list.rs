@@ -161,6 +161,7 @@ fn send(
     let mut names: BTreeMap<MemberId, Bytes> = BTreeMap::new();
     let mut stopped = false;
     let mut waits = Waits::new(now);
+    let mut look = now;
     loop {
         while let Some(event) = host.poll_account() {
             // Receivers below a relay count as present; the relay answers for what they hold.
@@ -214,6 +215,16 @@ fn send(
             continue;
         }
         waits.tell(host, id, asking.required, tell);
+        if now >= look
+            && let Some(progress) = host.bulk().progress(id)
+        {
+            look = now + PATIENCE;
+            let name_of = |member| {
+                let said = names.get(&member).cloned().unwrap_or_default();
+                called(member, &said, asking.required)
+            };
+            waits.tell_unconcluded(&progress, (now, true), &name_of, tell);
+        }
         asking.pace.follow(host, id, tell)?;
         while let Some(wanted) = host.bulk().wanted(id) {
             let (start, end) = (wanted.start as usize, wanted.end as usize);

@@ -119,6 +119,15 @@ pub enum SendEvent<'a> {
         /// How long they are still waited for.
         left: Duration,
     },
+    /// Everything is sent, and receivers have not concluded: told after two seconds, and again when
+    /// these are others, at most once a second.
+    Unconcluded {
+        /// The names of those that have not.
+        names: &'a [&'a str],
+        /// Whether they look what they have of the files, before these are sent. If not, they put
+        /// in place what came, or run a command.
+        compare: bool,
+    },
     /// A receiver takes part.
     Registered {
         /// The name of the receiver.
@@ -687,6 +696,10 @@ impl Sender {
         let Some(progress) = self.host.bulk().progress(self.id) else {
             return;
         };
+        let names = &self.names;
+        let name_of = |member| names.get(&member).cloned().unwrap_or_default();
+        let at = (now, false);
+        self.waits.tell_unconcluded(&progress, at, &name_of, tell);
         if progress.phase != PhaseKind::Announcing {
             let sent = self.sent();
             let name = |member| self.names.get(member).map_or("", String::as_str);
