@@ -107,9 +107,17 @@ impl Files {
         Ok(chunk.into())
     }
 
-    /// The hash of each block of each file, in the order of the manifest. `None` if there are more
-    /// than receivers take, or if `go_on`, which is called every [`ASK_EVERY`](Self::ASK_EVERY)
-    /// bytes, returns false.
+    /// Whether receivers take the hashes of all blocks: if there are more, nothing is compared.
+    pub(crate) fn is_comparable(&self) -> bool {
+        self.hashes_len() <= Limits::default().manifest_max as u64
+    }
+
+    fn hashes_len(&self) -> u64 {
+        blocks(&self.scan.manifest) * HASH
+    }
+
+    /// The hash of each block of each file, in the order of the manifest. `None` if `go_on`, which
+    /// is called after each block, returns false.
     ///
     /// # Errors
     /// If a file cannot be read, or has changed.
@@ -117,13 +125,9 @@ impl Files {
         &mut self,
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Vec<u8>>, ReadError> {
-        let len = blocks(&self.scan.manifest) * HASH;
-        if len > Limits::default().manifest_max as u64 {
-            return Ok(None);
-        }
+        let len = self.hashes_len();
         let mut hashes = Vec::with_capacity(len as usize);
         let mut block = vec![0; BLOCK as usize];
-        let mut unasked = 0;
         let files: Vec<(usize, u64)> = self.scan.manifest.files().collect();
         for (entry, size) in files {
             let mut offset = 0;
@@ -138,20 +142,13 @@ impl Files {
                 self.read_file(place, bytes)?;
                 hashes.extend(blake3::hash(bytes).as_bytes());
                 offset += bytes.len() as u64;
-                unasked += bytes.len();
-                if unasked >= Self::ASK_EVERY {
-                    unasked = 0;
-                    if !go_on() {
-                        return Ok(None);
-                    }
+                if !go_on() {
+                    return Ok(None);
                 }
             }
         }
         Ok(Some(hashes))
     }
-
-    /// How many bytes are hashed between two calls of `go_on`.
-    const ASK_EVERY: usize = 32 << 20;
 
     fn read_file(&mut self, place: FilePlace, into: &mut [u8]) -> Result<(), ReadError> {
         let path = &self.scan.sources[place.entry];

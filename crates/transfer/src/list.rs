@@ -11,8 +11,11 @@
 //! anything, all get everything, and no file is read for hashes.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::mpsc::{self, TryRecvError};
+use std::thread;
 
 use bytes::Bytes;
 use groupcast_core::{MemberId, NodeId};
@@ -33,11 +36,15 @@ pub(crate) type Answer = (MemberId, Bytes, Outcome);
 pub(crate) enum Answers {
     /// No receiver answered the first list, or the user stopped it: its outcomes.
     Nobody(Vec<Answer>),
+    /// The user stopped it while the files were read; the outcomes of the first list.
+    Stopped(Vec<Answer>),
     /// The outcomes of the first list: some receivers have answered, in any way.
     Present {
         answers: Vec<Answer>,
         /// How many receivers had come when it began, those below relays included.
         came: usize,
+        /// The files that are to be sent.
+        files: Box<Files>,
     },
 }
 
@@ -54,7 +61,7 @@ pub(crate) struct Asking<'a> {
 pub(crate) fn ask(
     host: &mut BulkHost,
     about: &About,
-    files: &mut Files,
+    files: Box<Files>,
     (wanted, subgroups): (Wanted, Subgroups),
     mut asking: Asking<'_>,
     tell: &mut dyn FnMut(SendEvent<'_>),
@@ -66,7 +73,11 @@ pub(crate) fn ask(
     } = about.content
     else {
         let (answers, came) = (Vec::new(), 0);
-        return Ok(Answers::Present { answers, came });
+        return Ok(Answers::Present {
+            answers,
+            came,
+            files,
+        });
     };
     let list = |hashed| {
         let content = Content::List {
@@ -110,7 +121,11 @@ pub(crate) fn ask(
     holders.sort_unstable();
     holders.dedup();
     if holders.is_empty() {
-        return Ok(Answers::Present { answers, came });
+        return Ok(Answers::Present {
+            answers,
+            came,
+            files,
+        });
     }
     let wanted = match listed {
         // Nobody else is asked.
@@ -120,16 +135,91 @@ pub(crate) fn ask(
         }
         None => Wanted::Members(holders),
     };
-    let stops = || asking.stop.load(Ordering::Relaxed);
-    // Datagrams that come meanwhile are read, so that they do not look new later.
-    let mut turn = || host.turn(Duration::ZERO).is_ok() && !stops();
-    if let Some(hashes) = files.block_hashes(&mut turn)? {
-        let stream = [&manifest[..], &hashes].concat().into();
-        let list = &list(true);
-        let wanted = (wanted, subgroups);
-        send(host, list, stream, wanted, &mut asking, tell)?;
+    if !files.is_comparable() {
+        let problem = "the files are not compared with what receivers have, which is done up to 1 TiB: everything is sent";
+        tell(SendEvent::Warning { problem });
+        return Ok(Answers::Present {
+            answers,
+            came,
+            files,
+        });
     }
-    Ok(Answers::Present { answers, came })
+    let Some(Hashed { files, hashes }) = hash(host, files, &mut asking, tell)? else {
+        return Ok(Answers::Stopped(answers));
+    };
+    let stream = [&manifest[..], &hashes].concat().into();
+    let list = &list(true);
+    let wanted = (wanted, subgroups);
+    send(host, list, stream, wanted, &mut asking, tell)?;
+    Ok(Answers::Present {
+        answers,
+        came,
+        files,
+    })
+}
+
+/// Files, and the hashes of their blocks.
+struct Hashed {
+    files: Box<Files>,
+    hashes: Vec<u8>,
+}
+
+/// Ends the work of a thread when it is dropped, as soon as the thread looks.
+struct Goes(Arc<AtomicBool>);
+
+impl Drop for Goes {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Reads `files`, and returns them with their hashes; `None` if the user stops it. A thread reads,
+/// so that a slow disk delays nothing here; one that never answers keeps that thread alone.
+fn hash(
+    host: &mut BulkHost,
+    mut files: Box<Files>,
+    asking: &mut Asking<'_>,
+    tell: &mut dyn FnMut(SendEvent<'_>),
+) -> Result<Option<Hashed>, TransferError> {
+    let bytes = files.layout().content;
+    let goes = Goes(Arc::new(AtomicBool::new(true)));
+    let (goes_on, waker) = (Arc::clone(&goes.0), host.waker());
+    let (answer, answers) = mpsc::channel();
+    let read = move || {
+        let hashes = files.block_hashes(&mut || goes_on.load(Ordering::Relaxed));
+        // Nobody may wait for it any more.
+        let _ = answer.send(hashes.map(|hashes| hashes.map(|hashes| Hashed { files, hashes })));
+        let _ = waker.wake();
+    };
+    let thread = thread::Builder::new().name("hash".into()).spawn(read);
+    thread.map_err(TransferError::system("start a thread"))?;
+    let since = host.now();
+    let mut is_told = false;
+    loop {
+        match answers.try_recv() {
+            Ok(hashed) => return Ok(hashed?),
+            Err(TryRecvError::Disconnected) => {
+                let failed = TransferError::system("read the files");
+                return Err(failed(io::Error::other(
+                    "the thread that reads them is gone",
+                )));
+            }
+            Err(TryRecvError::Empty) => {}
+        }
+        if asking.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        // What comes meanwhile is of others' transfers. It is read, so that it does not look new
+        // later.
+        while host.poll_event().is_some() {}
+        if !is_told && host.now() - since >= Waits::PATIENCE {
+            is_told = true;
+            tell(SendEvent::Comparing { bytes });
+        }
+        asking.pace.look(tell);
+        host.turn(PATIENCE)?;
+        tell_trouble(host, tell);
+    }
 }
 
 /// Sends `stream` to the `wanted` receivers, in these subgroups; returns the outcomes, and how many

@@ -31,6 +31,23 @@ impl Pace {
         }
     }
 
+    /// Tells the user if the rate has changed while no transfer is under way; the next one has it.
+    pub(crate) fn look(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
+        let (Some(rates), Some((_, told))) = (&mut self.rates, &mut self.set) else {
+            return;
+        };
+        let is_recent = |asked: Instant| asked.elapsed() < Self::EVERY;
+        if self.asked.is_some_and(is_recent) {
+            return;
+        }
+        self.asked = Some(Instant::now());
+        let rate = rates();
+        if rate != *told {
+            tell(SendEvent::Rate { rate });
+            *told = rate;
+        }
+    }
+
     /// Sets the rate of the transfer `id` if it has changed, and tells the user.
     pub(crate) fn follow(
         &mut self,

@@ -119,6 +119,12 @@ pub enum SendEvent<'a> {
         /// How long they are still waited for.
         left: Duration,
     },
+    /// The files are being read, to be compared with what receivers have: told once, if that takes
+    /// longer than two seconds.
+    Comparing {
+        /// The bytes of all files.
+        bytes: u64,
+    },
     /// Everything is sent, and receivers have not concluded: told after two seconds, and again when
     /// these are others, at most once a second.
     Unconcluded {
@@ -404,7 +410,7 @@ impl Sender {
         let source = match sending.cargo {
             Cargo::Files(scan) => {
                 let entries = scan.manifest.entries().len();
-                let mut files = Files::new(scan);
+                let mut files = Box::new(Files::new(scan));
                 about.content = files.content();
                 length = Some(files.layout().len());
                 let bytes = Some(files.layout().content);
@@ -417,13 +423,13 @@ impl Sender {
                         ends_for_all: sending.together || sending.strict,
                     };
                     let compared =
-                        comparison.ask(&mut host, &about, &mut files, &mut pace, stop, tell)?;
-                    after = match compared {
-                        Compared::Present(after) => after,
+                        comparison.ask(&mut host, &about, files, &mut pace, stop, tell)?;
+                    (after, files) = match compared {
+                        Compared::Present(after, files) => (after, files),
                         Compared::Nobody(report) => return Ok(Begun::Nobody(report)),
                     };
                 }
-                Source::Files(FileSource::new(files, host.waker()).map_err(thread)?)
+                Source::Files(FileSource::new(*files, host.waker()).map_err(thread)?)
             }
             Cargo::Pipe(pipe) => {
                 let (bytes, entries) = (None, 0);

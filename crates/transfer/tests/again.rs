@@ -14,14 +14,15 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use groupcast_transfer::bulk::{BulkConfig, Outcome};
 use groupcast_transfer::xgm::Subgroups;
 use groupcast_transfer::{
-    Audience, Cargo, Limits, LinkReach, Output, ReceiveEvent, Receiving, Scan, SendReport, Sending,
-    TransferLink, receive, send,
+    Audience, Cargo, Limits, LinkReach, Output, ReceiveEvent, Receiving, Scan, SendEvent,
+    SendReport, Sending, TransferLink, receive, send,
 };
 
 fn link(name: &str, port: u16) -> TransferLink {
@@ -168,4 +169,90 @@ fn what_receivers_hold_is_not_sent_again() {
         [Outcome::Complete, Outcome::Absent, Outcome::Complete]
     );
     let _ = fs::remove_dir_all(scratch);
+}
+
+/// A transfer of the file to the receiver `one`, at the rate of the settings or, once it `pauses`,
+/// at none.
+fn sending(scan: Scan, port: u16, pauses: Arc<AtomicBool>) -> Sending {
+    let link = link("sender", port);
+    let rate = link.bulk.rate;
+    Sending {
+        cargo: Cargo::Files(scan),
+        label: "file".into(),
+        audience: Audience::Required(vec!["one".into()]),
+        subgroups: Subgroups::ALL,
+        together: false,
+        strict: false,
+        failed_max: None,
+        rates: Some(Box::new(move || {
+            (!pauses.load(Ordering::Relaxed)).then_some(rate)
+        })),
+        compare: true,
+        link,
+    }
+}
+
+#[test]
+fn a_disk_that_hangs_while_files_are_compared_keeps_nobody_from_stopping() {
+    const LONG: Duration = Duration::from_secs(60);
+    let scratch = std::env::temp_dir().join(format!("gc-again-hangs-{}", std::process::id()));
+    fs::create_dir_all(scratch.join("one")).unwrap();
+    let file = scratch.join("file");
+    fs::write(&file, "bytes").unwrap();
+    fs::write(scratch.join("one/file"), "other").unwrap();
+    let scan = Scan::of(std::slice::from_ref(&file)).unwrap();
+    // Nobody ever writes to this: whoever opens it waits.
+    fs::remove_file(&file).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, &file, rustix::fs::Mode::RWXU).unwrap();
+
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port();
+    let is_listening = Arc::new(AtomicBool::new(false));
+    let [stop_receiver, stop_sender, pauses] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+    let receiving = Receiving {
+        output: Output::Directory(scratch.join("one")),
+        once: false,
+        link: link("one", port),
+        limits: Limits::default(),
+        partials_max: 1,
+        durable: false,
+        on_arrival: None,
+        subgroups: None,
+    };
+    let (stop, listens) = (Arc::clone(&stop_receiver), Arc::clone(&is_listening));
+    let receiver = thread::spawn(move || {
+        receive(receiving, &stop, &mut |event| {
+            if matches!(event, ReceiveEvent::Listening) {
+                listens.store(true, Ordering::Relaxed);
+            }
+        })
+    });
+    while !is_listening.load(Ordering::Relaxed) {
+        thread::yield_now();
+    }
+    let (told, events) = mpsc::channel();
+    let sending = sending(scan, port, Arc::clone(&pauses));
+    let stop = Arc::clone(&stop_sender);
+    let sender = thread::spawn(move || {
+        send(sending, &stop, &mut |event| match event {
+            SendEvent::Comparing { bytes } => told.send(format!("compares {bytes}")).unwrap(),
+            SendEvent::Rate { rate: None } => told.send("pauses".into()).unwrap(),
+            _ => {}
+        })
+    });
+    assert_eq!(events.recv_timeout(LONG).unwrap(), "compares 5");
+    pauses.store(true, Ordering::Relaxed);
+    assert_eq!(events.recv_timeout(LONG).unwrap(), "pauses");
+    stop_sender.store(true, Ordering::Relaxed);
+    let begun = Instant::now();
+    while !sender.is_finished() {
+        assert!(begun.elapsed() < LONG, "it waits for the disk");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let report = sender.join().unwrap().unwrap();
+    assert!(report.stopped);
+    assert_eq!(report.receivers, [("one".to_owned(), Outcome::Cancelled)]);
+    stop_receiver.store(true, Ordering::Relaxed);
+    assert_eq!(receiver.join().unwrap().unwrap().complete, 0);
+    fs::remove_dir_all(&scratch).unwrap();
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use groupcast_core::NodeId;
-use groupcast_protocols::bulk::Wanted;
+use groupcast_protocols::bulk::{Outcome, Wanted};
 use groupcast_protocols::xgm::Subgroups;
 
 use super::settled::{AfterList, named, nobody, tell_settled, unanswered};
@@ -30,8 +30,8 @@ pub(super) struct Comparison<'a> {
 /// What came of a comparison.
 pub(super) enum Compared {
     /// Receivers are there: the files are for these.
-    Present(AfterList),
-    /// No receiver is there, and there is no transfer.
+    Present(AfterList, Box<Files>),
+    /// No receiver is there, or the user stopped it, and there is no transfer.
     Nobody(SendReport),
 }
 
@@ -41,7 +41,7 @@ impl Comparison<'_> {
         self,
         host: &mut BulkHost,
         about: &About,
-        files: &mut Files,
+        files: Box<Files>,
         pace: &mut Pace,
         stop: &AtomicBool,
         tell: &mut dyn FnMut(SendEvent<'_>),
@@ -52,17 +52,32 @@ impl Comparison<'_> {
             pace,
             stop,
         };
+        let bytes = files.layout().len();
         match list::ask(host, about, files, wanted, asking, tell)? {
-            Answers::Present { answers, came } => {
+            Answers::Present {
+                answers,
+                came,
+                files,
+            } => {
                 let named = named(answers, self.required);
                 let after = AfterList::of(self.wanted, came, &named, self.ends_for_all);
                 after.settled.iter().for_each(|one| tell_settled(one, tell));
-                Ok(Compared::Present(after))
+                Ok(Compared::Present(after, files))
             }
             Answers::Nobody(answers) => {
                 let mut named = named(answers, self.required);
                 named.extend(unanswered(host));
-                let bytes = files.layout().len();
+                Ok(Compared::Nobody(nobody(named, bytes, stop, tell)))
+            }
+            Answers::Stopped(answers) => {
+                let mut named = named(answers, self.required);
+                for (_, _, outcome) in &mut named {
+                    // What they have said of the list is no outcome of the files.
+                    if matches!(outcome, Outcome::Complete | Outcome::Failed(_)) {
+                        *outcome = Outcome::Cancelled;
+                    }
+                }
+                named.extend(unanswered(host));
                 Ok(Compared::Nobody(nobody(named, bytes, stop, tell)))
             }
         }

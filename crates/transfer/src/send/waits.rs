@@ -28,7 +28,7 @@ pub(crate) type NameOf<'a> = &'a dyn Fn(MemberId) -> String;
 
 impl Waits {
     /// How long receivers that are there may take: until then there is nothing to say.
-    const PATIENCE: Duration = Duration::from_secs(2);
+    pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
     /// How often it is said at most.
     const EVERY: Duration = Duration::from_secs(1);
 
