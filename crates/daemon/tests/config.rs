@@ -90,6 +90,11 @@ fn rings_that_cannot_be_are_refused_and_say_what_to_do() {
             "239.192",
         ),
         (
+            "[[rings]]\ntop = \"cb\"\nmulticast = \"224.0.0.5:4809\"\n".into(),
+            "not a multicast address",
+            "not of 224.0.0.0/24",
+        ),
+        (
             "multicast = \"239.192.79.2:4809\"\n".to_owned() + &ring("cb", ""),
             "daemons' own address",
             "give it another",
@@ -405,6 +410,7 @@ fn addresses_and_names_that_cannot_be_are_refused() {
         ("listen = \"localhost\"", "is not an address"),
         ("multicast = \"10.0.0.1:4809\"", "not a multicast address"),
         ("multicast = \"239.0.0.1:0\"", "not a multicast address"),
+        ("multicast = \"224.0.0.1:4809\"", "is of 224.0.0.0/24"),
         ("listen = \"10.0.0.1:0\"", "port 0 cannot be used"),
         ("ttl = 0", "out of range"),
         ("peer = []", "there is none"),

@@ -18,6 +18,9 @@ use crate::member::Member;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
+    /// The member has no name.
+    #[error("a member needs a name that no other member has, and this one is empty")]
+    NoName,
     /// The sockets cannot be opened.
     #[error(transparent)]
     Net(#[from] NetError),
@@ -99,8 +102,12 @@ impl MemberBuilder {
     /// Packets are made no larger than the interface takes in one piece.
     ///
     /// # Errors
-    /// If sockets cannot be opened, or settings contradict each other; nothing is left open then.
+    /// If the name is empty, the group's address is none for groups, sockets cannot be opened, or
+    /// settings contradict each other; nothing is left open then.
     pub fn join(self) -> Result<Member, JoinError> {
+        if self.name.is_empty() {
+            return Err(JoinError::NoName);
+        }
         let local = new_member(&self.name)?;
         let rng = Rng::new(random_u64()?);
         let mut builder =

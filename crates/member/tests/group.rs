@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use groupcast_member::{
-    ConfigurationKind, Event, Key, Member, MemberBuilder, RmpConfig, Sealing, Service,
+    ConfigurationKind, Event, JoinError, Key, Member, MemberBuilder, RmpConfig, Sealing, Service,
 };
 
 const MEMBERS: usize = 3;
@@ -124,4 +124,19 @@ fn what_cannot_work_is_refused_with_the_reason() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("239.0.0.0/8"), "{error}");
+}
+
+#[test]
+fn a_member_without_a_name_or_in_an_address_of_routers_is_refused() {
+    let join = |name, group| {
+        let sealing = Sealing::Key(Key::from_bytes([7; 32]));
+        let builder = Member::builder(name, group, sealing);
+        builder.interface(Ipv4Addr::LOCALHOST).join()
+    };
+    let error = join("", group()).err();
+    assert!(matches!(error, Some(JoinError::NoName)));
+    let routers = SocketAddrV4::new(Ipv4Addr::new(224, 0, 0, 1), 4_809);
+    let error = join("ada", routers).err().map(|error| error.to_string());
+    let error = error.unwrap_or_default();
+    assert!(error.contains("224.0.0.1 is of 224.0.0.0/24"), "{error}");
 }

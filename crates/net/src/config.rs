@@ -1,6 +1,6 @@
 //! Configuration of an endpoint.
 
-use std::net::{SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
 
 use groupcast_core::node::{AdmissionConfig, Reach};
@@ -158,6 +158,13 @@ impl EndpointConfig {
                     group.ip()
                 ));
             }
+            Group::Multicast(group) if is_for_routing(*group.ip()) => {
+                return wrong(format!(
+                    "{} is of 224.0.0.0/24, which is for the protocols of routers and hosts: choose an address in \
+                     239.0.0.0/8",
+                    group.ip()
+                ));
+            }
             Group::Multicast(group) if group.port() == 0 => {
                 return wrong(format!("the multicast address {group} needs a port"));
             }
@@ -205,6 +212,12 @@ impl EndpointConfig {
     }
 }
 
+/// Whether the address is one of those that the network's own protocols use (RFC 5771, section 4):
+/// all hosts are in 224.0.0.1, no router passes on any of them, and switches send them everywhere.
+pub fn is_for_routing(ip: Ipv4Addr) -> bool {
+    ip.octets().starts_with(&[224, 0, 0])
+}
+
 /// Whether a mesh peer can have this address: its data port is the next one.
 fn is_peer(address: SocketAddrV4) -> bool {
     let ip = address.ip();
@@ -231,6 +244,7 @@ mod tests {
             ("10.79.0.1:0", "239.79.0.1:4803", "name a port"),
             ("10.79.0.1:4803", "10.79.0.2:4803", "239.0.0.0/8"),
             ("10.79.0.1:4803", "239.79.0.1:0", "needs a port"),
+            ("10.79.0.1:4803", "224.0.0.1:4803", "224.0.0.0/24"),
         ] {
             let config = EndpointConfig::multicast(address(listen), address(group));
             let error = config.check().unwrap_err().to_string();

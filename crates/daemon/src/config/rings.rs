@@ -8,6 +8,7 @@ use std::sync::Arc;
 use groupcast_core::settings::read::{self, Wrong};
 use groupcast_core::settings::suggest::did_you_mean;
 use groupcast_core::settings::{ConfigError, Kind, Value};
+use groupcast_net::config::is_for_routing;
 use groupcast_protocols::rmp;
 use groupcast_session::names::{DomainName, Pool};
 use toml::de::{DeTable, DeValue};
@@ -118,10 +119,11 @@ pub(super) fn pool(value: &DeValue<'_>) -> Result<PoolOptions, Wrong> {
     };
     let (network, prefix) = of_network.ok_or_else(|| missing("network"))?;
     let port = port.ok_or_else(|| missing("port"))?;
-    let addresses = Pool::new(network, prefix, port).ok_or_else(|| Wrong {
+    let pool = Pool::new(network, prefix, port).filter(|_| !is_for_routing(network));
+    let addresses = pool.ok_or_else(|| Wrong {
         message: format!("`{network}/{prefix}` is no network of multicast addresses"),
         help: format!(
-            "use a network of 224.0.0.0/4, best of 239.192.0.0/14, with 16 to 32 bits, for example {POOL}"
+            "use a network of 224.0.0.0/4 without 224.0.0.0/24, best of 239.192.0.0/14, with 16 to 32 bits, for example {POOL}"
         ),
     })?;
     Ok(PoolOptions {
@@ -173,11 +175,12 @@ fn name(top: &str) -> Result<String, Wrong> {
 }
 
 fn group(address: SocketAddrV4) -> Result<SocketAddrV4, Wrong> {
-    match address.ip().is_multicast() && address.port() != 0 {
+    let is_for_groups = address.ip().is_multicast() && !is_for_routing(*address.ip());
+    match is_for_groups && address.port() != 0 {
         true => Ok(address),
         false => Err(Wrong {
             message: format!("`{address}` is not a multicast address with a port"),
-            help: "use an address of 224.0.0.0/4, best of 239.192.0.0/14, another for each ring, for example \
+            help: "use an address of 224.0.0.0/4, not of 224.0.0.0/24, best of 239.192.0.0/14, another for each ring, for example \
                    \"239.192.79.2:4809\""
                 .into(),
         }),

@@ -57,7 +57,7 @@ pub(super) const TOP: &[TopKey] = &[
         name: "multicast",
         meaning: "The group's multicast address and port; the same at every daemon of the cluster that has multicast. \
                   Daemons without have `peer` instead, and get copies.",
-        value: "`\"IPv4:PORT\"` in 224.0.0.0/4; not together with `peer`",
+        value: "`\"IPv4:PORT\"` in 224.0.0.0/4, not in 224.0.0.0/24; not together with `peer`",
         default: "`\"239.192.79.1:4809\"`",
         wrong: "Different from the others': the daemon stays alone.",
     },
@@ -246,7 +246,7 @@ pub(super) const TOP: &[TopKey] = &[
                   `port`; and settings of RMP for these rings, by their names in [rmp]. A join that asks for a ring gets \
                   one at the address that its name's hash says, or the next that no ring has (docs/names.md). A daemon \
                   without a pool joins rings that others made, with RMP's defaults.",
-        value: "table; a network of 224.0.0.0/4 with 16 to 32 bits; not together with `peer`",
+        value: "table; a network of 224.0.0.0/4, without 224.0.0.0/24, with 16 to 32 bits; not together with `peer`",
         default: "none: such a join is refused",
         wrong: "Addresses that something else has: it gets the datagrams of the rings, and they its. Too few: a ring is \
                 refused while all are given. Settings that differ between daemons: members of one ring go by different ones.",

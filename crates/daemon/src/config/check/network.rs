@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddrV4};
 
+use groupcast_net::config::is_for_routing;
 use groupcast_net::{EndpointConfig, choose_interface};
 
 use super::Check;
@@ -60,6 +61,15 @@ impl Check<'_> {
         options: &Options,
     ) -> Result<EndpointConfig, DaemonConfigError> {
         let group = options.multicast.unwrap_or(MULTICAST);
+        if is_for_routing(*group.ip()) {
+            return Err(self.error(
+                "multicast",
+                format!(
+                    "`{group}` is of 224.0.0.0/24, which is for the protocols of routers and hosts"
+                ),
+                "use an address of 239.192.0.0/14, for example 239.192.79.1:4809",
+            ));
+        }
         if !group.ip().is_multicast() || group.port() == 0 {
             return Err(self.error(
                 "multicast",
