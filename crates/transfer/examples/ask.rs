@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             deliver_to: None,
             timeout: Duration::from_secs(10),
             reply_max: 64 << 10,
+            replies_max: 16 << 20,
             link: link("console", &key, Requesting::settings()),
         };
         let report = request(requesting, &AtomicBool::new(false), &mut |event| {

@@ -58,6 +58,7 @@ mod read_ahead;
 mod receive;
 mod received;
 mod relay;
+mod replies;
 mod request;
 #[cfg(test)]
 mod scratch;

@@ -16,6 +16,7 @@ use groupcast_protocols::xgm::Subgroups;
 
 use crate::about::AboutRequest;
 use crate::host::{BulkHost, PATIENCE, TransferError, TransferLink};
+use crate::replies::Replies;
 use crate::send::Audience;
 
 /// A request to be made.
@@ -35,8 +36,11 @@ pub struct Requesting {
     pub deliver_to: Option<u64>,
     /// The longest time from now until the last reply. A reply that is not whole by then is lost.
     pub timeout: Duration,
-    /// The most bytes of a reply. As many may be kept for each member that is replying.
+    /// The most bytes of a reply.
     pub reply_max: usize,
+    /// The most bytes that are kept of all replies that have not come whole. Beyond it the longest
+    /// of them is given up ([`Became::Crowded`]).
+    pub replies_max: usize,
     /// The network, and the settings: see [`settings`](Self::settings).
     pub link: TransferLink,
 }
@@ -105,6 +109,9 @@ pub enum Became {
     },
     /// Its reply is longer than the requester takes.
     TooLong,
+    /// Its reply was the longest of those that had not come whole when they took more than the
+    /// requester keeps.
+    Crowded,
     /// It was asked, and had not replied when the time was over. If the time was over before any
     /// member was asked, it is [`Outcome::TooFew`].
     TimedOut,
@@ -149,6 +156,7 @@ pub struct RequestReport {
 ///     deliver_to: None,
 ///     timeout: Duration::from_secs(10),
 ///     reply_max: 64 << 10,
+///     replies_max: 16 << 20,
 ///     link: TransferLink {
 ///         name: "console".into(),
 ///         interface: Ipv4Addr::LOCALHOST,
@@ -214,11 +222,10 @@ struct Requester {
     id: TransferId,
     /// The request, and the byte that ends it.
     stream: Bytes,
-    reply_max: usize,
     names: BTreeMap<MemberId, String>,
     required: BTreeMap<NodeId, String>,
-    /// Replies whose end has not come; `None` for one that is too long.
-    replying: BTreeMap<MemberId, Option<Vec<u8>>>,
+    /// Replies whose end has not come.
+    replying: Replies,
     replied: BTreeSet<NodeId>,
     became: Vec<(MemberId, String, Became)>,
     begun: Instant,
@@ -261,10 +268,9 @@ impl Requester {
             host,
             id,
             stream,
-            reply_max: requesting.reply_max,
             names: BTreeMap::new(),
             required,
-            replying: BTreeMap::new(),
+            replying: Replies::new(requesting.reply_max, requesting.replies_max),
             replied: BTreeSet::new(),
             became: Vec::new(),
             begun: Instant::now(),
@@ -332,12 +338,7 @@ impl Requester {
         self.host
             .bulk()
             .reply_consumed(now, self.id, bytes.len() as u64);
-        let reply = self.replying.entry(receiver);
-        let reply = reply.or_insert_with(|| Some(Vec::new()));
-        match reply {
-            Some(it) if it.len() + bytes.len() <= self.reply_max => it.extend_from_slice(bytes),
-            _ => *reply = None,
-        }
+        self.replying.take(receiver, bytes);
     }
 
     fn reply_ended(
@@ -349,18 +350,19 @@ impl Requester {
         self.replied.insert(receiver.node);
         let name = self.name_of(receiver, b"");
         let member = &name;
-        let became = match self.replying.remove(&receiver) {
-            Some(None) => {
-                let became = &Became::TooLong;
-                tell(RequestEvent::Failed { member, became });
-                Became::TooLong
+        let became = match self.replying.end(receiver) {
+            Err(became) => {
+                tell(RequestEvent::Failed {
+                    member,
+                    became: &became,
+                });
+                became
             }
-            reply => {
-                let bytes = &reply.flatten().unwrap_or_default();
+            Ok(bytes) => {
                 tell(RequestEvent::Reply {
                     member,
                     code,
-                    bytes,
+                    bytes: &bytes,
                 });
                 let bytes = bytes.len() as u64;
                 Became::Replied { code, bytes }
@@ -377,7 +379,7 @@ impl Requester {
         name: &[u8],
         tell: &mut dyn FnMut(RequestEvent<'_>),
     ) {
-        self.replying.remove(&receiver);
+        self.replying.forget(receiver);
         let has_replied = self.became.iter().any(|(member, ..)| *member == receiver);
         if has_replied || is_former(&outcome, receiver, &self.replied) {
             return;

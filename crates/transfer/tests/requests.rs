@@ -48,6 +48,7 @@ fn requesting(port: u16) -> Requesting {
         deliver_to: None,
         timeout: Duration::from_secs(3),
         reply_max: 100_000,
+        replies_max: 1 << 20,
         link: link("console", port, Requesting::settings()),
     }
 }

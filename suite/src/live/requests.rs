@@ -39,6 +39,7 @@ fn ask(words: &[&str]) -> Outcome {
         deliver_to: None,
         timeout: PATIENCE,
         reply_max: REPLY_MAX,
+        replies_max: 128 << 20,
         link: TransferLink {
             name: (*name).into(),
             interface: interface.parse()?,

@@ -88,6 +88,10 @@ pub(super) fn in_words(became: &Became) -> String {
     match became {
         Became::Replied { code, .. } => format!("exit code {code}"),
         Became::TooLong => format!("its reply is longer than {} bytes", super::REPLY_MAX),
+        Became::Crowded => format!(
+            "all replies under way had more than {} bytes, and its was the longest: ask fewer members at once",
+            super::REPLIES_MAX
+        ),
         Became::TimedOut => "no reply in time".into(),
         Became::Failed(outcome) => send::in_words(outcome),
         _ => "no reply".into(),

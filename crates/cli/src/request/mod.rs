@@ -73,6 +73,9 @@ pub(crate) const REQUEST_MAX: usize = 1 << 20;
 /// The longest reply, in bytes: what `groupcast answer` lets a command print.
 pub(crate) const REPLY_MAX: usize = 256 << 10;
 
+/// The most bytes of replies that have not come whole.
+const REPLIES_MAX: usize = 128 << 20;
+
 /// The longest time-out, in seconds.
 const TIMEOUT_MAX: f64 = 86_400.0;
 
@@ -109,6 +112,7 @@ fn ask(args: Args) -> Result<ExitCode, Failure> {
         deliver_to: args.deliver_to,
         timeout: args.timeout,
         reply_max: REPLY_MAX,
+        replies_max: REPLIES_MAX,
         link: args.network.link_with(&args.peer, bulk, true)?,
     };
     let stop = stop_flag()?;
