@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use groupcast_lab::papers::kept;
+use groupcast_lab::papers::kept::{self, JudgeError};
 
 use crate::failure::Failure;
 
@@ -55,17 +55,15 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 fn judge(kept: &Kept) -> Result<ExitCode, Failure> {
-    let folder = kept.folder.display();
-    let unread = |error| Failure::failed(format!("cannot judge what is kept in {folder}: {error}"));
-    // Where nothing is kept, nothing is written either.
-    if kept::load(&kept.folder).map_err(unread)?.is_empty() {
-        return Err(
-            Failure::failed(format!("no results are kept in {folder}")).help(
+    let records = kept::judge_again(&kept.folder).map_err(|error| {
+        let failure = Failure::failed(&error);
+        match error {
+            JudgeError::Empty { .. } => failure.help(
                 "--kept names the folder, which is docs/lab of the repository unless it is given",
             ),
-        );
-    }
-    let records = kept::judge_again(&kept.folder).map_err(unread)?;
+            _ => failure,
+        }
+    })?;
     let good = records.iter().all(|record| record.verdict.passed());
     Ok(if good {
         ExitCode::SUCCESS

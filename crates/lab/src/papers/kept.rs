@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -67,17 +67,46 @@ pub fn built_in() -> Vec<Entry> {
     serde_json::from_str(index).unwrap_or_default()
 }
 
+/// Why kept results were not judged again.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JudgeError {
+    /// The folder has none. Nothing was written.
+    #[error("no results are kept in {}", .folder.display())]
+    Empty {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// They cannot be read, or what follows from them cannot be written.
+    #[error("cannot judge what is kept in {}: {source}", .folder.display())]
+    Io {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+}
+
 /// Judges and draws everything kept in `folder` again, without running it, and writes the index.
-pub fn judge_again(folder: &Path) -> io::Result<Vec<Record>> {
-    let mut records = load(folder)?;
+pub fn judge_again(folder: &Path) -> Result<Vec<Record>, JudgeError> {
+    let cannot = |source| JudgeError::Io {
+        folder: folder.into(),
+        source,
+    };
+    let mut records = load(folder).map_err(cannot)?;
+    if records.is_empty() {
+        return Err(JudgeError::Empty {
+            folder: folder.into(),
+        });
+    }
     for record in &mut records {
         let row = rows().find(|row| row.id == record.id);
         if let (Some(row), Some(reproduction)) = (row, reproduction(&record.id)) {
             *record = record.again(row, reproduction);
-            record.keep(reproduction, folder)?;
+            record.keep(reproduction, folder).map_err(cannot)?;
         }
     }
-    write_index(folder, &records)?;
+    write_index(folder, &records).map_err(cannot)?;
     Ok(records)
 }
 
@@ -172,8 +201,6 @@ How to run them, and what the files hold: [lab.md](../lab.md).
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::super::row;
     use super::*;
 
@@ -199,6 +226,20 @@ mod tests {
         assert_eq!(load(&missing).unwrap_err().kind(), io::ErrorKind::NotFound);
         let file = folder().join("index.json");
         assert!(load(&file).is_err());
+    }
+
+    #[test]
+    fn of_a_folder_without_results_no_index_is_written() {
+        let empty = std::env::temp_dir().join(format!("gc-lab-empty-{}", std::process::id()));
+        fs::create_dir_all(&empty).unwrap();
+        let judged = judge_again(&empty);
+        let written = fs::read_dir(&empty).unwrap().count();
+        fs::remove_dir_all(&empty).unwrap();
+        assert!(
+            matches!(judged, Err(JudgeError::Empty { .. })),
+            "{judged:?}"
+        );
+        assert_eq!(written, 0);
     }
 
     #[test]
