@@ -543,6 +543,23 @@ pub(super) fn judge(data: &Data, verdict: &mut Verdict) {
         "MTP: at least seven packets for a byte (000 ch. 4)",
         format!("{least:.0} at least"),
     );
+    note_curves(&points, verdict);
+    verdict.note(
+        "vmtp is 1-reliable, and its latency that of the first response; 003 describes requests of one packet alone",
+    );
+    note_beyond_napp(&points, verdict);
+    verdict.note(
+        "an XTP sender acts on a bucket when that has lived, 100 ms at first and 10 ms at least here; undamped it \
+         hears of all that registered at once, and need not wait at the end. The others act on the last reply",
+    );
+    verdict.note(
+        "answers by multicast are read by every host: to 200 receivers that is what their processors do, and an \
+         answer that waits to be read damps nobody. Unicast replies cost the sender alone",
+    );
+}
+
+/// What each system costs, by receivers.
+fn note_curves(points: &Points<'_>, verdict: &mut Verdict) {
     for (column, size, what) in [
         (
             "control at the sender",
@@ -563,9 +580,10 @@ pub(super) fn judge(data: &Data, verdict: &mut Verdict) {
         });
         verdict.note(format!("{what}, by receivers: {}", each.join("; ")));
     }
-    verdict.note(
-        "vmtp is 1-reliable, and its latency that of the first response; 003 describes requests of one packet alone",
-    );
+}
+
+/// What becomes of transfers to more receivers than NAPP's acknowledgements leave room for.
+fn note_beyond_napp(points: &Points<'_>, verdict: &mut Verdict) {
     let beyond = points
         .system("napp")
         .at("receivers", f64::from(2 * NAPP_MOST));
@@ -588,14 +606,6 @@ pub(super) fn judge(data: &Data, verdict: &mut Verdict) {
             ended(LARGE)
         ));
     }
-    verdict.note(
-        "an XTP sender acts on a bucket when that has lived, 100 ms at first and 10 ms at least here; undamped it \
-         hears of all that registered at once, and need not wait at the end. The others act on the last reply",
-    );
-    verdict.note(
-        "answers by multicast are read by every host: to 200 receivers that is what their processors do, and an \
-         answer that waits to be read damps nobody. Unicast replies cost the sender alone",
-    );
 }
 
 /// Whether a row has more receivers than NAPP's acknowledgements leave room for in the switch.
