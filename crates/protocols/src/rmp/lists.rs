@@ -147,6 +147,17 @@ impl Order {
         self.body_max.max(listed)
     }
 
+    /// The member of the configuration whose way carries no longer datagrams than these, if the own
+    /// way, of `own` bytes, does. None where that member has left and not all have passed the list.
+    pub(super) fn narrowest(&self, own: usize) -> Option<MemberId> {
+        let mut sizes = self.roster.iter().zip(&self.sizes);
+        let is = |(member, size): &(&MemberId, &u16)| {
+            usize::from(**size) == self.body_max && self.members.contains(member)
+        };
+        let narrowest = sizes.find(is).filter(|_| self.body_max < own);
+        narrowest.map(|(member, _)| *member)
+    }
+
     /// Whether some member is known to be before the last list still.
     pub(super) fn list_is_open(&self) -> bool {
         self.lists.change.is_some() || self.lists.passed.is_some()

@@ -71,6 +71,8 @@ pub struct RmpStatus {
     pub max_n: Option<usize>,
     /// The most bytes of a datagram body in this configuration.
     pub body_max: usize,
+    /// The member whose way carries no more, if this member's own way does.
+    pub narrowest: Option<MemberId>,
     /// The last position up to which everything is held.
     pub held: u64,
     /// All members are ready for every position up to here.
@@ -99,6 +101,7 @@ impl Rmp {
             members: order.map(|order| order.members.clone()).unwrap_or_default(),
             max_n: order.map(|order| order.max_n),
             body_max: order.map_or(self.config.body_max, |order| order.body_max),
+            narrowest: order.and_then(|order| order.narrowest(self.config.body_max)),
             held: order.map_or(0, |order| order.held.0),
             safe: order.map_or(0, |order| order.safe().0),
             high: order.map_or(0, |order| order.top.last.0),
@@ -140,6 +143,7 @@ impl Rmp {
             members: status.members,
             max_n: status.max_n,
             body_max: status.body_max,
+            narrowest: status.narrowest,
             figures: [
                 ("held", Figure::Number(status.held)),
                 ("safe", Figure::Number(status.safe)),

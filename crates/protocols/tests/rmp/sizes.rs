@@ -87,6 +87,30 @@ fn all_have(cluster: &Cluster<Rmp>, most: usize) -> bool {
     alive.all(|host| body_max(cluster, host) == most)
 }
 
+/// Whom each host names as the one that keeps its datagrams small.
+fn narrowest(cluster: &Cluster<Rmp>) -> Vec<Option<MemberId>> {
+    let hosts = cluster.alive();
+    let told = hosts.map(|host| cluster.protocol(host).expect("it is up").status().narrowest);
+    told.collect()
+}
+
+#[test]
+fn the_others_tell_whose_way_keeps_packets_short_as_long_as_it_is_there() {
+    let (mut cluster, _) = formed(1, 0.0);
+    let narrow = cluster.member(NARROW);
+    assert_eq!(
+        narrowest(&cluster),
+        [narrow, narrow, narrow, narrow, None],
+        "its own datagrams are as long as they may be"
+    );
+    cluster.leave(NARROW);
+    cluster.must("it is gone", |it| !it.is_alive(NARROW), SOON);
+    super::come_together(&mut cluster, SOON);
+    assert_eq!(narrowest(&cluster), [None; 4], "before packets are longer");
+    cluster.must("packets are long", |it| all_have(it, MOST), SOON);
+    assert_eq!(narrowest(&cluster), [None; 4]);
+}
+
 /// How many times one of the first three hosts polled.
 fn polls(cluster: &Cluster<Rmp>) -> usize {
     let transitions = cluster.transitions().iter();
