@@ -30,6 +30,8 @@ pub struct GroupStatus {
     /// How often that took so long that a member may be taken for lost: the time-outs do not fit
     /// the network, or the hosts.
     pub rounds_slow: u64,
+    /// The time-out of now after which a member is taken for lost; zero if that is not measured.
+    pub round_max: Duration,
     /// What the protocol holds and how it is set now, by its own names.
     pub figures: Vec<(&'static str, Figure)>,
     /// What it has counted since its start, by its own names.

@@ -308,6 +308,12 @@ impl Daemon {
         self.narrator.network(&self.endpoint);
         self.narrator.copies(&self.endpoint);
         self.narrator.hearing(now, self.endpoint.node());
+        self.narrator.rounds(now, self.endpoint.node());
+        for ring in self.rings.iter_mut().flatten() {
+            if let Some(slow) = ring.slow_rounds(now) {
+                self.narrator.ring_rounds(&ring.config.top, &slow);
+            }
+        }
         self.submit(now);
         self.rekey(now);
         self.tell_rings(now);

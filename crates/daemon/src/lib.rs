@@ -56,6 +56,7 @@ mod partings;
 mod rekey;
 mod rests;
 mod rings;
+mod rounds;
 mod spill;
 mod start;
 mod status;

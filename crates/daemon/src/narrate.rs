@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use groupcast_core::status::{Figure, GroupStatus};
+use groupcast_core::status::GroupStatus;
 use groupcast_core::trace::Transition;
 use groupcast_core::{Configuration, ConfigurationKind, Event, MemberId, Node, Ordered as _, Time};
 use groupcast_net::{Endpoint, Group};
@@ -26,14 +26,13 @@ use crate::instance::{self, Instance, Order};
 use crate::names::Names;
 use crate::partings::{Parted, Partings};
 use crate::rings::{Ring, RingNews};
+use crate::rounds::{Rounds, Slow};
 use crate::warnings;
 
 /// How long after the first daemon with another order was heard the log tells of such daemons.
 const OTHERS_FIRST: Duration = Duration::from_secs(1);
 /// How long after that it tells of them again.
 const OTHERS_INTERVAL: Duration = Duration::from_secs(60);
-/// Time-outs that are shorter than this many mean rounds may be too short.
-const LOSS_IN_ROUNDS: u32 = 6;
 /// The help about daemons with another order.
 pub(crate) const OTHERS_HINT: &str = "set the same `protocol` at all daemons of a cluster; let another cluster have \
                                       another multicast address";
@@ -53,8 +52,7 @@ pub(crate) struct Narrator {
     hearing: HearingLog,
     /// Members of the last regular configuration, and those that are missed.
     partings: Partings,
-    /// How many slow rounds the log has told of.
-    rounds_slow: u64,
+    rounds: Rounds,
     /// The member that keeps the datagrams of the new configuration small, and their size. The log
     /// tells of it when the names of the members are known.
     narrowest: Option<(MemberId, usize)>,
@@ -72,7 +70,7 @@ impl Narrator {
             names: Names::new(local, name),
             hearing: HearingLog::default(),
             partings: Partings::default(),
-            rounds_slow: 0,
+            rounds: Rounds::default(),
             narrowest: None,
             others_at: None,
             copies: Vec::new(),
@@ -239,29 +237,33 @@ impl Narrator {
         }
     }
 
-    /// A configuration was installed: notes the member that keeps its datagrams small, and warns if
-    /// time-outs were too short for the rounds of the one before.
+    /// A configuration was installed: notes the member that keeps its datagrams small.
     pub(crate) fn installed(&mut self, kind: ConfigurationKind, order: &Order) {
-        if kind != ConfigurationKind::Regular {
-            return;
+        if kind == ConfigurationKind::Regular {
+            let status = order.member.status();
+            self.narrowest = status.narrowest.map(|member| (member, status.body_max));
         }
-        let status = order.member.status();
-        self.narrowest = status.narrowest.map(|member| (member, status.body_max));
-        let slow = status.rounds_slow;
-        if slow > self.rounds_slow {
-            let count = slow - self.rounds_slow;
-            self.rounds_slow = slow;
-            if !time_outs_are_short(&status, count) {
-                return;
-            }
-            let rounds = if count == 1 { "round" } else { "rounds" };
-            tracing::warn!(
-                "{count} {rounds} of the token took so long that it may be taken for lost; the mean is {:?}: \
-                 {}.preset = \"wan\" has longer time-outs",
-                status.round,
-                order.family.name()
-            );
+    }
+
+    /// Warns about once a minute of time-outs that are too short for the rounds of the token.
+    pub(crate) fn rounds(&mut self, now: Time, node: &Node<Instance>) {
+        if let Some(order) = instance::order(node) {
+            let status = || order.member.status();
+            self.slow_rounds(now, order.family.name(), status);
         }
+    }
+
+    fn slow_rounds(&mut self, now: Time, protocol: &str, status: impl FnOnce() -> GroupStatus) {
+        if let Some(slow) = self.rounds.look(now, status) {
+            tracing::warn!("{slow}: {protocol}.preset = \"wan\" has longer time-outs");
+        }
+    }
+
+    /// The same for a further ring.
+    pub(crate) fn ring_rounds(&self, top: &str, slow: &Slow) {
+        tracing::warn!(
+            "ring {top}: {slow}: preset = \"wan\" in its table of [[rings]], or in [ring_pool], has longer time-outs"
+        );
     }
 
     /// Another daemon has this one's `name`, and neither gives way.
@@ -504,18 +506,6 @@ impl Narrator {
     }
 }
 
-/// Whether this many slow rounds come of hosts and links for which the time-outs are too short:
-/// then others are long, too. A token that is lost, of a host that stops or is cut off, makes one
-/// slow round where all others are short.
-fn time_outs_are_short(status: &GroupStatus, slow: u64) -> bool {
-    let mut figures = status.figures.iter();
-    let loss = figures.find_map(|(name, figure)| match figure {
-        Figure::Time(time) if *name == "token_loss" => Some(*time),
-        _ => None,
-    });
-    slow > 1 && loss.is_none_or(|loss| status.round * LOSS_IN_ROUNDS >= loss)
-}
-
 /// Logs who can be a client of the bus at `address`.
 fn bus_over_tcp(address: SocketAddr, config: &Config) {
     match warnings::bus(address, config) {
@@ -545,19 +535,68 @@ fn clients_over_tcp(address: SocketAddr, config: &Config) {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use groupcast_core::{Incarnation, NodeId};
+
     use super::*;
 
+    /// What was logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("nothing fails here").write(line)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that `tell` logs.
+    fn logged(tell: impl FnOnce()) -> Vec<String> {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .without_time()
+            .with_target(false)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, tell);
+        let log = log.0.lock().expect("nothing fails here").clone();
+        let log = String::from_utf8(log).expect("text");
+        log.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
     #[test]
-    fn longer_time_outs_are_advised_where_rounds_are_long() {
-        let status = |round: u64, loss: u64| GroupStatus {
-            round: Duration::from_micros(round),
-            figures: vec![("token_loss", Figure::Time(Duration::from_millis(loss)))],
+    fn a_preset_that_does_not_fit_is_a_warning_while_the_configuration_stays() {
+        let local = MemberId {
+            node: NodeId(1),
+            incarnation: Incarnation(1),
+        };
+        let mut narrator = Narrator::new(local, "here");
+        let status = |rounds_slow| GroupStatus {
+            round: Duration::from_millis(80),
+            round_max: Duration::from_millis(210),
+            rounds_slow,
             ..GroupStatus::default()
         };
-        let advised = |round, loss, slow| time_outs_are_short(&status(round, loss), slow);
-        assert!(!advised(468, 150, 1), "a host was killed on a LAN");
-        assert!(!advised(468, 150, 3), "three were, one after the other");
-        assert!(!advised(30_000, 150, 1), "one round of many");
-        assert!(advised(60_000, 250, 5), "hosts are far apart");
+        let lines = logged(|| {
+            for second in 0..70 {
+                let now = Time::from_millis(second * 1_000);
+                narrator.slow_rounds(now, "rmp", || status(second * 10));
+            }
+        });
+        assert_eq!(
+            lines,
+            [
+                "WARN the token took so long 600 times that it may be taken for lost; the mean is 80ms: \
+                 rmp.preset = \"wan\" has longer time-outs"
+            ]
+        );
     }
 }

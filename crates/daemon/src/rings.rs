@@ -43,6 +43,7 @@ use crate::history::History;
 use crate::instance::is_long;
 use crate::keys::Keys;
 use crate::label::{LABEL_LEN, Label, label};
+use crate::rounds::{Rounds, Slow};
 
 /// A daemon stays in a ring for this long after its clients stopped wanting anything of it, since
 /// joining again costs a message and an exchange of states.
@@ -97,6 +98,7 @@ struct Open {
     endpoint: Endpoint<Labelled>,
     history: Option<History>,
     has_left: bool,
+    rounds: Rounds,
 }
 
 /// The state of a ring that the daemon is in, for the status.
@@ -264,6 +266,13 @@ impl Ring {
         })
     }
 
+    /// Whether its time-outs are too short for its rounds of the token, about once a minute.
+    pub(crate) fn slow_rounds(&mut self, now: Time) -> Option<Slow> {
+        let open = self.open_mut()?;
+        let labelled = open.endpoint.node().instance(channel::RINGS)?;
+        open.rounds.look(now, || labelled.member.status())
+    }
+
     /// The node that seals and opens its datagrams, while the daemon is in it or leaving.
     pub(crate) fn node_mut(&mut self) -> Option<&mut Node<Labelled>> {
         Some(self.open_mut()?.endpoint.node_mut())
@@ -356,6 +365,7 @@ impl Ring {
             endpoint,
             history,
             has_left: false,
+            rounds: Rounds::default(),
         })
     }
 

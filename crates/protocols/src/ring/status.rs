@@ -143,6 +143,7 @@ impl RingStatus {
             narrowest: self.narrowest,
             round: self.rotation,
             rounds_slow: self.counters.rotations_slow,
+            round_max: self.token_loss,
             figures: figures.to_vec(),
             counters: self.counters.list().to_vec(),
         }

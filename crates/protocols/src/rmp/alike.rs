@@ -35,6 +35,7 @@ impl Hash for Rmp {
             events: _,
             transitions: _,
             works_since: _,
+            passes: _,
             counters: _,
         } = self;
         (local, rng, phase, timers, peers, probes, claims).hash(state);

@@ -133,6 +133,7 @@ use alloc::collections::VecDeque;
 use bytes::Bytes;
 use groupcast_core::mech::absences::Absences;
 use groupcast_core::mech::claims::Claims;
+use groupcast_core::mech::estimate::Estimate;
 use groupcast_core::mech::leave::Leave;
 use groupcast_core::mech::namesakes::Namesakes;
 use groupcast_core::mech::participation::Transitions;
@@ -215,6 +216,8 @@ pub struct Rmp {
     transitions: Transitions,
     /// Since when this member works in its configuration, or in one that lists made this of.
     works_since: Time,
+    /// How long it takes that the token is taken, copies included.
+    passes: Estimate,
     counters: RmpCounters,
 }
 
@@ -326,6 +329,7 @@ impl Rmp {
             events: VecDeque::new(),
             transitions: Transitions::default(),
             works_since: now,
+            passes: Estimate::default(),
             counters: RmpCounters::default(),
         };
         rmp.poll(now, "start", Polling::default());

@@ -41,6 +41,9 @@ pub struct RmpCounters {
     pub packets_beyond: u64,
     /// Unreliable messages dropped here because too many waited.
     pub unordered_dropped: u64,
+    /// Passes of the token that took more than a quarter of `silence_max`, copies included: the
+    /// time-outs do not fit the network, or the hosts.
+    pub passes_slow: u64,
     /// Regular configurations installed.
     pub configurations: u64,
     /// Changes of state.
@@ -85,6 +88,9 @@ pub struct RmpStatus {
     pub window: u32,
     /// Smoothed round trip of packets, or of token passes before there is one; zero before either.
     pub trip: Duration,
+    /// Smoothed time from an ACK to the sign that the token was taken, copies included: where round
+    /// trips are longer than the longest timer, nothing else measures them.
+    pub pass: Duration,
     /// Counters since the start.
     pub counters: RmpCounters,
 }
@@ -108,6 +114,7 @@ impl Rmp {
             queued: self.queue.bytes(),
             window: self.flow.window(),
             trip: self.timing.trip(),
+            pass: self.passes.mean(),
             counters,
         }
     }
@@ -144,6 +151,9 @@ impl Rmp {
             max_n: status.max_n,
             body_max: status.body_max,
             narrowest: status.narrowest,
+            round: status.pass,
+            rounds_slow: counters.passes_slow,
+            round_max: self.config.silence_max,
             figures: [
                 ("held", Figure::Number(status.held)),
                 ("safe", Figure::Number(status.safe)),
@@ -152,17 +162,17 @@ impl Rmp {
                 ("body_max", Figure::Number(status.body_max as u64)),
                 ("window", Figure::Number(status.window.into())),
                 ("trip", Figure::Time(status.trip)),
+                ("pass", Figure::Time(status.pass)),
             ]
             .to_vec(),
             counters: counters.list().to_vec(),
-            ..GroupStatus::default()
         }
     }
 }
 
 impl RmpCounters {
     /// By name.
-    fn list(&self) -> [(&'static str, u64); 21] {
+    fn list(&self) -> [(&'static str, u64); 22] {
         [
             ("packets_sent", self.packets_sent),
             ("packets_again", self.packets_again),
@@ -178,6 +188,7 @@ impl RmpCounters {
             ("packets_duplicate", self.packets_duplicate),
             ("packets_beyond", self.packets_beyond),
             ("unordered_dropped", self.unordered_dropped),
+            ("passes_slow", self.passes_slow),
             ("configurations", self.configurations),
             ("transitions", self.transitions),
             ("polls_aborted", self.polls_aborted),

@@ -44,6 +44,9 @@ const CLOSED_REPEATS: u32 = 2;
 /// This many passes of a closed way are sent on at once before one waits again for its repetition,
 /// which shows whether the way is still closed.
 const FORWARDS: u32 = 16;
+/// A pass that takes longer than this part of the silence that reforms the group is slow: no wait
+/// of a token site is longer.
+const SLOW_PART: u32 = 4;
 /// This many members send passes of a closed way on at once: one of them hears the issuer, and is
 /// heard by the member that it names, unless nearly all ways are closed.
 const FORWARDERS: u32 = 3;
@@ -372,6 +375,9 @@ impl Rmp {
             if pass.tries == 0 {
                 self.timing.pass_measured(trip);
             }
+            self.passes.sample(trip);
+            let is_slow = trip > self.config.silence_max / SLOW_PART;
+            self.counters.passes_slow += u64::from(is_slow);
             if at_once && pass.ack.packets.iter().any(own) {
                 self.flow.passed(now, trip);
             }

@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
-use groupcast_core::Service;
-use groupcast_protocols::rmp::{OrderRule, Rmp, RmpConfig};
-use groupcast_sim::Cluster;
+use groupcast_core::status::GroupStatus;
+use groupcast_core::{Ordered, Service};
+use groupcast_protocols::rmp::{FAMILY, OrderRule, Rmp, RmpConfig};
+use groupcast_sim::{Cluster, ClusterConfig};
 
 use super::with_config;
 use crate::all_have;
@@ -64,4 +65,33 @@ fn several_packets_an_ack_take_fewer() {
         multicasts < 1.4,
         "with the sender's word for its order: {multicasts}"
     );
+}
+
+/// What a member tells of its passes of the token, in a group whose hosts are `delay` apart.
+fn passes(delay: Duration) -> GroupStatus {
+    let build = |member, rng, now| {
+        Rmp::new(RmpConfig::daemon(), member, rng, now).expect("the preset is valid")
+    };
+    let mut config = ClusterConfig {
+        contract: FAMILY.contract,
+        ..ClusterConfig::new(3, 5)
+    };
+    config.network.latency = delay;
+    let mut cluster = Cluster::started(config, build);
+    super::come_together(&mut cluster, Duration::from_secs(20));
+    cluster.run_for(Duration::from_secs(10));
+    Ordered::status(cluster.protocol(0).expect("it runs"))
+}
+
+/// Copies are sent before a sign from so far away can be there, and what was sent again is no
+/// measure of a round trip.
+#[test]
+fn passes_for_which_the_time_outs_are_too_short_are_counted_and_timed() {
+    let near = passes(Duration::from_millis(5));
+    assert_eq!(near.rounds_slow, 0);
+    assert!(near.round >= Duration::from_millis(10), "{:?}", near.round);
+    let far = passes(Duration::from_millis(40));
+    assert!(far.rounds_slow > 10, "{}", far.rounds_slow);
+    assert!(far.round >= Duration::from_millis(80), "{:?}", far.round);
+    assert_eq!(far.round_max, RmpConfig::daemon().silence_max);
 }
