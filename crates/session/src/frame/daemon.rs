@@ -308,15 +308,9 @@ impl DaemonFrame {
                 encode_request(body, request);
                 body.u8(*code as u8).put(text.as_bytes());
             }),
-            Self::StatusReport(json) => frame(bytes, kind::STATUS_REPORT, 0, |body| {
-                body.put(json);
-            }),
-            Self::GroupsReport(json) => frame(bytes, kind::GROUPS_REPORT, 0, |body| {
-                body.put(json);
-            }),
-            Self::RekeyReport(json) => frame(bytes, kind::REKEY_REPORT, 0, |body| {
-                body.put(json);
-            }),
+            Self::StatusReport(json) => encode_report(bytes, kind::STATUS_REPORT, json),
+            Self::GroupsReport(json) => encode_report(bytes, kind::GROUPS_REPORT, json),
+            Self::RekeyReport(json) => encode_report(bytes, kind::REKEY_REPORT, json),
             Self::Disconnected { code, text } => {
                 encode_text(bytes, kind::DISCONNECTED, *code as u8, text);
             }
@@ -403,6 +397,16 @@ fn decode_request(reader: &mut Reader<'_>) -> Result<Request, DecodeError> {
         2 => take_name(reader, "group").map(|group| Request::Leave(group.into())),
         other => Err(reader.invalid("what", u64::from(other))),
     }
+}
+
+/// Appends the beginning of a report, behind which stand `len` bytes of JSON.
+pub(crate) fn encode_report_head(bytes: &mut Vec<u8>, kind: u8, len: usize) {
+    frame(bytes, kind, len, |_| ());
+}
+
+fn encode_report(bytes: &mut Vec<u8>, kind: u8, json: &[u8]) {
+    encode_report_head(bytes, kind, json.len());
+    bytes.extend_from_slice(json);
 }
 
 fn encode_text(bytes: &mut Vec<u8>, kind: u8, code: u8, text: &str) {

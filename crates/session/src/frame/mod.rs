@@ -77,6 +77,7 @@ pub use bus::{BusClient, BusRequest};
 pub use client::{
     ClientFrame, ClientKind, Hello, Publish, encode_labelled_head, encode_publish_head,
 };
+pub(crate) use daemon::encode_report_head;
 pub use daemon::{DaemonFrame, Request, Welcome};
 pub use decoder::{FrameDecoder, FrameError, RawFrame};
 pub(crate) use guests::encode_guest_reply;

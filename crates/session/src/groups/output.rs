@@ -80,10 +80,14 @@ impl Output {
 
     /// Appends a frame that needs no credit.
     pub(super) fn control(&mut self, frame: &[u8]) {
-        let nothing = Bytes::new();
-        self.runs.append(frame.len(), false);
-        self.ready
-            .append(frame, Payload::new(&nothing, 0, 1), COPY_MAX);
+        self.answer(frame, &Bytes::new());
+    }
+
+    /// The same for a frame that begins with `head`. The rest of it may be long: it is not copied
+    /// then.
+    pub(super) fn answer(&mut self, head: &[u8], rest: &Bytes) {
+        self.runs.append(head.len() + rest.len(), false);
+        self.ready.append(head, Payload::new(rest, 0, 1), COPY_MAX);
     }
 
     /// A message or a view: `head`, then `payload`, by the rule `for_slow`. What is behind messages

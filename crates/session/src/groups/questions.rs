@@ -13,7 +13,7 @@ use bytes::Bytes;
 use groupcast_core::Time;
 
 use super::{ClientId, Engine, Transport};
-use crate::frame::DaemonFrame;
+use crate::frame::{DaemonFrame, encode_report_head, kind};
 
 /// The most questions of one client, of one kind, that wait; further ones are skipped.
 const QUESTIONS_MAX: usize = 16;
@@ -119,14 +119,18 @@ impl Engine {
         !self.questions.is_empty()
     }
 
-    /// Answers a question in JSON. Nothing happens if the client has gone.
+    /// Answers a question in JSON, which is not copied: it may have megabytes. Nothing happens if
+    /// the client has gone.
     pub fn answer(&mut self, now: Time, client: ClientId, question: Question, json: Bytes) {
-        let frame = match question {
-            Question::Status => DaemonFrame::StatusReport(json),
-            Question::Groups => DaemonFrame::GroupsReport(json),
-            Question::Rekey(_) => DaemonFrame::RekeyReport(json),
+        let kind = match question {
+            Question::Status => kind::STATUS_REPORT,
+            Question::Groups => kind::GROUPS_REPORT,
+            Question::Rekey(_) => kind::REKEY_REPORT,
         };
-        self.reply(now, client, &frame);
+        let mut head = Vec::new();
+        encode_report_head(&mut head, kind, json.len());
+        self.put(client, &head, &json);
+        self.check_backlog(now, client);
     }
 
     /// A client asks to change the key to that of a file. Refused over TCP: a client of another
@@ -199,6 +203,26 @@ mod tests {
         assert_eq!(asked[0], (1, Question::Rekey("/k".into())));
         let clients: Vec<u64> = asked[1..6].iter().map(|(client, _)| *client).collect();
         assert_eq!(clients, [1, 2, 3, 1, 2]);
+    }
+
+    /// To copy some megabytes takes some milliseconds.
+    #[test]
+    fn a_long_answer_is_not_copied() {
+        use crate::frame::MAGIC;
+        use crate::groups::spread::tests::crowd;
+
+        let mut engine = crowd(1, 0);
+        let client = ClientId(1);
+        let json = Bytes::from(vec![b' '; 100_000]);
+        engine.answer(Time::ZERO, client, Question::Groups, json.clone());
+        let mut slices = [std::io::IoSlice::new(&[]); 8];
+        let count = engine.slices(client, &mut slices);
+        let last = &slices[count - 1];
+        assert_eq!(last.as_ptr(), json.as_ptr());
+        let said: Vec<u8> = slices[..count].iter().flat_map(|it| it.to_vec()).collect();
+        let mut bytes = Vec::new();
+        DaemonFrame::GroupsReport(json).encode(&mut bytes);
+        assert!(said.strip_prefix(&MAGIC[..]).unwrap_or(&said) == bytes);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Requests of clients: checks each frame, queues it for its order or answers it at once.
 
+use bytes::Bytes;
 use groupcast_core::{Service, Time};
 
 use super::access::{Access, Right};
@@ -331,15 +332,20 @@ impl Engine {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         frame.encode(&mut bytes);
+        self.put(id, &bytes, &Bytes::new());
+        self.scratch = bytes;
+    }
+
+    /// Puts a frame that begins with `head` into the client's output.
+    pub(super) fn put(&mut self, id: ClientId, head: &[u8], rest: &Bytes) {
         if let Some(link) = self.clients.link_mut(id)
             && !link.closing
         {
-            link.output.control(&bytes);
+            link.output.answer(head, rest);
             let memory = link.count_memory();
             self.clients.output_changed(memory);
             self.schedule.ready.insert(id);
         }
-        self.scratch = bytes;
     }
 
     /// Puts pending reports (acceptance, credit) into the client's output, one frame each.
@@ -415,7 +421,7 @@ impl Engine {
     }
 
     /// Ends the connection of a client that makes requests and does not read the answers.
-    fn check_backlog(&mut self, now: Time, id: ClientId) {
+    pub(super) fn check_backlog(&mut self, now: Time, id: ClientId) {
         let limit = self.config.disconnect_at;
         let link = self.clients.link_mut(id);
         if link.is_some_and(|link| link.output.in_memory() >= limit) {
