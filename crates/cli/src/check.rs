@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use groupcast_check::check_files;
 
 use crate::failure::{Failure, printed};
+use crate::json::write_line;
 
 /// Judge recorded histories: is every promise kept?
 ///
@@ -30,12 +31,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         Failure::usage(error).help("histories are what `groupcast daemon --history FILE` writes")
     })?;
     let mut stdout = std::io::stdout().lock();
-    let written = if args.json {
-        serde_json::to_writer(&mut stdout, &report)
-            .map_err(Into::into)
-            .and_then(|()| writeln!(stdout))
-    } else {
-        writeln!(stdout, "{report}")
+    let written = match args.json {
+        true => write_line(&mut stdout, &report),
+        false => writeln!(stdout, "{report}"),
     };
     // The exit code is the verdict, unless the report cannot be written.
     printed(written)?;

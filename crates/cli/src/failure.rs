@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anstyle::{AnsiColor, Style};
+use groupcast_core::text::printable;
 
 /// A command that ended without success: what was wrong, and what to do about it.
 #[derive(Debug)]
@@ -105,7 +106,8 @@ impl Failure {
         if let Some(rendered) = &self.rendered {
             return rendered.clone();
         }
-        let error = format!("{red}error{red:#}: {}", self.message);
+        // A daemon's words may be in it, and names of others.
+        let error = format!("{red}error{red:#}: {}", visible(&self.message));
         match &self.help {
             Some(help) => format!("{error}\n{bold}help{bold:#}: {help}"),
             None => error,
@@ -155,6 +157,15 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
+}
+
+/// The lines of `message`, as a terminal may show them.
+fn visible(message: &str) -> String {
+    let lines: Vec<String> = message
+        .split('\n')
+        .map(|line| printable(line.as_bytes()))
+        .collect();
+    lines.join("\n")
 }
 
 /// The most letters of a word of a message, and how many stay of a longer one at its start and at
@@ -214,6 +225,17 @@ pub(crate) fn printed(result: io::Result<()>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_daemon_answers_does_not_control_the_terminal() {
+        let failure = Failure::failed("rejected: \u{1b}[2J\u{9b}2J\u{202e}x\nsecond line");
+        let text = failure.text();
+        let plain = anstream::adapter::strip_str(&text).to_string();
+        assert_eq!(
+            plain,
+            "error: rejected: \\u{1b}[2J\\u{9b}2J\\u{202e}x\nsecond line"
+        );
+    }
 
     #[test]
     fn a_path_of_thousands_of_letters_is_cut_in_its_middle_and_nothing_else_is() {

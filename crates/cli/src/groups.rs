@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the groups for people.
-fn write(out: &mut dyn Write, groups: &Value) -> io::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, groups: &Value) -> io::Result<()> {
     let mut table = Table::new(&["group", "members"]);
     for group in groups.as_array().into_iter().flatten() {
         let members = group["members"].as_array().into_iter().flatten();

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use groupcast_core::text::is_visible;
+use groupcast_core::text::{is_visible, printable};
 use serde::Serialize;
 use serde_json::ser::Formatter;
-use serde_json::{Serializer, json};
+use serde_json::{Serializer, Value, json};
 
 use crate::failure::Failure;
 
@@ -16,6 +16,22 @@ use crate::failure::Failure;
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, Visible))?;
     out.write_all(b"\n")
+}
+
+/// `value` with all its strings as a terminal may show them: text of foreign origin cannot control
+/// it.
+pub(crate) fn shown(value: &Value) -> Value {
+    match value {
+        Value::String(text) => printable(text.as_bytes()).into(),
+        Value::Array(items) => items.iter().map(shown).collect(),
+        Value::Object(fields) => {
+            let fields = fields
+                .iter()
+                .map(|(key, value)| (key.clone(), shown(value)));
+            Value::Object(fields.collect())
+        }
+        other => other.clone(),
+    }
 }
 
 /// Returns `result`, and with `json` prints an object for a failure as the last line, so that a

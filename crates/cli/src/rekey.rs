@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the answer for people.
-fn write(out: &mut dyn Write, answer: &Value) -> io::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, answer: &Value) -> io::Result<()> {
     let key = answer["fingerprint"].as_str().unwrap_or_default();
     writeln!(
         out,

@@ -44,7 +44,7 @@ fn key_change(change: &Value) -> Option<String> {
 }
 
 /// Writes the status for people.
-fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, status: &Value) -> io::Result<()> {
     let bold = Style::new().bold();
     let mut line = |name: &str, value: String| writeln!(out, "{bold}{name:<14}{bold:#}{value}");
     line("daemon", text(&status["name"]))?;

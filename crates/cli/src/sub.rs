@@ -187,7 +187,10 @@ fn reconnect(
             Err(NotYet::Never(failure)) => return Err(failure),
             Err(NotYet::Perhaps(why)) => {
                 if why != told {
-                    tell(format_args!("cannot connect yet, and try again: {why}"));
+                    tell(format_args!(
+                        "cannot connect yet, and try again: {}",
+                        printable(why.as_bytes())
+                    ));
                     told = why;
                 }
                 pause = (pause * 2).min(RETRY_MAX);

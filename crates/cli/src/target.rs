@@ -15,6 +15,7 @@ use groupcast_net::{Key, KeyError};
 use serde_json::Value;
 
 use crate::failure::{self, Failure};
+use crate::json::{shown, write_line};
 use crate::server::Server;
 use crate::tls::TlsArgs;
 
@@ -225,11 +226,77 @@ pub(crate) fn print(
     write: impl FnOnce(&mut dyn Write, &Value) -> io::Result<()>,
 ) -> Result<ExitCode, Failure> {
     let mut stdout = anstream::stdout().lock();
-    let printed = match (json, answer) {
-        (true, Value::Array(lines)) => lines.iter().try_for_each(|line| writeln!(stdout, "{line}")),
-        (true, line) => writeln!(stdout, "{line}"),
-        (false, answer) => write(&mut stdout, answer),
-    };
+    let printed = print_to(&mut stdout, answer, json, write);
     failure::printed(printed.and_then(|()| stdout.flush()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same into `out`. The daemon has names from all over the network, and over TCP it may be
+/// anybody: nothing in its answer controls the terminal.
+fn print_to(
+    out: &mut impl Write,
+    answer: &Value,
+    json: bool,
+    write: impl FnOnce(&mut dyn Write, &Value) -> io::Result<()>,
+) -> io::Result<()> {
+    match (json, answer) {
+        (true, Value::Array(lines)) => lines.iter().try_for_each(|line| write_line(out, line)),
+        (true, line) => write_line(out, line),
+        (false, answer) => write(out, &shown(answer)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use groupcast_core::text::is_visible;
+    use serde_json::json;
+
+    use super::*;
+
+    /// Clears the screen, and writes from right to left.
+    const HOSTILE: &str = "al\u{9b}2J\u{1b}[2J\n\u{202e}@h";
+
+    #[test]
+    fn no_answer_of_a_daemon_controls_the_terminal() {
+        let status = json!({
+            "name": HOSTILE,
+            "trouble": HOSTILE,
+            "configuration": {"id": HOSTILE, "members": [{"name": HOSTILE, "member": HOSTILE}]},
+            "strangers": [{"kind": "key", "last": HOSTILE, "hint": HOSTILE}],
+            "rings": [{"top": HOSTILE, "trouble": HOSTILE}],
+            "bimodal": [{"group": HOSTILE}],
+            "clients": [{"name": HOSTILE, "transport": HOSTILE}],
+            "waits_for": [HOSTILE],
+        });
+        let groups = json!([{"group": HOSTILE, "members": [HOSTILE], "ring": HOSTILE}]);
+        type Shows = fn(&mut dyn Write, &Value) -> io::Result<()>;
+        let all: [(&Value, Shows); 3] = [
+            (&status, crate::status::write),
+            (&groups, crate::groups::write),
+            (&status, crate::rekey::write),
+        ];
+        for (answer, write) in all {
+            for json in [false, true] {
+                let mut out = Vec::new();
+                print_to(&mut out, answer, json, write).unwrap();
+                let mut plain = Vec::new();
+                let mut strip = anstream::StripStream::new(&mut plain);
+                // The styles of a table are ours; those of an answer would be in the JSON.
+                match json {
+                    true => plain = out,
+                    false => strip.write_all(&out).unwrap(),
+                }
+                let text = String::from_utf8(plain).unwrap();
+                let shown = if json {
+                    "al\\u009b2J"
+                } else {
+                    "al\\u{9b}2J\\u{1b}"
+                };
+                assert!(text.contains(shown), "{text}");
+                let mut lines = text.lines();
+                assert!(lines.all(|line| line.chars().all(is_visible)), "{text:?}");
+                assert!(!text.lines().any(|line| line.starts_with("@h")), "{text:?}");
+            }
+        }
+    }
 }
