@@ -443,3 +443,39 @@ fn a_ring_claimed_at_two_addresses_has_one_outcome() {
     }
     assert_eq!(world.judge_made(), [""; 0]);
 }
+
+#[test]
+fn one_client_cannot_have_all_rings_made() {
+    const MOST: usize = 16;
+    let (mut world, mut rng, [al, bo]) = cluster(EngineConfig {
+        ring_pool: Pool::new(Ipv4Addr::new(239, 192, 80, 0), 24, 4809),
+        ..EngineConfig::default()
+    });
+    for number in 0..MOST {
+        act(&mut world, al, |client| {
+            client.join_on_ring(&format!("r{number}.cb"));
+        });
+        world.run_made(&mut rng);
+    }
+    assert_eq!(tops(&world, bo.0).len(), MOST);
+    act(&mut world, al, |client| client.join_on_ring("more.cb"));
+    world.run_made(&mut rng);
+    let (_, text) = &world.client(al.0, al.1).rejected_groups[0];
+    assert!(text.contains("16 rings, as many as one may"), "{text}");
+    assert_eq!(tops(&world, bo.0).len(), MOST);
+    // It may join rings that there are, and others may ask.
+    act(&mut world, bo, |client| client.join_on_ring("more.cb"));
+    world.run_made(&mut rng);
+    assert_eq!(last(&mut world, bo), "more.cb regular join: c2@h2");
+    act(&mut world, al, |client| client.join_on_ring("more.cb"));
+    world.run_made(&mut rng);
+    assert_eq!(last(&mut world, al), "more.cb regular join: c1@h1,c2@h2");
+    for group in ["r0.cb", "more.cb"] {
+        act(&mut world, al, |client| client.leave(group));
+    }
+    world.run_made(&mut rng);
+    act(&mut world, al, |client| client.join_on_ring("last.cb"));
+    world.run_made(&mut rng);
+    assert_eq!(last(&mut world, al), "last.cb regular join: c1@h1");
+    assert_eq!(world.judge_made(), [""; 0]);
+}

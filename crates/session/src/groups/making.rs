@@ -24,9 +24,18 @@ use super::{ClientId, Engine, Fact};
 use crate::frame::{BusRequest, DaemonFrame, Reject, Request};
 use crate::name::check_group;
 use crate::names::{
-    DomainName, InUse, NameEvent, NameService, Planted, QUESTIONS_MAX, Refusal, RingAddress,
-    is_at_or_below,
+    DomainName, InUse, NameEvent, NameService, Planted, QUESTIONS_MAX, RINGS_MADE_MAX, Refusal,
+    RingAddress, is_at_or_below,
 };
+
+/// The most rings of one client: those that joins have made and in the group of whose top it is,
+/// and those that it waits for. A quarter of all.
+const RINGS_PER_CLIENT_MAX: usize = RINGS_MADE_MAX / 4;
+
+/// To ask for a ring has each daemon look at all names that its clients use, once for the question
+/// and once more for the ring. So the client rests as if it had been told as many names as a daemon
+/// has by default.
+const ASKED_NAMES: u64 = 100_000;
 
 /// Joins that wait for rings, and clients that move between orders.
 #[derive(Debug, Default)]
@@ -143,6 +152,7 @@ impl Engine {
                 waiting.push(Waiting { client: id, join });
                 if let Some(pool) = self.config.ring_pool {
                     self.names.ask(&top, pool);
+                    self.named += ASKED_NAMES;
                 }
                 self.tend_names(now);
             }
@@ -193,6 +203,13 @@ impl Engine {
             );
             return Err((Reject::Unsupported, text));
         }
+        let rings = self.rings_of(id);
+        if rings >= RINGS_PER_CLIENT_MAX {
+            let text = format!(
+                "this client has asked for {rings} rings, as many as one may: leave the groups of one first, or connect again"
+            );
+            return Err((Reject::TooManyGroups, text));
+        }
         let waiting = self.making.waiting.values().map(Vec::len).sum::<usize>();
         let questions = self.making.waiting.len();
         if questions >= QUESTIONS_MAX || waiting >= self.config.group_requests_max {
@@ -202,6 +219,18 @@ impl Engine {
             return Err((Reject::TooManyGroups, text));
         }
         Ok(Some(top))
+    }
+
+    /// How many rings were made, or are asked for, of whose top the client is in the group.
+    fn rings_of(&self, id: ClientId) -> usize {
+        let wanted = self.clients.get(id).map(|client| &client.wanted);
+        let made = self.rings.all_made().filter(|(on, _, is_closing)| {
+            let top = self.rings.top(*on).filter(|_| !is_closing);
+            top.is_some_and(|top| wanted.is_some_and(|wanted| wanted.contains_key(top)))
+        });
+        let asked = self.making.waiting.values();
+        let asked = asked.filter(|all| all.iter().any(|it| it.client == id));
+        made.count() + asked.count()
     }
 
     fn refuse_ring_join(
@@ -345,7 +374,9 @@ impl Engine {
     }
 
     /// A name at or below `top` that this daemon uses already, if there is one.
-    fn in_use(&self, top: &DomainName) -> Option<InUse> {
+    fn in_use(&mut self, top: &DomainName) -> Option<InUse> {
+        let names = self.clients.memberships();
+        self.orders[OrderIndex::OWN].work.spend(names);
         let top = top.to_string();
         let in_use = |group: &str| InUse {
             group: group.to_owned(),
@@ -439,5 +470,37 @@ impl Engine {
             encode_names(&mut payload, config, &word);
             own.submissions.stage_own(payload);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+    use crate::groups::spread::tests::crowd;
+    use crate::names::Pool;
+
+    #[test]
+    fn who_asks_for_a_ring_pays_for_looking_at_all_names_and_so_does_the_turn() {
+        const NAMES: usize = 1_000;
+        let mut engine = crowd(1, 0);
+        engine.config.ring_pool = Pool::new(Ipv4Addr::new(239, 192, 80, 0), 28, 4809);
+        for number in 0..NAMES {
+            let group = format!("g{number}").into();
+            engine.clients.want(ClientId(1), group, false);
+        }
+        let join = RingJoin::Join {
+            group: "wb.cb".into(),
+            discard_own: false,
+        };
+        engine.handle_ring_join(Time::ZERO, ClientId(1), join);
+        assert_eq!(engine.named, ASKED_NAMES);
+        let done = |engine: &Engine| engine.orders[OrderIndex::OWN].work.done();
+        let before = done(&engine);
+        engine.in_use(&"wb.cb".parse().unwrap());
+        assert_eq!(done(&engine) - before, NAMES);
+        engine.rings_changed(Time::ZERO);
+        assert_eq!(done(&engine) - before, 2 * NAMES);
     }
 }

@@ -18,7 +18,7 @@ use super::rings::Rings;
 use super::wire::GroupRef;
 use super::{ClientId, Engine, Fact};
 use crate::frame::{BusRequest, DaemonFrame, RINGS_MADE, Request, credit_cost};
-use crate::names::Planted;
+use crate::names::{Planted, is_at_or_below};
 
 /// The token of requests that the engine itself makes on behalf of a client.
 pub(super) const OF_ENGINE: u64 = u64::MAX;
@@ -30,6 +30,10 @@ impl Engine {
         if self.making.planted == Some(Planted::NobodyMoves) {
             return;
         }
+        let changed = self.rings.changed_since(before);
+        // Each name is compared with these: it is looked up only if it is at or below one.
+        let names = self.clients.memberships();
+        self.orders[OrderIndex::OWN].work.spend(names);
         let mut count = 0;
         for id in self.clients.ids() {
             let joins = self.reroute_all(now, id);
@@ -40,7 +44,9 @@ impl Engine {
                 continue;
             }
             let elsewhere = client.wanted.keys().filter(|group| {
-                before.order_of(above(group)) != self.rings.order_of(above(group))
+                let mut tops = changed.iter();
+                tops.any(|top| is_at_or_below(above(group), top))
+                    && before.order_of(above(group)) != self.rings.order_of(above(group))
                     && self.bimodal.find(group).is_none()
                     && !joins.iter().any(|joined| **joined == ***group)
             });

@@ -123,6 +123,18 @@ impl Rings {
         slots.map(|slot| &slot.top)
     }
 
+    /// The tops of rings that carry groups now and did not `before`, or the other way round: the
+    /// groups of all others are where they were.
+    pub(super) fn changed_since(&self, before: &Self) -> BTreeSet<Arc<str>> {
+        let carried = |rings: &Self| -> BTreeSet<(usize, Arc<str>)> {
+            let carrying = rings.carrying();
+            carrying.map(|(at, slot)| (at, slot.top.clone())).collect()
+        };
+        let (now, before) = (carried(self), carried(before));
+        let changed = now.symmetric_difference(&before);
+        changed.map(|(_, top)| top.clone()).collect()
+    }
+
     /// Replaces the rings that joins have made. A ring with the same top at another address is
     /// another ring. Rings that are not in `made` are closing from now on.
     pub(super) fn set_made(&mut self, made: &[RingAddress]) {
