@@ -9,6 +9,7 @@
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::vec::Vec;
+use core::mem;
 use core::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -236,7 +237,16 @@ impl Messages {
         let may_leave = !self.bulk.is_locked() || self.leaving.is_some_and(|limit| limit <= now);
         if self.leaving.is_some() && self.queue.is_empty() && !self.left && may_leave {
             self.left = true;
+            self.leave_incoming(now);
             self.events.push_back(Event::Left);
+        }
+    }
+
+    /// Tells the senders of what is on its way here that it is not delivered any more: what came
+    /// whole after the leave would be acknowledged and lost.
+    fn leave_incoming(&mut self, now: Time) {
+        for id in mem::take(&mut self.incoming).into_keys() {
+            self.bulk.conclude(now, id, Err("its receiver leaves"));
         }
     }
 

@@ -305,3 +305,25 @@ fn a_leave_delivers_and_accounts_for_what_it_gives_up() {
     assert_eq!(cluster.deliveries(0).len(), 3);
     cluster.check();
 }
+
+/// Found by a fuzzer: what came whole after the leave was acknowledged, and delivered by nobody.
+#[test]
+fn who_leaves_in_the_middle_of_a_message_says_so() {
+    let slow = BulkConfig {
+        rate: RateControl::Fixed {
+            bytes_per_second: 200_000,
+        },
+        ..BulkConfig::lan()
+    };
+    let mut cluster = cluster(3, 29, slow);
+    let id = cluster
+        .submit(0, Service::Fifo, payload(200_000))
+        .expect("there is room");
+    // It takes a second.
+    cluster.run_for(Duration::from_millis(500));
+    cluster.leave(1);
+    let accounted = |cluster: &Cluster<Messages>| cluster.has_delivered(0, id);
+    cluster.must("accounted", accounted, Duration::from_secs(2));
+    assert!(cluster.has_delivered(2, id) && !cluster.has_delivered(1, id));
+    cluster.check();
+}
