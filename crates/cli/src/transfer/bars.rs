@@ -68,6 +68,11 @@ impl SendShown {
                 here,
                 left,
             } => Self::Say(waiting(names, *missing, *here, left.as_secs())),
+            SendEvent::Comparing { bytes } => Self::Say(format!(
+                "reading {}, to compare it with what receivers have",
+                amount(*bytes)
+            )),
+            SendEvent::Unconcluded { names, compare } => Self::Say(unconcluded(names, *compare)),
             SendEvent::CameLate { receiver, address } => {
                 let place = address.map_or_else(String::new, |it| format!(" ({it})"));
                 Self::Say(format!(
@@ -121,10 +126,26 @@ impl SendShown {
     }
 }
 
+/// The most names in a line of those that a sender waits for.
+const NAMES_MAX: usize = 8;
+
+/// Which receivers have not concluded, though everything is sent to them.
+fn unconcluded(names: &[&str], compare: bool) -> String {
+    let named = names.iter().take(NAMES_MAX).copied().map(String::from);
+    let others = names.len().saturating_sub(NAMES_MAX) as u64;
+    let others = (others > 0).then(|| number_of(others, "other", "others"));
+    let named: Vec<String> = named.chain(others).collect();
+    let named = named.join(", ");
+    match compare {
+        true => format!("waiting for {named}: they look through what they have of the files"),
+        false => format!(
+            "waiting for {named}: everything is sent, and they put it in place or run a command"
+        ),
+    }
+}
+
 /// For whom a sender waits.
 fn waiting(names: &[&str], missing: usize, here: usize, left: u64) -> String {
-    /// No more names than these.
-    const MAX: usize = 8;
     let left = number_of(left, "second", "seconds");
     if missing == 0 && here > 0 {
         return format!("as many are here as are needed ({here}); others may come for {left} more");
@@ -132,8 +153,8 @@ fn waiting(names: &[&str], missing: usize, here: usize, left: u64) -> String {
     if missing == 0 {
         return format!("no receiver has answered yet; {left} more");
     }
-    let named = names.iter().take(MAX).copied();
-    let others = missing.saturating_sub(names.len().min(MAX));
+    let named = names.iter().take(NAMES_MAX).copied();
+    let others = missing.saturating_sub(names.len().min(NAMES_MAX));
     let others = match (others, names.is_empty()) {
         (0, _) => None,
         (_, true) => Some(format!("{missing} more")),

@@ -110,6 +110,10 @@ pub(super) fn sent(event: &SendEvent<'_>) -> Option<Value> {
             "here": here,
             "seconds": left.as_secs_f64(),
         }),
+        SendEvent::Comparing { bytes } => json!({"event": "comparing", "bytes": bytes}),
+        SendEvent::Unconcluded { names, compare } => {
+            json!({"event": "unconcluded", "receivers": names, "compare": compare})
+        }
         SendEvent::CameLate { receiver, address } => {
             json!({"event": "came_late", "receiver": receiver, "address": address})
         }

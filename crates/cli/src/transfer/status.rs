@@ -88,6 +88,7 @@ impl Content {
 
     /// The command has done its work, or failed, with this exit code.
     fn finish(&mut self, exit_code: u8) {
+        self.state.remove("waiting_for");
         self.set(&json!({"state": "done", "exit_code": exit_code}));
     }
 
@@ -199,7 +200,10 @@ impl StatusFile {
     /// Takes in an event of the transfer. If the file could not be written, returns once what to
     /// tell the user.
     pub(super) fn take(&mut self, event: &SendEvent<'_>) -> Option<String> {
-        let is_urgent = matches!(event, SendEvent::Settled { .. } | SendEvent::Waiting { .. });
+        let is_urgent = matches!(
+            event,
+            SendEvent::Settled { .. } | SendEvent::Waiting { .. } | SendEvent::Unconcluded { .. }
+        );
         self.change(is_urgent, |content| match event {
             SendEvent::Announced { bytes, entries } => {
                 content.set(&json!({"bytes": bytes, "entries": entries}));
@@ -219,6 +223,9 @@ impl StatusFile {
                 ..
             } => {
                 content.set(&json!({"waiting_for": names, "missing": missing, "here": here}));
+            }
+            SendEvent::Unconcluded { names, .. } => {
+                content.set(&json!({"waiting_for": names}));
             }
             SendEvent::Started { .. } => {
                 for field in ["waiting_for", "missing", "here"] {
