@@ -194,7 +194,9 @@ mod tests {
 
     /// What `order` answers of `asked`, and what it leaves, if it may send `personal` packets.
     fn answer(order: &mut Ordering, asked: &[Run], personal: u32) -> (Vec<u64>, Vec<Run>) {
+        // Somebody misses all that is asked for.
         let mut token = Token {
+            aru: order.window.discarded(),
             rtr: asked.to_vec(),
             ..token(order, 150)
         };
