@@ -447,7 +447,7 @@ fn a_ring_claimed_at_two_addresses_has_one_outcome() {
 
 #[test]
 fn one_client_cannot_have_all_rings_made() {
-    const MOST: usize = 16;
+    const MOST: usize = 32;
     let (mut world, mut rng, [al, bo]) = cluster(EngineConfig {
         ring_pool: Pool::new(Ipv4Addr::new(239, 192, 80, 0), 24, 4809),
         ..EngineConfig::default()
@@ -462,7 +462,7 @@ fn one_client_cannot_have_all_rings_made() {
     act(&mut world, al, |client| client.join_on_ring("more.cb"));
     world.run_made(&mut rng);
     let (_, text) = &world.client(al.0, al.1).rejected_groups[0];
-    assert!(text.contains("16 rings, as many as one may"), "{text}");
+    assert!(text.contains("32 rings, as many as one may"), "{text}");
     assert_eq!(tops(&world, bo.0).len(), MOST);
     // It may join rings that there are, and others may ask.
     act(&mut world, bo, |client| client.join_on_ring("more.cb"));

@@ -29,8 +29,8 @@ use crate::names::{
 };
 
 /// The most rings of one client: those that joins have made and in the group of whose top it is,
-/// and those that it waits for. A quarter of all.
-const RINGS_PER_CLIENT_MAX: usize = RINGS_MADE_MAX / 4;
+/// and those that it waits for. Half of all.
+const RINGS_PER_CLIENT_MAX: usize = RINGS_MADE_MAX / 2;
 
 /// To ask for a ring has each daemon look at all names that its clients use, once for the question
 /// and once more for the ring. So the client rests as if it had been told as many names as a daemon
