@@ -9,6 +9,7 @@
 )]
 
 use std::fs;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -198,6 +199,36 @@ fn a_pipe_passes_a_relay() {
     let sent = Ran::of(command.stdin(input).output().unwrap());
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     assert!(groups.received("below", "stdin") == bytes(700_000));
+}
+
+#[test]
+fn who_comes_too_late_below_is_named_by_the_relay_and_by_the_sender() {
+    let groups = Groups::new(2);
+    let _receiver = groups.receiver(1, "b1", &[]);
+    let _relay = groups.relay(0, 1, "r1");
+    let (input, mut pipe) = std::io::pipe().unwrap();
+    let mut command = groups.sending(&["-", "--require", "b1"]);
+    let mut sender = groups.host.launch("send", command.stdin(input));
+    drop(command);
+    until("it has begun", || groups.told("send", "started"));
+    let _late = groups.receiver(1, "late", &[]);
+    until("the sender hears of the late one", || {
+        pipe.write_all(&bytes(70_000)).unwrap();
+        groups.told("send", "came_late")
+    });
+    drop(pipe);
+    assert_eq!(sender.wait(), 0, "it is none of its receivers");
+    for (process, named) in [("send", "r1/late"), ("r1", "late")] {
+        let said = groups.host.read(&format!("{process}.out"));
+        let lines = said.lines().map(|line| serde_json::from_str(line).unwrap());
+        let late: Vec<Value> = lines
+            .filter(|it: &Value| it["event"] == "came_late")
+            .collect();
+        assert_eq!(late.len(), 1, "{said}");
+        assert_eq!(late[0]["receiver"], named);
+    }
+    let account = account(&groups.host.read("send.out"));
+    assert_eq!(account["complete"], 1);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use groupcast_net::{
 use groupcast_protocols::bulk::{Bulk, BulkConfig, ConfigError, Notice, TransferId};
 use groupcast_protocols::channel::{BULK, RELAY, XGM};
 use groupcast_protocols::managed::Glue;
-use groupcast_protocols::relay::{AccountEvent, Accounts, Word};
+use groupcast_protocols::relay::{AccountEvent, Accounts, Said, Word};
 use groupcast_protocols::xgm::{
     CensusRequest, Key as MemberKey, Membership, Subgroups, WatchFrom, Xgm, XgmConfig,
 };
@@ -293,7 +293,8 @@ impl BulkHost {
         both.expect("the instances were opened with the host and stay")
     }
 
-    /// The next word of a relay. Poll it before the [events](Self::poll_event) that follow from it.
+    /// What a relay has said next. Poll it before the [events](Self::poll_event) that follow from
+    /// it.
     pub(crate) fn poll_account(&mut self) -> Option<AccountEvent> {
         let heard = self.accounts.pop_front();
         heard.or_else(|| self.accounts().poll_event())
@@ -303,11 +304,11 @@ impl BulkHost {
     /// it that stands aside for its own receivers does not count.
     pub(crate) fn count_behind(&mut self, id: TransferId, event: &AccountEvent) {
         let now = self.now();
-        match event.word {
-            Word::Registered { node, .. } => {
+        match event.said {
+            Said::Word(Word::Registered { node, .. }) => {
                 self.bulk().stands_for(now, id, event.relay, node);
             }
-            Word::Aside { row } => {
+            Said::Word(Word::Aside { row }) => {
                 let account = self.accounts().account(event.number, event.relay);
                 let row = account.and_then(|account| account.rows().get(row as usize));
                 if let Some(node) = row.map(|row| row.node) {

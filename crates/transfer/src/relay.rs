@@ -96,6 +96,13 @@ pub enum RelayEvent<'a> {
         /// The outcome at the receiver.
         outcome: &'a Outcome,
     },
+    /// A receiver below came too late. It gets nothing, and is in no account; the sender is told.
+    CameLate {
+        /// The transfer.
+        transfer: &'a Described,
+        /// The name of the receiver.
+        receiver: &'a str,
+    },
     /// A transfer has ended here.
     Done {
         /// The transfer.
@@ -352,6 +359,7 @@ impl Service {
             | Passed::Registered { id, .. }
             | Passed::Served { id, .. }
             | Passed::Settled { id, .. }
+            | Passed::CameLate { id, .. }
             | Passed::Concluded { id, .. } => *id,
             _ => return,
         };
@@ -382,6 +390,10 @@ impl Service {
                     receiver,
                     outcome,
                 });
+            }
+            Passed::CameLate { name, .. } => {
+                let receiver = &printable(name);
+                tell(RelayEvent::CameLate { transfer, receiver });
             }
             Passed::Concluded {
                 complete,

@@ -177,12 +177,12 @@ pub enum SendEvent<'a> {
         /// The name of the receiver.
         receiver: &'a str,
     },
-    /// A receiver says that it came too late for a pipe. It gets nothing, and is none of the
-    /// receivers; not told if its word is lost.
+    /// A receiver says that it came too late for a pipe, or below a relay, which cannot go back. It
+    /// gets nothing, and is none of the receivers; not told if its word is lost.
     CameLate {
-        /// The name of the receiver.
+        /// The name of the receiver; below a relay `relay/name`.
         receiver: &'a str,
-        /// The address that it was heard from.
+        /// The address that it was heard from; `None` below a relay.
         address: Option<SocketAddr>,
     },
     /// [`Sending::rates`] has changed the rate.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use groupcast_core::{Destination, NodeId, Time, TransmitBuf};
 use groupcast_protocols::bulk::{Outcome, TransferId};
-use groupcast_protocols::relay::{Account, Accounts, ReportState, Word};
+use groupcast_protocols::relay::{Account, Accounts, ReportState, Said, Word};
 
 use super::wire::Wire;
 use super::{Script, member};
@@ -178,7 +178,11 @@ impl FuzzStage {
                 let relay = known.into_iter().find(|it| member(*it) == event.relay);
                 let relay = relay.expect("nobody but a receiver of the transfer is believed");
                 assert_eq!((index, event.number), (SENDER, NUMBER));
-                self.told.entry(relay).or_default().push(event.word);
+                match event.said {
+                    Said::Word(word) => self.told.entry(relay).or_default().push(word),
+                    // Who came late is in no account.
+                    said => assert!(!self.honest, "nobody has said {said:?}"),
+                }
             }
             for answers in 0.. {
                 assert!(answers < ANSWERS_MAX, "one input has endless answers");

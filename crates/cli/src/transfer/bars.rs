@@ -73,12 +73,7 @@ impl SendShown {
                 amount(*bytes)
             )),
             SendEvent::Unconcluded { names, compare } => Self::Say(unconcluded(names, *compare)),
-            SendEvent::CameLate { receiver, address } => {
-                let place = address.map_or_else(String::new, |it| format!(" ({it})"));
-                Self::Say(format!(
-                    "{receiver}{place} came too late for this stream, and gets nothing of it"
-                ))
-            }
+            SendEvent::CameLate { receiver, address } => Self::Say(came_late(receiver, *address)),
             SendEvent::Started { receivers } => {
                 Self::Say(format!("sending to {}", number::receivers(*receivers)))
             }
@@ -446,6 +441,12 @@ fn describe(transfer: &Described) -> String {
 /// In words, why a sender whose datagrams arrive here does not take part.
 fn in_words_of(stranger: &Stranger) -> String {
     format!("{} does not take part: {}", stranger.last, stranger.hint)
+}
+
+/// That a receiver came too late, for people.
+pub(super) fn came_late(receiver: &str, address: Option<SocketAddr>) -> String {
+    let place = address.map_or_else(String::new, |it| format!(" ({it})"));
+    format!("{receiver}{place} came too late, and gets nothing of it")
 }
 
 /// What keeps a host from its group, for people.

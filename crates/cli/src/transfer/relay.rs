@@ -195,6 +195,9 @@ fn in_words(event: &RelayEvent<'_>) -> Option<String> {
             transfer.label,
             super::send::in_words(outcome)
         ),
+        RelayEvent::CameLate { transfer, receiver } => {
+            format!("{}: {}", transfer.label, bars::came_late(receiver, None))
+        }
         RelayEvent::Done {
             transfer,
             complete,
@@ -262,6 +265,9 @@ fn line(event: &RelayEvent<'_>) -> Option<Value> {
             let (outcome, reason) = (lines::name(outcome), lines::reason(outcome));
             let fields = json!({"receiver": receiver, "outcome": outcome, "reason": reason});
             lines::line("settled", transfer, &fields)
+        }
+        RelayEvent::CameLate { transfer, receiver } => {
+            lines::line("came_late", transfer, &json!({"receiver": receiver}))
         }
         RelayEvent::Done {
             transfer,

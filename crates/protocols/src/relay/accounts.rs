@@ -6,6 +6,8 @@
 //! sends the next one then. A sender that takes nothing within [`Accounts::UNHEARD`] keeps no
 //! accounts: the relay has its last word in the transfer itself.
 //!
+//! Beside its account a relay tells which receivers came too late to be in it. It says so once.
+//!
 //! # Guarantees
 //! The sender has the words of a relay in order, each once. It takes words only from receivers of
 //! the transfer, and no more rows than its limit for all relays of a transfer together. A relay
@@ -17,10 +19,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use bytes::Bytes;
-use groupcast_core::{Destination, MemberId, SocketClass, Time, Transmit, TransmitBuf};
+use groupcast_core::{Destination, MemberId, NodeId, SocketClass, Time, Transmit, TransmitBuf};
 
 use super::account::{Account, Word};
-use super::wire::{self, Message, Page, Taken};
+use super::wire::{self, Late, Message, Page, Taken};
 use crate::bulk::TransferId;
 
 /// A relay has said more.
@@ -30,8 +32,24 @@ pub struct AccountEvent {
     pub number: u32,
     /// The relay.
     pub relay: MemberId,
-    /// The word.
-    pub word: Word,
+    /// What it has said.
+    pub said: Said,
+}
+
+/// What a relay says to the sender of a transfer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Said {
+    /// The next word of its account.
+    Word(Word),
+    /// A receiver below came too late: it gets nothing, and is in no account. Told once for each;
+    /// not if the datagram is lost.
+    CameLate {
+        /// Its node.
+        node: NodeId,
+        /// Its name; behind another relay `relay/name`.
+        name: Bytes,
+    },
 }
 
 /// How far a relay's account has reached the sender.
@@ -80,6 +98,8 @@ struct Given {
 struct Kept {
     receivers: BTreeSet<MemberId>,
     relays: BTreeMap<MemberId, Told>,
+    /// Which receivers came too late, and below which relay.
+    late: BTreeSet<(MemberId, NodeId)>,
 }
 
 /// The account that one relay has told.
@@ -97,7 +117,7 @@ impl Accounts {
     /// `AGAIN_MAX`.
     const AGAIN: Duration = Duration::from_millis(100);
     const AGAIN_MAX: Duration = Duration::from_millis(400);
-    /// The most acknowledgements that wait; if one is dropped, the relay repeats its page.
+    /// The most datagrams that wait; if an acknowledgement is dropped, the relay repeats its page.
     const OUTBOX_MAX: usize = 4096;
 
     /// Accounts with room for `rows_max` receivers below relays in each transfer.
@@ -161,6 +181,19 @@ impl Accounts {
         }
     }
 
+    /// Tells the sender of transfer `id`, which this endpoint relays, that a receiver below came
+    /// too late for it.
+    pub fn say_late(&mut self, id: TransferId, node: NodeId, name: Bytes) {
+        if self.outbox.len() < Self::OUTBOX_MAX {
+            let late = Late {
+                transfer: id.number,
+                node,
+                name,
+            };
+            self.outbox.push_back((id.sender, late.encode()));
+        }
+    }
+
     /// How far the account of transfer `id` has reached its sender.
     pub fn state(&self, now: Time, id: TransferId) -> ReportState {
         let Some(given) = self.given.get(&id) else {
@@ -189,6 +222,7 @@ impl Accounts {
         match Message::decode(body) {
             Ok(Message::Page(page)) => self.handle_page(from, page),
             Ok(Message::Taken(taken)) => self.handle_taken(now, from, taken),
+            Ok(Message::Late(late)) => self.handle_late(from, late),
             // Junk, or a word of a later release that this one does not know.
             Err(_) => {}
         }
@@ -218,7 +252,7 @@ impl Accounts {
                 self.events.push_back(AccountEvent {
                     number: page.transfer,
                     relay: from,
-                    word,
+                    said: Said::Word(word),
                 });
             }
         }
@@ -256,6 +290,21 @@ impl Accounts {
         }
     }
 
+    fn handle_late(&mut self, from: MemberId, late: Late) {
+        let Some(kept) = self.kept.get_mut(&late.transfer) else {
+            return;
+        };
+        let has_room = kept.late.len() < self.rows_max && kept.receivers.contains(&from);
+        if has_room && kept.late.insert((from, late.node)) {
+            let (node, name) = (late.node, late.name);
+            self.events.push_back(AccountEvent {
+                number: late.transfer,
+                relay: from,
+                said: Said::CameLate { node, name },
+            });
+        }
+    }
+
     /// Sends the pages that are due.
     pub fn handle_timeout(&mut self, now: Time) {
         for (id, given) in &mut self.given {
@@ -288,7 +337,7 @@ impl Accounts {
         })
     }
 
-    /// The next word that a relay has said.
+    /// What a relay has said next.
     pub fn poll_event(&mut self) -> Option<AccountEvent> {
         self.events.pop_front()
     }
@@ -301,7 +350,7 @@ impl Accounts {
 
 #[cfg(test)]
 mod tests {
-    use groupcast_core::{Incarnation, NodeId};
+    use groupcast_core::Incarnation;
 
     use super::*;
     use crate::bulk::Outcome;
@@ -391,7 +440,10 @@ mod tests {
         let mut told = Vec::new();
         while let Some(event) = sender.poll_event() {
             assert_eq!((event.number, event.relay), (3, member(2)));
-            told.push(event.word);
+            let Said::Word(word) = event.said else {
+                panic!("nobody came late");
+            };
+            told.push(word);
         }
         assert_eq!(told, words);
         let accounts = sender.close(3);
@@ -429,6 +481,31 @@ mod tests {
         let kept = sender.close(3);
         assert_eq!(kept[&member(2)].rows().len(), 2);
         assert!(!kept[&member(2)].is_final());
+    }
+
+    #[test]
+    fn who_came_late_is_told_once_by_receivers_alone_up_to_the_limit() {
+        let (mut relay, mut sender) = (Accounts::new(9), Accounts::new(2));
+        sender.open(3);
+        let late = |relay: &mut Accounts, node: u64| {
+            relay.say_late(id(), NodeId(node), Bytes::from_static(b"late"));
+        };
+        late(&mut relay, 1);
+        run(&mut relay, &mut sender, Time::ZERO, 2, 0);
+        assert_eq!(sender.poll_event(), None, "it has not registered");
+        sender.admit(3, member(2));
+        for node in [1, 1, 2, 3] {
+            late(&mut relay, node);
+        }
+        run(&mut relay, &mut sender, Time::from_millis(2), 2, 0);
+        for node in [1, 2] {
+            let told = sender.poll_event().expect("the relay has said so");
+            let (node, name) = (NodeId(node), Bytes::from_static(b"late"));
+            assert_eq!((told.number, told.relay), (3, member(2)));
+            assert_eq!(told.said, Said::CameLate { node, name });
+        }
+        assert_eq!(sender.poll_event(), None, "there is room for no more");
+        assert!(sender.account(3, member(2)).is_none());
     }
 
     #[test]

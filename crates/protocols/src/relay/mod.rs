@@ -55,7 +55,7 @@ use bytes::Bytes;
 use groupcast_core::{MemberId, NodeId, Time};
 
 pub use self::account::{Account, Row, Word};
-pub use self::accounts::{AccountEvent, Accounts, ReportState};
+pub use self::accounts::{AccountEvent, Accounts, ReportState, Said};
 use self::passage::Passage;
 use crate::bulk::{Bulk, DeliverTo, Notice, Outcome, Policy, Served, Transfer, TransferId, Wanted};
 use crate::xgm::Subgroups;
@@ -161,6 +161,13 @@ pub enum RelayEvent {
         name: Bytes,
         /// Its outcome.
         outcome: Outcome,
+    },
+    /// A receiver below came too late. It gets nothing, and is in no account; the sender is told.
+    CameLate {
+        /// The transfer.
+        id: TransferId,
+        /// The receiver's name.
+        name: Bytes,
     },
     /// A transfer is over at this relay.
     Concluded {
@@ -370,7 +377,10 @@ impl Relay {
                 self.beside.remove(id);
                 return;
             }
-            Notice::Registered { id, .. } | Notice::Settled { id, .. } | Notice::Sent { id } => *id,
+            Notice::Registered { id, .. }
+            | Notice::Settled { id, .. }
+            | Notice::CameLate { id, .. }
+            | Notice::Sent { id } => *id,
             _ => return,
         };
         let mut passages = self.passages.values_mut();
@@ -399,8 +409,8 @@ impl Relay {
         }
     }
 
-    /// Takes in a word of a relay below. To be called before the notices of the lower endpoint are
-    /// taken.
+    /// Takes in what a relay below has said. To be called before the notices of the lower endpoint
+    /// are taken.
     pub fn hear_account(&mut self, now: Time, sides: &mut Sides<'_>, event: &AccountEvent) {
         let mut passages = self.passages.values_mut();
         let passage = passages.find(|passage| passage.lower.number == event.number);

@@ -5,8 +5,10 @@
 //! |---|---|---|
 //! | 1 page | relay | transfer's number (4), number of its first word (4), count of words (2), words |
 //! | 2 taken | sender | transfer's number (4), number of the next word (4), flags (1): 1 no more are taken |
+//! | 3 late | relay | transfer's number (4), node (8), name's length (2), name |
 //!
-//! A page goes to the sender of the transfer. A word is its kind (1) and
+//! A sender that does not know *late* drops it. A page goes to the sender of the transfer. A word
+//! is its kind (1) and
 //!
 //! | kind | then |
 //! |---|---|
@@ -41,6 +43,8 @@ pub(super) enum Message {
     Page(Page),
     /// How many of these words the sender has taken.
     Taken(Taken),
+    /// A receiver below the relay came too late.
+    Late(Late),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,6 +59,23 @@ pub(super) struct Taken {
     pub(super) transfer: u32,
     pub(super) next: u32,
     pub(super) is_full: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Late {
+    pub(super) transfer: u32,
+    pub(super) node: NodeId,
+    pub(super) name: Bytes,
+}
+
+impl Late {
+    pub(super) fn encode(&self) -> Bytes {
+        let mut bytes = Vec::new();
+        let mut writer = Writer::new(&mut bytes);
+        writer.u8(3).u32(self.transfer);
+        put_receiver(&mut writer, self.node, &self.name);
+        bytes.into()
+    }
 }
 
 impl Taken {
@@ -95,10 +116,7 @@ pub(super) fn page(transfer: u32, first: u32, words: &[Word]) -> (Bytes, usize) 
 
 fn put_word(writer: &mut Writer<'_>, word: &Word) {
     match word {
-        Word::Registered { node, name } => {
-            let name = &name[name.len().saturating_sub(Account::NAME_MAX)..];
-            writer.u8(1).u64(node.0).u16(name.len() as u16).put(name);
-        }
+        Word::Registered { node, name } => put_receiver(writer.u8(1), *node, name),
         Word::Settled { row, outcome } => {
             let reason = match outcome {
                 Outcome::Refused(reason) | Outcome::Failed(reason) => reason.as_str(),
@@ -115,6 +133,11 @@ fn put_word(writer: &mut Writer<'_>, word: &Word) {
             writer.u8(4);
         }
     }
+}
+
+fn put_receiver(writer: &mut Writer<'_>, node: NodeId, name: &[u8]) {
+    let name = &name[name.len().saturating_sub(Account::NAME_MAX)..];
+    writer.u64(node.0).u16(name.len() as u16).put(name);
 }
 
 fn code(outcome: &Outcome) -> u8 {
@@ -172,6 +195,15 @@ impl Message {
                 next: reader.u32("next")?,
                 is_full: reader.u8("flags")? & 1 != 0,
             }),
+            3 => {
+                let transfer = reader.u32("transfer")?;
+                let (node, name) = receiver(&mut reader)?;
+                Self::Late(Late {
+                    transfer,
+                    node,
+                    name,
+                })
+            }
             other => return Err(reader.invalid("kind", other.into())),
         };
         reader.finish()?;
@@ -181,10 +213,10 @@ impl Message {
 
 fn word(reader: &mut Reader<'_>) -> Result<Word, DecodeError> {
     Ok(match reader.u8("word")? {
-        1 => Word::Registered {
-            node: NodeId(reader.u64("node")?),
-            name: Bytes::copy_from_slice(text(reader, "name", Account::NAME_MAX)?),
-        },
+        1 => {
+            let (node, name) = receiver(reader)?;
+            Word::Registered { node, name }
+        }
         2 => {
             let row = row(reader)?;
             let code = reader.u8("outcome")?;
@@ -198,6 +230,12 @@ fn word(reader: &mut Reader<'_>) -> Result<Word, DecodeError> {
         4 => Word::Final,
         other => return Err(reader.invalid("word", other.into())),
     })
+}
+
+fn receiver(reader: &mut Reader<'_>) -> Result<(NodeId, Bytes), DecodeError> {
+    let node = NodeId(reader.u64("node")?);
+    let name = text(reader, "name", Account::NAME_MAX)?;
+    Ok((node, Bytes::copy_from_slice(name)))
 }
 
 fn row(reader: &mut Reader<'_>) -> Result<u32, DecodeError> {
@@ -266,6 +304,13 @@ mod tests {
         };
         let read = Message::decode(&taken.encode());
         assert_eq!(read, Ok(Message::Taken(taken)));
+        let late = Late {
+            transfer: 9,
+            node: NodeId(7),
+            name: Bytes::from_static(b"relay/host"),
+        };
+        let read = Message::decode(&late.encode());
+        assert_eq!(read, Ok(Message::Late(late)));
     }
 
     #[test]
@@ -279,6 +324,13 @@ mod tests {
             b"no room",
         ];
         assert_eq!(body, golden.concat());
+        let late = Late {
+            transfer: 1,
+            node: NodeId(7),
+            name: Bytes::from_static(b"host"),
+        };
+        let golden = [&[3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7, 0, 4][..], b"host"];
+        assert_eq!(late.encode(), golden.concat());
     }
 
     #[test]
@@ -297,7 +349,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..4) {
+        fn no_bytes_are_too_strange(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..5) {
             let _ = Message::decode(&bytes);
             let _ = Message::decode(&[&[kind], &bytes[..]].concat());
         }

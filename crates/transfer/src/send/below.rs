@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId};
 use groupcast_protocols::bulk::{Outcome, STOPPED};
-use groupcast_protocols::relay::{Account, AccountEvent, Row, Word};
+use groupcast_protocols::relay::{Account, AccountEvent, Row, Said, Word};
 
 use super::settled::{Settled, by_name, failures};
 use super::{Life, SendEvent, Sender};
@@ -16,7 +16,7 @@ fn named(relay: &str, row: &Row) -> String {
 }
 
 impl Sender {
-    /// Takes the words of relays.
+    /// Takes what relays have said.
     pub(super) fn take_accounts(&mut self, tell: &mut dyn FnMut(SendEvent<'_>)) {
         while let Some(event) = self.host.poll_account() {
             if event.number == self.id.number {
@@ -28,8 +28,8 @@ impl Sender {
 
     fn take_account(&mut self, event: &AccountEvent, tell: &mut dyn FnMut(SendEvent<'_>)) {
         let relay = self.names.get(&event.relay).cloned().unwrap_or_default();
-        match &event.word {
-            Word::Registered { name, .. } => {
+        match &event.said {
+            Said::Word(Word::Registered { name, .. }) => {
                 let receiver = format!("{relay}/{}", printable(name));
                 let address = None;
                 tell(SendEvent::Registered {
@@ -39,7 +39,7 @@ impl Sender {
                     back: None,
                 });
             }
-            Word::Settled { row, outcome } => {
+            Said::Word(Word::Settled { row, outcome }) => {
                 let number = self.id.number;
                 let account = self.host.accounts().account(number, event.relay);
                 let row = account.and_then(|account| account.rows().get(*row as usize));
@@ -53,6 +53,10 @@ impl Sender {
                 });
                 self.give_up_if_one_below_has_gone();
             }
+            Said::CameLate { name, .. } => tell(SendEvent::CameLate {
+                receiver: &format!("{relay}/{}", printable(name)),
+                address: None,
+            }),
             _ => {}
         }
     }

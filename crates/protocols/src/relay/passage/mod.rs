@@ -14,6 +14,7 @@ use bytes::Bytes;
 use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 
+use self::rows::called;
 use super::account::{Account, Word};
 use super::accounts::ReportState;
 use super::queue::Queue;
@@ -225,6 +226,9 @@ impl Passage {
                 if let Some(row) = self.direct.get(&receiver).copied() {
                     self.settle(now, sides, row, outcome, events);
                 }
+            }
+            Notice::CameLate { receiver, name, .. } => {
+                self.came_late(sides, receiver.node, called(receiver, &name), events);
             }
             Notice::Sent { .. } => {
                 self.is_below_over = true;

@@ -11,7 +11,7 @@ use groupcast_core::text::printable;
 use groupcast_core::{MemberId, NodeId, Time};
 
 use super::super::account::{Account, Word};
-use super::super::accounts::AccountEvent;
+use super::super::accounts::{AccountEvent, Said};
 use super::super::{Carries, RELAY_GONE, RelayEvent, Sides};
 use super::Passage;
 use crate::bulk::Outcome;
@@ -40,10 +40,7 @@ impl Passage {
         events: &mut VecDeque<RelayEvent>,
     ) {
         self.answered.get_or_insert(now);
-        let name = match name {
-            [] => Bytes::from(format!("{receiver}")),
-            name => Bytes::copy_from_slice(name),
-        };
+        let name = called(receiver, name);
         match self.add_row(now, sides, receiver.node, name, events) {
             Some(row) => {
                 self.direct.insert(receiver, row);
@@ -149,7 +146,19 @@ impl Passage {
         }
     }
 
-    /// Takes in a word of a relay below.
+    /// A receiver below came too late, and gets no row.
+    pub(super) fn came_late(
+        &self,
+        sides: &mut Sides<'_>,
+        node: NodeId,
+        name: Bytes,
+        events: &mut VecDeque<RelayEvent>,
+    ) {
+        sides.told.say_late(self.id, node, name.clone());
+        events.push_back(RelayEvent::CameLate { id: self.id, name });
+    }
+
+    /// Takes in what a relay below has said.
     pub(in crate::relay) fn hear_account(
         &mut self,
         now: Time,
@@ -160,16 +169,25 @@ impl Passage {
         let Some(own) = self.direct.get(&event.relay).copied() else {
             return;
         };
+        let below = |name: &Bytes| {
+            let relay = &self.account.rows()[own as usize].name;
+            Bytes::from([relay, &b"/"[..], name].concat())
+        };
+        let word = match &event.said {
+            Said::Word(word) => word,
+            Said::CameLate { node, name } => {
+                return self.came_late(sides, *node, below(name), events);
+            }
+        };
         let behind = self.behind.get(&event.relay);
         let row_of = |row: &u32| behind.and_then(|rows| rows.get(*row as usize)).copied();
-        match &event.word {
+        match word {
             Word::Registered { node, name } => {
+                let name = below(name);
                 if behind.is_none_or(Vec::is_empty) {
                     // From now on the rows of the receivers behind it stand for it.
                     self.say(now, sides, Word::Aside { row: own });
                 }
-                let relay = &self.account.rows()[own as usize].name;
-                let name = Bytes::from([relay, &b"/"[..], name].concat());
                 match self.add_row(now, sides, *node, name, events) {
                     Some(row) => self.behind.entry(event.relay).or_default().push(row),
                     None => {
@@ -283,6 +301,14 @@ impl Passage {
 
 fn relay_gone() -> Outcome {
     Outcome::Failed(RELAY_GONE.into())
+}
+
+/// The name of a receiver below: the one that it says, or what it is if it says none.
+pub(super) fn called(receiver: MemberId, name: &[u8]) -> Bytes {
+    match name {
+        [] => Bytes::from(format!("{receiver}")),
+        name => Bytes::copy_from_slice(name),
+    }
 }
 
 /// The outcome of a receiver of which its relay says nothing more; `outcome` is the relay's.

@@ -3,14 +3,16 @@
 //! Goal: each receiver below is named with what became of it, whatever that was, and a receiver
 //! below counts as one that has come. Method: receivers that die, fail, refuse and come late.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::string::String;
 use std::time::Duration;
 
+use bytes::Bytes;
 use groupcast_core::{Rng, Time};
 
-use super::net::{Link, Net, below, node};
+use super::net::{Link, Net, below, name, node};
 use crate::bulk::{Bulk, BulkConfig, Outcome, Wanted};
+use crate::relay::RelayEvent;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -137,6 +139,37 @@ fn who_comes_below_before_the_start_is_served_if_it_holds_what_was_not_asked_for
         (third, Outcome::Late),
     ]);
     assert_eq!(net.outcomes(), expected);
+}
+
+#[test]
+fn who_comes_too_late_below_is_named_at_the_sender_and_is_in_no_account() {
+    // It takes some seconds: who comes late hears data for a second before it says so.
+    let slow = Link {
+        rate: 1_000_000,
+        ..Link::LAN
+    };
+    let mut net = Net::new(3, 4_000_000, &[slow, Link::LAN, Link::LAN]);
+    net.add_relay(0, 1);
+    let second = net.add_relay(1, 2);
+    let good = net.add_receiver(2);
+    let late = [net.add_receiver(1), net.add_receiver(2)];
+    for index in late {
+        net.stations[index].born = Time::from_millis(1500);
+    }
+    net.send(Wanted::Members([node(good)].into()));
+    net.must_end(MINUTE);
+    assert_eq!(net.outcomes(), BTreeMap::from([(good, Outcome::Complete)]));
+    let [near, far] = late.map(name);
+    let far_below = Bytes::from([&name(second), &b"/"[..], &far].concat());
+    let told: BTreeSet<Bytes> = net.came_late.iter().cloned().collect();
+    assert_eq!(told, BTreeSet::from([near.clone(), far_below.clone()]));
+    assert_eq!(net.came_late.len(), 2, "each once");
+    let of_relays = net.events.iter().filter_map(|event| match event {
+        RelayEvent::CameLate { name, .. } => Some(name.clone()),
+        _ => None,
+    });
+    let of_relays: BTreeSet<Bytes> = of_relays.collect();
+    assert_eq!(of_relays, BTreeSet::from([near, far, far_below]));
 }
 
 #[test]

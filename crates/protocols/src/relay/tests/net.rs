@@ -15,7 +15,7 @@ use crate::bulk::{
     Acceptance, Bulk, BulkConfig, DeliverTo, Failure, Notice, Order, Outcome, Served, SlowPolicy,
     Transfer, TransferId, Wanted,
 };
-use crate::relay::{Account, Accounts, Carries, Relay, RelayConfig, RelayEvent, Sides, Word};
+use crate::relay::{Account, Accounts, Carries, Relay, RelayConfig, RelayEvent, Said, Sides, Word};
 use crate::xgm::Subgroups;
 
 /// How datagrams travel within a group.
@@ -96,6 +96,8 @@ pub(super) struct Net {
     pub(super) settled: BTreeMap<MemberId, (Outcome, Bytes)>,
     pub(super) sent_at: Option<Time>,
     pub(super) accounts: BTreeMap<MemberId, Account>,
+    /// Who came late below a relay, as the sender was told.
+    pub(super) came_late: Vec<Bytes>,
     pub(super) events: Vec<RelayEvent>,
     pub(super) carries: Carries,
     /// The most bytes that relays have kept at once.
@@ -147,6 +149,7 @@ impl Net {
             settled: BTreeMap::new(),
             sent_at: None,
             accounts: BTreeMap::new(),
+            came_late: Vec::new(),
             events: Vec::new(),
             carries: Carries::Files,
             kept_max: 0,
@@ -333,17 +336,18 @@ impl Net {
                 _ => {
                     let Some(id) = self.id else { continue };
                     let station = &mut self.stations[index];
-                    match &event.word {
-                        Word::Registered { node, .. } => {
+                    match &event.said {
+                        Said::Word(Word::Registered { node, .. }) => {
                             let bulk = &mut station.bulk;
                             bulk.stands_for(self.now, id, event.relay, *node);
                         }
-                        Word::Aside { row } => {
+                        Said::Word(Word::Aside { row }) => {
                             let account = station.accounts.account(id.number, event.relay);
                             let node = account.expect("it has said so").rows()[*row as usize].node;
                             let bulk = &mut station.bulk;
                             bulk.stands_no_more_for(self.now, id, event.relay, node);
                         }
+                        Said::CameLate { name, .. } => self.came_late.push(name.clone()),
                         _ => {}
                     }
                 }
@@ -430,6 +434,7 @@ impl Net {
                 let accepted = bulk.accept(now, id, &acceptance);
                 accepted.expect("it was announced just now");
             }
+            Notice::Missed { id } => bulk.say_missed(id, &name(index)),
             Notice::Data { id, offset, bytes } if receiver.id == Some(id) => {
                 let len = bytes.len() as u64;
                 let before = receiver.data.insert(offset, bytes);
