@@ -354,12 +354,12 @@ impl Messages {
                 }
             }
             Notice::Enrolled { id } => {
-                if let Some(id) = self.incoming_id(id).filter(|_| !self.left) {
+                if let Some(id) = self.incoming_id(id) {
                     self.events.push_back(Event::Enrolled { id });
                 }
             }
             Notice::Held { id } => {
-                if let Some(id) = self.incoming_id(id).filter(|_| !self.left) {
+                if let Some(id) = self.incoming_id(id) {
                     self.events.push_back(Event::Held { id });
                 }
             }
@@ -438,7 +438,7 @@ impl Messages {
             return;
         };
         let last = self.delivered.entry(id.sender).or_insert(0);
-        if incoming.number <= *last || self.left {
+        if incoming.number <= *last {
             return;
         }
         *last = incoming.number;
